@@ -1,0 +1,56 @@
+"""What leaves the door: noisy counts, with all that post-processing may know about their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.schema.domain import Clique
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMarginal:
+    """Noisy counts of one marginal, or of groups of its cells.
+
+    Attributes:
+        attrs: the attributes, in domain order.
+        values: noisy counts. Without `groups`, an array of the marginal's shape; with `groups`, one number per group.
+        stddev: standard deviation of the independent noise on each entry of `values`.
+        groups: None, or an integer array of the marginal's shape that gives each cell's group, 0..len(values)-1.
+        ledger_entry: number of the ledger line that paid for it, -1 where there is none (public or simulated counts).
+    """
+
+    attrs: Clique
+    values: np.ndarray
+    stddev: float
+    groups: np.ndarray | None = None
+    ledger_entry: int = -1
+
+    def __post_init__(self) -> None:
+        if not self.stddev > 0:
+            raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
+        if self.groups is None and self.values.ndim != len(self.attrs):
+            raise ValueError(f"values of {self.attrs} have {self.values.ndim} axes, expected {len(self.attrs)}")
+        if self.groups is not None and (self.groups.ndim != len(self.attrs) or self.values.ndim != 1):
+            raise ValueError(f"groups of {self.attrs} need one axis per attribute, and values one entry per group")
+
+    @property
+    def cells(self) -> int:
+        """How many noisy numbers were released."""
+        return int(self.values.size)
+
+
+def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
+    """Number of rows by the inverse-variance mean of the noisy totals, at least 1.
+
+    A marginal of c noisy cells has a total of variance c * stddev^2. Post-processing: the true count is never used.
+    """
+    weights, totals = [], []
+    for measurement in measurements:
+        weights.append(1.0 / (measurement.cells * measurement.stddev**2))
+        totals.append(float(measurement.values.sum()))
+    if not weights:
+        raise ValueError("no measurements to estimate a total from")
+    return max(1.0, float(np.average(totals, weights=weights)))
