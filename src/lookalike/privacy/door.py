@@ -73,12 +73,11 @@ class GuardedTable:
 
     def stddev_for(self, rho: float, releases: int = 1) -> float:
         """Smallest noise on counts with which `releases` marginals cost at most rho in all."""
-        return prices.stddev_for(rho, self._neighbours.squared_l2, releases)
+        return prices.stddev_for(Fraction(rho) / self._neighbours.squared_l2, 1, releases)
 
     def score_stddev_for(self, score: Score, rho: float) -> float:
         """Smallest noise with which releasing all numbers of `score` costs at most rho."""
-        squared = (score.sensitivity * self._neighbours.rows) ** 2
-        return prices.stddev_for(rho, squared, len(score.cliques))
+        return prices.stddev_for(rho, score.sensitivity * self._neighbours.rows, len(score.cliques))
 
     def measure(
         self,
@@ -98,7 +97,7 @@ class GuardedTable:
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         groupings = list(groups) if groups is not None else [None] * len(cliques)
         self._check_cells(cliques)
-        rho = sum((prices.gaussian_rho(self._neighbours.squared_l2, s) for s in stddevs), Fraction(0))
+        rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
         entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {_range(stddevs)}")
         counts = self._source.counts(cliques)
         results: list[NoisyMarginal] = []
@@ -116,8 +115,7 @@ class GuardedTable:
         """
         cliques = [self._checked(clique) for clique in score.cliques]
         self._check_cells(cliques)
-        squared = (score.sensitivity * self._neighbours.rows) ** 2
-        rho = len(cliques) * prices.gaussian_rho(squared, stddev)
+        rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
         self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
         exact = score.evaluate(self._source.counts(cliques))
         noise = rounded_gaussian(stddev * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
