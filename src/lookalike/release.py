@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from lookalike.privacy.budget import epsilon_spent
 from lookalike.privacy.ledger import Charge
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import FrameFormat, to_native, written_whole
+from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file
 from lookalike.synthesizers.base import PlannedStep
 
 FORMAT = 1
@@ -84,7 +84,7 @@ class FittedModel:
     schema: Schema
     model: Model
     spent: Spent
-    frame_format: FrameFormat
+    form: TableForm
 
     @property
     def rows(self) -> int:
@@ -93,14 +93,14 @@ class FittedModel:
 
     def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
         """A synthetic table of the same frame type, columns and formats as the private one."""
-        return to_native(self.sample_arrow(rows, seed=seed), self.frame_format)
+        return to_frame(self.sample_arrow(rows, seed=seed), self.form)
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> Any:
         count = self.rows if rows is None else rows
         if count < 1:
             raise InputError(f"{count} rows were asked for; ask for at least 1.")
         rng = np.random.default_rng(seed)
-        return codec.decode(self.schema, self.model.sample(count, rng), rng)
+        return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
@@ -110,15 +110,19 @@ class FittedModel:
             "kind": self.model.kind,
             "schema": self.schema.to_dict(),
             "spent": self.spent.to_json(),
-            "frame": self.frame_format.to_json(),
+            "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
             "model": meta,
         }
-        with written_whole(Path(path)) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("model.json", json.dumps(document, indent=1))
-            for name, array in arrays.items():
-                buffer = io.BytesIO()
-                np.save(buffer, array, allow_pickle=False)
-                archive.writestr(f"{name}.npy", buffer.getvalue())
+
+        def write(stream: BinaryIO) -> None:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("model.json", json.dumps(document, indent=1))
+                for name, array in arrays.items():
+                    buffer = io.BytesIO()
+                    np.save(buffer, array, allow_pickle=False)
+                    archive.writestr(f"{name}.npy", buffer.getvalue())
+
+        write_file(Path(path), write)
 
     def _repr_html_(self) -> str:
         title = f"{self.spent.method} model of {len(self.schema.domain)} columns, about {self.rows:,} rows"
@@ -144,7 +148,7 @@ def load(path: str | Path) -> FittedModel:
             schema=Schema.from_dict(document["schema"]),
             model=model_from_parts(document["kind"], document["model"], arrays),
             spent=Spent.from_json(document["spent"]),
-            frame_format=FrameFormat.from_json(document["frame"]),
+            form=TableForm(document["form"]["kind"], CsvStyle(**document["form"]["csv"])),
         )
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None
@@ -170,15 +174,16 @@ class Release:
     plan: tuple[PlannedStep, ...]
 
     @property
+    def model(self) -> Model:
+        return self.fitted.model
+
+    @property
     def spent(self) -> Spent:
         return self.fitted.spent
 
     @property
     def schema(self) -> Schema:
         return self.fitted.schema
-
-    def with_table(self, table: Any) -> Release:
-        return replace(self, table=table)
 
     def _repr_html_(self) -> str:
         return self.fitted._repr_html_()
