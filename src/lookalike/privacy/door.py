@@ -77,8 +77,8 @@ class GuardedTable:
 
     @property
     def remaining(self) -> float:
-        """Unspent rho, rounded down."""
-        return float(np.nextafter(float(self._accountant.remaining), 0.0))
+        """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
+        return float(self._accountant.remaining) * (1 - 1e-12)
 
     def stddev_for(self, rho: float, releases: int = 1) -> float:
         """Smallest noise on counts with which `releases` marginals cost at most rho in all."""
