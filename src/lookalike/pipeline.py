@@ -85,7 +85,7 @@ def synthesize(
     check_plan(plan, spent)
     report("making rows", 0.9)
     fitted = FittedModel(door.schema, model, spent, door.form)
-    release = Release(fitted.sample(rows, seed=seed), fitted, plan)
+    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
 
 from lookalike.errors import InputError, ModelFileError
 from lookalike.generate.kinds import model_from_parts
@@ -23,7 +25,7 @@ from lookalike.privacy.budget import epsilon_spent
 from lookalike.privacy.ledger import Charge
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file
+from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
 
 FORMAT = 1
@@ -95,7 +97,14 @@ class FittedModel:
         """A synthetic table of the same frame type, columns and formats as the private one."""
         return to_frame(self.sample_arrow(rows, seed=seed), self.form)
 
-    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> Any:
+    def write(self, path: str | Path, rows: int | None = None, *, seed: int | None = None) -> int:
+        """Write a synthetic table to a file of the kind its name says, and return its number of rows."""
+        table = self.sample_arrow(rows, seed=seed)
+        write_table(table, path, csv=self.form.csv if self.form.kind == "csv" else None)
+        return table.num_rows
+
+    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> pa.Table:
+        """A synthetic table as an Arrow table."""
         count = self.rows if rows is None else rows
         if count < 1:
             raise InputError(f"{count} rows were asked for; ask for at least 1.")
@@ -159,19 +168,42 @@ def load(path: str | Path) -> FittedModel:
         ) from error
 
 
+def check_target(path: Path, *, table: bool) -> None:
+    """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
+    if table:
+        kind_of_path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Give the name of a file.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """A synthetic table, ready to be given away, with its model and its bill.
 
     Attributes:
-        table: the synthetic rows, in the same kind of frame as the private ones.
+        rows: the synthetic rows as an Arrow table.
         fitted: the model behind it, for more rows, queries and storage.
         plan: what the run said beforehand that it would spend.
     """
 
-    table: Any
+    rows: pa.Table
     fitted: FittedModel
     plan: tuple[PlannedStep, ...]
+
+    @property
+    def table(self) -> Any:
+        """The synthetic rows in the same kind of frame as the private ones; an Arrow table for files."""
+        return to_frame(self.rows, self.fitted.form)
+
+    def write(self, path: str | Path) -> None:
+        """Write the rows to a file of the kind its name says, whole or not at all."""
+        form = self.fitted.form
+        write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
 
     @property
     def model(self) -> Model:
