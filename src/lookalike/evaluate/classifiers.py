@@ -1,7 +1,7 @@
 """Classifiers trained on synthetic rows, tested on real ones (needs the `evaluate` extra). NOT PRIVATE.
 
-SVM per attribute as in PrivMRF (section 5.1), trees, forests and boosting with agreement rates as in BSG (Table 3), and the
-distinguishing game (Table 5).
+SVM per attribute as in PrivMRF (section 5.1), trees, forests and boosting with agreement rates as in BSG (Table 3),
+and the distinguishing game (Table 5).
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def private_reference(
 ) -> PrivateReference:
     """Accuracies of non-private, private and synthetic-trained logistic regression (BSG, Table 4).
 
-    The target is whether `target` has code `positive`. One-hot features, every row scaled to norm 1. Regularisation is the
-    best of 1e-3..1e-6 for the non-private classifier, 'optimistically', as in BSG section 6.3.
+    The target is whether `target` has code `positive`. One-hot features, every row scaled to norm 1. Regularisation
+    is the best of 1e-3..1e-6 for the non-private classifier, 'optimistically', as in BSG section 6.3.
     """
     if not epsilon > 0:
         raise InputError(f"Epsilon {epsilon} is not positive; give for instance 1.")

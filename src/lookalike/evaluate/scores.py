@@ -1,4 +1,4 @@
-"""One-number scores: k-marginal score, 'as good as a sample of x %', errors by group, copies of real rows. NOT PRIVATE."""
+"""Single numbers: k-marginal score, 'as good as a sample of x %', errors by group, copies of rows. NOT PRIVATE."""
 
 from __future__ import annotations
 
