@@ -18,10 +18,20 @@ from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
+from lookalike.schema.schema import Schema
+from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import OpenedTable
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 CODES = np.random.default_rng(0).integers(0, (2, 3, 4), (500, 3)).astype(np.int32)
+
+
+SCHEMA = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
+
+
+def opened(source) -> OpenedTable:
+    return OpenedTable(source, SCHEMA, TableForm("arrow"))
 
 
 class Spy:
@@ -47,7 +57,7 @@ def door(epsilon: float = 1.0, accounting: str = "zcdp", neighbours: Neighbours 
     run = ledger.begin(method="test", schema="s", budget=budget, neighbours=relation)
     real = run.charge
     run.charge = lambda charge: (events.append("charge"), real(charge))[1]  # type: ignore[method-assign]
-    table = GuardedTable(Spy(MemorySource(DOMAIN, CODES), events), Accountant(budget, run), relation, **kwargs)
+    table = GuardedTable(opened(Spy(MemorySource(DOMAIN, CODES), events)), Accountant(budget, run), relation, **kwargs)
     return table, ledger, events
 
 
@@ -108,7 +118,7 @@ def test_too_many_cells_are_refused_before_anything_is_charged() -> None:
     source = MemorySource(wide, np.zeros((3, 8), dtype=np.int32))
     budget = Budget(1.0, 1e-5, "gdp")
     run = Ledger(None, "t").begin(method="m", schema="s", budget=budget, neighbours=Neighbours())
-    table = GuardedTable(source, Accountant(budget, run), Neighbours())
+    table = GuardedTable(opened(source), Accountant(budget, run), Neighbours())
     with pytest.raises(ModelTooLargeError, match="fewer bins"):
         table.measure([tuple("abcdefgh")], 1e9, step="m")
     assert table.remaining == pytest.approx(float(budget.rho))

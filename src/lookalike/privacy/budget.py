@@ -123,8 +123,8 @@ def gaussian_rho(sensitivity: Number, stddev: Number) -> Fraction:
 def exponential_rho(epsilon: Number) -> Fraction:
     """rho of an exponential mechanism exp(epsilon * score / (2 * sensitivity)): epsilon^2 / 8, rounded up.
 
-    Its privacy loss lies in an interval of width epsilon, whence epsilon^2/8-zCDP (Cesar, Rogers 2021). It has no cost in
-    Gaussian DP: runs that choose are accounted as "zcdp".
+    Its privacy loss lies in an interval of width epsilon, whence epsilon^2/8-zCDP (Cesar, Rogers 2021). It has no cost
+    in Gaussian DP: runs that choose are accounted as "zcdp".
     """
     return _up(_positive("epsilon", epsilon) ** 2 / 8)
 

@@ -43,7 +43,7 @@ FLOAT_ERROR = 2.0**-44
 Two roundings of V move -Phi^-1(V) by at most sqrt(pi/2) * 2^-52 and -log(V) by 2^-52, as their slopes in log(V) are at
 most sqrt(pi/2) and 1. Gaussian: that, ndtri's error (2.7e-15 is the worst seen for V in (2^-65, 1/2)) and one more
 rounding of at most 9.3: in all 4e-15. Geometric: that, 4 units in the last place of at most 45.1 for the logarithm
-(NumPy's own limit), and two more roundings: in all 3.8e-14. The bound is 5.7e-14.
+(NumPy's own limit), and three more roundings: in all 4.3e-14. The bound is 5.7e-14.
 """
 
 _CHUNK = 1 << 16
@@ -63,7 +63,7 @@ def rounded_gaussian(
         size: number of draws, or shape.
         insecure_rng: for benchmarks that must repeat: bits come from it and the result is NOT PRIVATE.
     """
-    return _draw(Gaussian(_checked("stddev", stddev)), size, _bit_source(insecure_rng))
+    return _draw(Gaussian(_checked("stddev", stddev)), size, bit_source(insecure_rng))
 
 
 def two_sided_geometric(
@@ -74,7 +74,7 @@ def two_sided_geometric(
     Added to an integer of sensitivity s it gives pure epsilon = s / scale (Ghosh, Roughgarden, Sundararajan 2009).
     Arguments as for `rounded_gaussian`.
     """
-    return _draw(Geometric(_checked("scale", scale)), size, _bit_source(insecure_rng))
+    return _draw(Geometric(_checked("scale", scale)), size, bit_source(insecure_rng))
 
 
 class Law(Protocol):
@@ -188,7 +188,8 @@ class _Refined:
             self.known += 64
 
 
-def _bit_source(insecure_rng: np.random.Generator | None) -> BitSource:
+def bit_source(insecure_rng: np.random.Generator | None) -> BitSource:
+    """System entropy, unless a benchmark hands in a generator."""
     return os.urandom if insecure_rng is None else insecure_rng.bytes
 
 

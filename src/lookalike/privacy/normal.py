@@ -6,7 +6,7 @@ each result follows from counting operations. Floats only ever make a first gues
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
@@ -23,7 +23,8 @@ def decimal_digits(bits: int) -> int:
 
 def context(digits: int) -> Context:
     """Decimal arithmetic with relative error at most 10^-digits per operation, whatever the caller's own context is."""
-    return Context(prec=digits + 1, Emin=-(10**8), Emax=10**8, traps=[InvalidOperation, DivisionByZero, Overflow])
+    traps = [InvalidOperation, DivisionByZero, Overflow]
+    return Context(prec=digits + 1, rounding=ROUND_HALF_EVEN, Emin=-(10**8), Emax=10**8, traps=traps)
 
 
 def decimal_of(x: Fraction) -> Decimal:

@@ -3,6 +3,9 @@
 Nothing here raises on account of a value: what cannot be read is marked, and the codec decides by the schema.
 """
 
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import re

@@ -4,6 +4,9 @@ Tables are Arrow tables. `encode` gives int32 codes in domain order; `decode` gi
 names, Arrow types, formats and missing markers. Errors name the column and the rule, never a value of the table.
 """
 
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import numpy as np

@@ -90,7 +90,7 @@ class _Field:
 
 
 def column_of(entry: Any, place: str, table_markers: Any) -> Column:
-    """The column of one parsed field. A field that is not `required` may be missing: by its own markers or the table's."""
+    """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's."""
     field = _Field(entry, place)
     required = field.flag(field.rules, "required")
     shared: dict[str, Any] = {
