@@ -75,6 +75,10 @@ class Schema:
         new = {column.name: column for column in columns}
         return replace(self, columns=tuple(new.get(column.name, column) for column in self.columns))
 
+    def ordered(self, names: Sequence[str]) -> Schema:
+        """The schema with its columns in that order."""
+        return replace(self, columns=tuple(self[name] for name in names))
+
     def with_storage(self, storage: Mapping[str, str]) -> Schema:
         """The schema of a table whose columns have these Arrow types; a type already declared must agree."""
         columns = []
@@ -89,6 +93,16 @@ class Schema:
         return replace(self, columns=tuple(columns))
 
     @classmethod
+    def from_sizes(cls, sizes: Mapping[str, int], *, where: str = "The domain") -> Schema:
+        """The schema of an integer-coded table whose column `name` holds the codes 0..sizes[name]-1."""
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise SchemaError(
+                    f"{where}: column {name!r} has size {size!r}; it must be a whole number of at least 1."
+                )
+        return cls(tuple(Integer.coded(name, size) for name, size in sizes.items()))
+
+    @classmethod
     def from_domain_json(cls, path: str | Path) -> Schema:
         """The schema of an integer-coded table from a JSON object {column: number of values}."""
         try:
@@ -97,12 +111,7 @@ class Schema:
             raise SchemaError(f'{path} is not JSON. Write an object such as {{"age": 16, "sex": 2}}.') from None
         if not isinstance(sizes, dict) or not sizes:
             raise SchemaError(f"{path} holds no JSON object {{column: number of values}}. Write one entry per column.")
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise SchemaError(
-                    f"{path}: column {name!r} has size {size!r}; it must be a whole number of at least 1."
-                )
-        return cls(tuple(Integer.coded(name, size) for name, size in sizes.items()))
+        return cls.from_sizes(sizes, where=str(path))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], *, where: Sequence[str] = ()) -> Schema:

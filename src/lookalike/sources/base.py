@@ -10,8 +10,8 @@ import numpy as np
 from lookalike.errors import ModelTooLargeError, SchemaError
 from lookalike.schema.domain import Clique, Domain
 
-MAX_CELLS = 50_000_000
-"""Cells of the largest marginal that a source counts: 400 MB of 64-bit counts."""
+MAX_CELLS = 200_000_000
+"""Most cells that a source counts in one request: 1.6 GB of 64-bit counts."""
 
 
 class Source(Protocol):
@@ -32,19 +32,15 @@ class Source(Protocol):
 
 
 def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
-    """Refuses a clique out of domain order, and one with more than MAX_CELLS cells before anything is allocated."""
+    """Refuses a clique out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
     for clique in cliques:
         if tuple(clique) != domain.canonical(clique):
             raise SchemaError(f"Clique {clique} is not in the order of the domain; use domain.canonical(attrs).")
-        cells = domain.cells(clique)
-        if cells > MAX_CELLS:
-            raise ModelTooLargeError(
-                f"Counting {len(clique)} columns together",
-                cells,
-                MAX_CELLS,
-                "cells",
-                "Use fewer columns or coarser bins.",
-            )
+    cells = sum(domain.cells(clique) for clique in cliques)
+    if cells > MAX_CELLS:
+        what = f"Counting {len(cliques)} marginals" if len(cliques) > 1 else f"Counting {len(cliques[0])} columns together"
+        remedy = "Give the widest columns fewer bins or values in the schema."
+        raise ModelTooLargeError(what, cells, MAX_CELLS, "cells", remedy)
 
 
 def recoded_domain(domain: Domain, maps: Mapping[str, np.ndarray]) -> Domain:

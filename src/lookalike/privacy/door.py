@@ -1,0 +1,196 @@
+"""The one door to the data. Every access to private rows in this package is a method of `GuardedTable` below.
+
+Each method takes the same four steps in the same order:
+  1. check the request against the public domain;
+  2. compute its price from its own parameters (never from data);
+  3. charge it: the ledger is on disk before anything is read;
+  4. read exact counts, add noise, return.
+A crash after step 3 loses budget, never privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookalike.privacy import budget as prices
+from lookalike.privacy.accountant import Accountant
+from lookalike.privacy.budget import Budget
+from lookalike.privacy.choice import exponential_mechanism
+from lookalike.privacy.ledger import Charge, Run
+from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.scores import Score
+from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.schema import Schema
+from lookalike.sources.base import check_cliques
+from lookalike.sources.frames import TableForm
+from lookalike.sources.open import OpenedTable, open_source
+from lookalike.tables.measurement import NoisyMarginal
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class GuardedTable:
+    """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
+
+    `insecure_rng` replaces operating-system entropy by a reproducible stream for benchmarks; the outputs are then NOT
+    PRIVATE, and the pipeline stamps them so.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedTable,
+        accountant: Accountant,
+        neighbours: Neighbours,
+        insecure_rng: Generator | None = None,
+    ) -> None:
+        self._opened = opened
+        self._source = opened.source
+        self._accountant = accountant
+        self._neighbours = neighbours
+        self._insecure_rng = insecure_rng
+
+    @property
+    def domain(self) -> Domain:
+        return self._source.domain
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the columns, with the table's own order and storage types."""
+        return self._opened.schema
+
+    @property
+    def form(self) -> TableForm:
+        """Which kind of file or frame the table came in."""
+        return self._opened.form
+
+    @property
+    def budget(self) -> Budget:
+        return self._accountant.budget
+
+    @property
+    def remaining(self) -> float:
+        """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
+        return float(self._accountant.remaining) * (1 - 1e-12)
+
+    def stddev_for(self, rho: float, releases: int = 1) -> float:
+        """Smallest noise on counts with which `releases` marginals cost at most rho in all."""
+        return prices.stddev_for(Fraction(rho) / self._neighbours.squared_l2, 1, releases)
+
+    def score_stddev_for(self, score: Score, rho: float) -> float:
+        """Smallest noise with which releasing all numbers of `score` costs at most rho."""
+        return prices.stddev_for(rho, score.sensitivity * self._neighbours.rows, len(score.cliques))
+
+    def measure(
+        self,
+        cliques: Sequence[Clique],
+        stddev: float | Sequence[float],
+        *,
+        step: str,
+        groups: Sequence[np.ndarray | None] | None = None,
+    ) -> list[NoisyMarginal]:
+        """Noisy counts of the marginals, or of groups of their cells, with Gaussian noise rounded to integers.
+
+        Counts are integers, so rounding the noise is post-processing of the Gaussian mechanism, whose exact privacy
+        curve therefore holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2
+        norm, so marginal i costs rho = squared_l2 / (2 stddev_i^2).
+        """
+        cliques = self._checked(cliques)
+        stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
+        groupings = list(groups) if groups is not None else [None] * len(cliques)
+        rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
+        entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {_range(stddevs)}")
+        counts = self._source.counts(cliques)
+        results: list[NoisyMarginal] = []
+        for clique, count, sigma, grouping in zip(cliques, counts, stddevs, groupings, strict=True):
+            if grouping is not None:
+                count = np.bincount(grouping.ravel(), weights=count.ravel(), minlength=int(grouping.max()) + 1)
+            noise = rounded_gaussian(sigma, count.shape, insecure_rng=self._insecure_rng)
+            results.append(NoisyMarginal(clique, (count + noise).astype(np.float64), sigma, grouping, entry))
+        return results
+
+    def noisy_scores(self, score: Score, stddev: float, *, step: str) -> NDArray[np.float64]:
+        """All numbers of a score, each with Gaussian noise.
+
+        One person changes each of m numbers by at most s = sensitivity * rows, so all cost rho = m s^2 / (2 stddev^2).
+        """
+        cliques = self._checked(score.cliques)
+        rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
+        self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
+        exact = score.evaluate(self._source.counts(cliques))
+        noise = rounded_gaussian(stddev * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
+        return (exact + noise) / score.resolution
+
+    def choose(
+        self,
+        score: Score,
+        epsilon: float,
+        *,
+        step: str,
+        weights: Sequence[float] | None = None,
+        offsets: Sequence[float] | None = None,
+    ) -> int:
+        """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
+
+        Weights and offsets are public, so one person moves a weighted score by at most max|weight| * sensitivity *
+        rows. The factor 1 + 1e-9 covers the rounding of the weighted scores to floating point.
+        """
+        cliques = self._checked(score.cliques)
+        weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
+        offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
+        sensitivity = float(np.abs(weight).max()) * float(score.sensitivity * self._neighbours.rows) * (1 + 1e-9)
+        detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(cliques)} candidates"
+        self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
+        exact = score.evaluate(self._source.counts(cliques)) / score.resolution
+        return exponential_mechanism(
+            weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng
+        )
+
+    def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
+        """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""
+        recoded = replace(self._opened, source=self._source.recoded(maps))
+        return GuardedTable(recoded, self._accountant, self._neighbours, self._insecure_rng)
+
+    def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """The cliques in domain order; unknown columns and too many cells are refused before anything is charged."""
+        canonical = [self.domain.canonical(clique) for clique in cliques]
+        check_cliques(self.domain, canonical)
+        return canonical
+
+    def _charge(self, step: str, mechanism: str, releases: int, rho: Fraction, detail: str) -> int:
+        return self._accountant.charge(Charge(step, mechanism, releases, rho, detail))
+
+    def __repr__(self) -> str:
+        return f"GuardedTable({len(self.domain)} columns, rho {self.remaining:.6g} left)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A guarded table cannot be pickled or copied: it would carry private rows past the door.")
+
+
+def open_table(
+    where: Any,
+    schema: Schema,
+    budget: Budget,
+    run: Run,
+    *,
+    neighbours: Neighbours,
+    insecure_rng: Generator | None = None,
+) -> GuardedTable:
+    """Read and encode the table, and hand back the only object that may answer questions about it.
+
+    Reading checks values against the public schema. A value outside it stops the run with an error that names the
+    column and not the value; that the run stopped is itself visible, so declare `other` or `clamp` where it matters.
+    """
+    return GuardedTable(open_source(where, schema), Accountant(budget, run), neighbours, insecure_rng)
+
+
+def _range(stddevs: Sequence[float]) -> str:
+    low, high = min(stddevs), max(stddevs)
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
