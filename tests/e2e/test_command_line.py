@@ -21,6 +21,11 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def shape(text: str) -> str:
+    """Digits and letters as classes, the rest as it is: the format of a value."""
+    return "".join("9" if c.isdigit() else "a" if c.isalpha() else c for c in text)
+
+
 def test_synth_writes_a_table_like_the_input(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     outcome = call("synth", table, "--domain", domain, "--epsilon", 5, "--method", "mst", "-o", out)
@@ -119,13 +124,8 @@ def test_the_example_keeps_types_formats_and_missing_markers(call: Call, tmp_pat
     real, made = rows_of(examples / "admissions.csv"), rows_of(out)
     assert list(made[0]) == list(real[0])
     assert abs(len(made) - len(real)) < 0.05 * len(real)
-    for name in real[0]:
-        shapes = [
-            {"".join("9" if c.isdigit() else "a" if c.isalpha() else c for c in row[name]) for row in rows}
-            for rows in (real, made)
-        ]
-        if name in ("admitted", "discharged", "clinic", "temperature"):
-            assert shapes[1] <= shapes[0], name
+    for name in ("admitted", "discharged", "clinic", "temperature"):
+        assert {shape(row[name]) for row in made} <= {shape(row[name]) for row in real}, name
 
 
 def test_a_fresh_process_prints_no_progress_when_piped(table: Path, domain: Path, tmp_path: Path) -> None:
