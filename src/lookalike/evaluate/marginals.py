@@ -69,6 +69,16 @@ class TablePair:
         self.synth_rows = len(synth_codes)
         self._columns = np.asfortranarray(np.concatenate([real_codes, synth_codes]).astype(np.int32, copy=False))
 
+    @property
+    def real(self) -> np.ndarray:
+        """Codes of the first table."""
+        return self._columns[: self.real_rows]
+
+    @property
+    def synth(self) -> np.ndarray:
+        """Codes of the second table."""
+        return self._columns[self.real_rows :]
+
     def keys(self, attrs: Iterable[str]) -> tuple[np.ndarray, int]:
         """Cell number of every stacked row on `attrs` (mixed radix, C order), and a bound on the numbers.
 
