@@ -36,6 +36,7 @@ class Spent:
     """What a run was allowed to spend, and every charge it made. Public once the release is.
 
     Attributes:
+        threshold_delta: part of delta that went into noisy thresholds.
         private: False when the noise was reproducible (`insecure_rng`): then there is no guarantee.
     """
 
@@ -47,6 +48,7 @@ class Spent:
     neighbours: str
     charges: tuple[Charge, ...]
     private: bool = True
+    threshold_delta: float = 0.0
 
     @property
     def rho(self) -> Fraction:
@@ -55,7 +57,9 @@ class Spent:
     @property
     def epsilon_spent(self) -> float:
         """Epsilon of the charges made; never above the configured one."""
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta, self.accounting)) if self.charges else 0.0
+        if not self.charges:
+            return 0.0
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     def by_step(self) -> dict[str, Fraction]:
         """Total rho of each step, in the order of first use."""

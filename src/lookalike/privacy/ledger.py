@@ -31,13 +31,14 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One act at the door: what kind, for which step of the method, at what price."""
+    """One act at the door: what kind, for which step of the method, at what price. Only thresholds cost delta."""
 
     step: str
     mechanism: str
     releases: int
     rho: Fraction
     detail: str = ""
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class RunSummary:
     neighbours: str
     status: str
     charges: tuple[Charge, ...]
+    threshold_delta: float = 0.0
 
     @property
     def rho(self) -> Fraction:
@@ -64,7 +66,7 @@ class RunSummary:
             return 0.0
         if self.status == "unfinished":
             return self.epsilon
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta, self.accounting))
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     @property
     def delta_counted(self) -> float:
@@ -116,6 +118,7 @@ class Ledger:
                 "schema": schema,
                 "epsilon": budget.epsilon,
                 "delta": budget.delta,
+                "threshold_delta": budget.threshold_delta,
                 "accounting": budget.accounting,
                 "neighbours": neighbours.describe(),
             }
@@ -272,6 +275,7 @@ class Run:
             "releases": charge.releases,
             "rho": str(charge.rho),
             "detail": charge.detail,
+            "delta": charge.delta,
         }
         return self.ledger.append_to_run(self.number, self._budget, body)
 
@@ -332,9 +336,8 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
     status: dict[int, str] = {}
     for entry in entries:
         if entry["kind"] == "charge":
-            charge = Charge(
-                entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"]
-            )
+            words = (entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
+            charge = Charge(*words, delta=entry.get("delta", 0.0))
             charges.setdefault(entry["run"], []).append(charge)
         elif entry["kind"] == "end":
             status[entry["run"]] = entry["status"]
@@ -349,6 +352,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
             neighbours=entry["neighbours"],
             status=status.get(entry["run"], "unfinished"),
             charges=tuple(charges.get(entry["run"], ())),
+            threshold_delta=entry.get("threshold_delta", 0.0),
         )
         for entry in entries
         if entry["kind"] == "begin"
