@@ -186,10 +186,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     target, top = math.log(delta), mu * mu
     while _log_delta(mu, top) > target:
         top *= 2
-    epsilon = _root(lambda e: _log_delta(mu, e) - target, 0.0, top)
+    epsilon = _root(lambda e: _log_delta(mu, e) - target, 0.0, top) if _log_delta(mu, 0.0) > target else 0.0
     step = _STEP
     while gaussian_delta(mu, epsilon) > delta:
-        epsilon, step = epsilon * (1 + step), 2 * step
+        epsilon, step = epsilon + step * max(epsilon, mu * _STEP), 2 * step
     return epsilon
 
 
@@ -246,7 +246,7 @@ def zcdp_epsilon(rho: Number, delta: float) -> float:
     """
     exact, log_delta = _positive("rho", rho), -math.log(check_delta(delta))
     size = float(exact)
-    t = _root(lambda t: size * t * t + math.log1p(t) - log_delta, 0.0, math.sqrt(log_delta / size))
+    t = _root(lambda t: size * t * t + math.log1p(t) - log_delta, 0.0, 2 * math.sqrt(log_delta / size))
     with localcontext(context(_DIGITS)):
         epsilon = Fraction(_conversion(t, delta)) + exact * (1 + Fraction(t))
     return _float_up(max(Fraction(0), epsilon + _SLACK))

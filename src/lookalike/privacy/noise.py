@@ -115,12 +115,15 @@ class Geometric:
         return -self.scale * (np.log(v) + math.log1p(math.exp(-1.0 / self.scale))) - 0.5
 
     def tail(self, k: int, bits: int) -> Bounds:
-        # x * exp(-x) < 1/2, so an argument off by a relative 10^-digits moves neither exponential by more than that.
         digits = decimal_digits(bits) + 3
-        with localcontext(context(digits)):
-            exponent = decimal_of(Fraction(-k) / Fraction(self.scale)).exp()
-            middle = Fraction(exponent / (1 + decimal_of(-1 / Fraction(self.scale)).exp()))
         error = Fraction(10, 10**digits)
+        exponent = k / Fraction(self.scale)
+        if exponent > 3 * digits:
+            # exp(-3) is less than 1/10, so the tail is below the error.
+            return Fraction(0), error
+        # x * exp(-x) < 1/2, so an argument off by a relative 10^-digits moves neither exponential by more than that.
+        with localcontext(context(digits)):
+            middle = Fraction(decimal_of(-exponent).exp() / (1 + decimal_of(-1 / Fraction(self.scale)).exp()))
         return middle - error, middle + error
 
 

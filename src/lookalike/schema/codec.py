@@ -93,17 +93,24 @@ def _encode_categorical(column: Categorical, array: pa.Array) -> np.ndarray:
 
 def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
     value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    work_kind = _work_kind(value_kind)
     other = (column.other_label,) if column.has_other else ()
-    regular = _typed(column, (*(column.values or ()), *other), value_kind)
-    markers = _markers(column, value_kind)
+    regular = _typed(column, (*(column.values or ()), *other), work_kind)
+    markers = _markers(column, work_kind)
     if not pa.types.is_dictionary(kind):
-        return pa.concat_arrays([regular, markers]).take(pa.array(codes))
+        return pa.concat_arrays([regular, markers]).take(pa.array(codes)).cast(kind)
     shown = markers.drop_null()
     positions = np.full(len(markers), -1)
     positions[markers.is_valid().to_numpy(zero_copy_only=False)] = len(regular) + np.arange(len(shown))
     indices = np.concatenate([np.arange(len(regular)), positions])[codes]
     indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
-    return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([regular, shown]), ordered=kind.ordered)
+    values = pa.concat_arrays([regular, shown]).cast(value_kind)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
+
+
+def _work_kind(kind: pa.DataType) -> pa.DataType:
+    """The type to compute in: Arrow computes on plain strings where it cannot on other text types."""
+    return pa.string() if is_text(kind) else kind
 
 
 def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
@@ -128,7 +135,7 @@ def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np
     else:
         first, last = column.tick_ranges()
         numbers = rng.integers(first[bins], last[bins], endpoint=True)
-    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
     try:
         array = to_array(column, numbers, ~regular, value_kind)
     except pa.ArrowInvalid:
@@ -139,7 +146,7 @@ def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np
     if column.missing and not regular.all():
         markers = _markers(column, value_kind).take(pa.array(np.where(regular, 0, codes - column.regular)))
         array = pc.if_else(pa.array(regular), array, markers)
-    return array.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array
+    return array.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array.cast(kind)
 
 
 def _uniform_floats(column: Continuous, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:

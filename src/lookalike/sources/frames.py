@@ -116,7 +116,7 @@ def _read_frame(frame: Any) -> tuple[pa.Table, TableForm]:
     native = wrapped.to_native()
     dtypes = dict(zip(names, native.dtypes, strict=True)) if implementation in ("pandas", "polars") else {}
     try:
-        table = wrapped.to_arrow()
+        table = wrapped.to_arrow().select(names)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise InputError("A column of the table holds values of several types. Convert it to one type.") from None
     return _plain(table), TableForm(implementation if dtypes else "arrow", dtypes=dtypes)
