@@ -151,7 +151,9 @@ def _move_towards(codes: np.ndarray, target: _Target, alpha: float, share: float
     copied = np.where(counts > 0, _rounded(gains * share, rng), 0)
     written = gains - copied
     # Cells without rows come first: only overwriting can fill them.
-    cells = np.concatenate((np.flatnonzero((counts == 0) & (written > 0)), np.flatnonzero((counts > 0) & (written > 0))))
+    cells = np.concatenate(
+        (np.flatnonzero((counts == 0) & (written > 0)), np.flatnonzero((counts > 0) & (written > 0)))
+    )
     new_cells = np.repeat(cells, written[cells])[: len(pool)]
     changed = pool[: len(new_cells)]
     copying = np.flatnonzero(copied)

@@ -1,0 +1,53 @@
+"""Which tables the guarantee cannot tell apart, and what that does to sensitivities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lookalike.errors import BudgetError
+
+Relation = Literal["add-remove", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Two tables are neighbours when they differ in the rows of one person.
+
+    Attributes:
+        relation: "add-remove" (the person's rows are there or not; the number of rows is private) or "replace" (the
+            person's rows are exchanged for others).
+        max_rows_per_person: at most this many rows of the table belong to one person. It must be true of the table:
+            it is enforced where a person column is given, and otherwise taken on trust.
+    """
+
+    relation: Relation = "add-remove"
+    max_rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if self.relation not in ("add-remove", "replace"):
+            raise BudgetError(f"Neighbours {self.relation!r} are not known; use 'add-remove' or 'replace'.")
+        if self.max_rows_per_person < 1:
+            raise BudgetError(f"max_rows_per_person is {self.max_rows_per_person}; it must be at least 1.")
+
+    @property
+    def rows(self) -> int:
+        """How many single-row additions and removals lead from a table to its neighbour.
+
+        A score that one added or removed row moves by at most s moves by at most s times this.
+        """
+        return self.max_rows_per_person * (1 if self.relation == "add-remove" else 2)
+
+    @property
+    def squared_l2(self) -> int:
+        """Largest squared L2 distance between the counts of one marginal in two neighbouring tables.
+
+        All k rows may sit in one cell: k^2. Replacing moves them from one cell to another: k^2 + k^2.
+        """
+        return self.max_rows_per_person**2 * (1 if self.relation == "add-remove" else 2)
+
+    def describe(self) -> str:
+        person = (
+            "one row" if self.max_rows_per_person == 1 else f"one person with up to {self.max_rows_per_person} rows"
+        )
+        return f"{'adding or removing' if self.relation == 'add-remove' else 'replacing'} {person}"

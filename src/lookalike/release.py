@@ -1,0 +1,232 @@
+"""What a run gives back: a synthetic table, the model that made it, and the account of what it cost.
+
+A model file is a zip archive of `model.json` (format version, kind, schema, provenance) and one `.npy` per array. It
+needs no pickle to load, so opening a file from a stranger runs no code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from lookalike.errors import InputError, ModelFileError
+from lookalike.generate.kinds import model_from_parts
+from lookalike.generate.model import Model
+from lookalike.privacy.budget import Accounting, epsilon_spent
+from lookalike.privacy.ledger import Charge
+from lookalike.schema import codec
+from lookalike.schema.schema import Schema
+from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
+from lookalike.synthesizers.base import PlannedStep
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run was allowed to spend, and every charge it made. Public once the release is.
+
+    Attributes:
+        threshold_delta: part of delta that went into noisy thresholds.
+        private: False when the noise was reproducible (`insecure_rng`): then there is no guarantee.
+    """
+
+    method: str
+    settings: dict[str, Any]
+    epsilon: float
+    delta: float
+    accounting: Accounting
+    neighbours: str
+    charges: tuple[Charge, ...]
+    private: bool = True
+    threshold_delta: float = 0.0
+
+    @property
+    def rho(self) -> Fraction:
+        return sum((charge.rho for charge in self.charges), Fraction(0))
+
+    @property
+    def epsilon_spent(self) -> float:
+        """Epsilon of the charges made; never above the configured one."""
+        if not self.charges:
+            return 0.0
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
+
+    def by_step(self) -> dict[str, Fraction]:
+        """Total rho of each step, in the order of first use."""
+        totals: dict[str, Fraction] = {}
+        for charge in self.charges:
+            totals[charge.step] = totals.get(charge.step, Fraction(0)) + charge.rho
+        return totals
+
+    def to_json(self) -> dict[str, Any]:
+        charges = [{**asdict(charge), "rho": str(charge.rho)} for charge in self.charges]
+        return {**{name: getattr(self, name) for name in self.__slots__}, "charges": charges}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Spent:
+        charges = tuple(Charge(**{**charge, "rho": Fraction(charge["rho"])}) for charge in values["charges"])
+        return cls(**{**values, "charges": charges})
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{step}</td><td>{float(rho):.6g}</td></tr>" for step, rho in self.by_step().items())
+        head = f"epsilon {self.epsilon_spent:.4g} of {self.epsilon:g}, delta {self.delta:g}, {self.neighbours}"
+        return f"<table><caption>{head}</caption><tr><th>step</th><th>rho</th></tr>{rows}</table>"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """A model with the schema that turns its codes into values: sampling from it needs no data and no budget."""
+
+    schema: Schema
+    model: Model
+    spent: Spent
+    form: TableForm
+
+    @property
+    def rows(self) -> int:
+        """Estimated number of rows of the private table: how many are made unless told otherwise."""
+        return max(1, round(self.model.total))
+
+    def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
+        """A synthetic table of the same frame type, columns and formats as the private one."""
+        return to_frame(self.sample_arrow(rows, seed=seed), self.form)
+
+    def write(self, path: str | Path, rows: int | None = None, *, seed: int | None = None) -> int:
+        """Write a synthetic table to a file of the kind its name says, and return its number of rows."""
+        table = self.sample_arrow(rows, seed=seed)
+        write_table(table, path, csv=self.form.csv if self.form.kind == "csv" else None)
+        return table.num_rows
+
+    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> pa.Table:
+        """A synthetic table as an Arrow table."""
+        check_rows(rows)
+        count = self.rows if rows is None else rows
+        rng = np.random.default_rng(seed)
+        return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as an open archive, whole or not at all."""
+        meta, arrays = self.model.to_parts()
+        document = {
+            "format": FORMAT,
+            "kind": self.model.kind,
+            "schema": self.schema.to_dict(),
+            "spent": self.spent.to_json(),
+            "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
+            "model": meta,
+        }
+
+        def write(stream: BinaryIO) -> None:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("model.json", json.dumps(document, indent=1))
+                for name, array in arrays.items():
+                    buffer = io.BytesIO()
+                    np.save(buffer, array, allow_pickle=False)
+                    archive.writestr(f"{name}.npy", buffer.getvalue())
+
+        write_file(Path(path), write)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.spent.method} model of {len(self.schema.domain)} columns, about {self.rows:,} rows"
+        return f"<p><b>{title}</b></p>{self.spent._repr_html_()}"
+
+
+def load(path: str | Path) -> FittedModel:
+    """The model stored at `path` by `FittedModel.save`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            document = json.loads(archive.read("model.json"))
+            if document.get("format") != FORMAT:
+                raise ModelFileError(
+                    f"{path} has model format {document.get('format')!r}; this version reads format {FORMAT}. "
+                    "Use the version of lookalike that wrote it."
+                )
+            arrays = {
+                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+        return FittedModel(
+            schema=Schema.from_dict(document["schema"]),
+            model=model_from_parts(document["kind"], document["model"], arrays),
+            spent=Spent.from_json(document["spent"]),
+            form=TableForm(document["form"]["kind"], CsvStyle(**document["form"]["csv"])),
+        )
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no model file {path}.") from None
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+        raise ModelFileError(
+            f"{path} is not a lookalike model or is damaged ({type(error).__name__}). Make it again with "
+            "'lookalike synth ... --model FILE'."
+        ) from error
+
+
+def check_rows(rows: int | None) -> None:
+    """Refuse a senseless number of rows to make."""
+    if rows is not None and rows < 1:
+        raise InputError(f"{rows} rows were asked for; ask for at least 1.")
+
+
+def check_target(path: Path, *, table: bool) -> None:
+    """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
+    if table:
+        kind_of_path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place."
+        )
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Give the name of a file.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A synthetic table, ready to be given away, with its model and its bill.
+
+    Attributes:
+        rows: the synthetic rows as an Arrow table.
+        fitted: the model behind it, for more rows, queries and storage.
+        plan: what the run said beforehand that it would spend.
+    """
+
+    rows: pa.Table
+    fitted: FittedModel
+    plan: tuple[PlannedStep, ...]
+
+    @property
+    def table(self) -> Any:
+        """The synthetic rows in the same kind of frame as the private ones; an Arrow table for files."""
+        return to_frame(self.rows, self.fitted.form)
+
+    def write(self, path: str | Path) -> None:
+        """Write the rows to a file of the kind its name says, whole or not at all."""
+        form = self.fitted.form
+        write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
+
+    @property
+    def model(self) -> Model:
+        return self.fitted.model
+
+    @property
+    def spent(self) -> Spent:
+        return self.fitted.spent
+
+    @property
+    def schema(self) -> Schema:
+        return self.fitted.schema
+
+    def _repr_html_(self) -> str:
+        return self.fitted._repr_html_()

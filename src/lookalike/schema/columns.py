@@ -1,0 +1,112 @@
+"""The kinds of columns.
+
+Categories, ordered categories, generated identifiers and columns of a kind still unknown are here; integers, decimals
+and times, which have bins, are in `binned.py`; what all share is in `column.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
+
+__all__ = [
+    "DEFAULT_BINS", "MAX_CODES", "NULL", "Binned", "Categorical", "Column", "Continuous", "Datetime", "Identifier",
+    "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Categorical(Column):
+    """A column with a finite list of values, kept as the texts that the table holds.
+
+    >>> ward = Categorical("ward", values=("Surgery", "Medicine"), missing=("?",), outside="other")
+    >>> ward.size, ward.other_code, ward.missing_code("?")
+    (4, 2, 3)
+    """
+
+    values: tuple[str, ...] | None = field(default=None, kw_only=False)
+    other_label: str = "other"
+
+    facts: ClassVar[tuple[str, ...]] = ("values", "missing")
+
+    def __post_init__(self) -> None:
+        Column.__post_init__(self)
+        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to error or other.")
+        if self.values is None:
+            return
+        object.__setattr__(self, "values", tuple(as_text(value) for value in self.values))
+        self._require(len(self.values) > 0, "lists no values", "List at least one, or leave the list out.")
+        self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
+        clash = set(self.values) & set(self.missing)
+        self._require(not clash, "lists a missing marker among its values", "Keep it in one of the two lists.")
+        if not self.open_facts:
+            self._check_size()
+
+    def _lacks(self, fact: str) -> bool:
+        return fact == "values" and self.values is None
+
+    @property
+    def regular(self) -> int:
+        return len(self.values or ())
+
+    def _regular_labels(self) -> list[str]:
+        return list(self.values or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordinal(Categorical):
+    """A categorical column whose values are listed from low to high."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identifier(Column):
+    """Unique identifiers or free text: never modelled, never copied; every row gets a made-up value.
+
+    The only code says that there is a value; further ones say which missing marker stands there instead.
+
+    Attributes:
+        pattern: how made-up texts look: `#` is a digit, `@` a letter, anything else itself. Numbers are made up within
+            as many digits as there are `#`.
+    """
+
+    pattern: str = "id-########"
+    outside: Outside = "absorb"
+
+    facts: ClassVar[tuple[str, ...]] = ("missing",)
+
+    def __post_init__(self) -> None:
+        Column.__post_init__(self)
+        wild = sum(self.pattern.count(mark) for mark in "#@")
+        self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
+        self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Identifiers take any value.")
+
+    @property
+    def regular(self) -> int:
+        return 1
+
+    def _regular_labels(self) -> list[str]:
+        return ["made up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undeclared(Column):
+    """A column of texts of which nothing is known but name and storage: private discovery finds out its kind."""
+
+    facts: ClassVar[tuple[str, ...]] = ("type", "missing")
+
+    @property
+    def field_type(self) -> str:
+        return "any"
+
+    def _lacks(self, fact: str) -> bool:
+        return True
+
+    @property
+    def regular(self) -> int:
+        return 0
+
+    def _regular_labels(self) -> list[str]:
+        return []
