@@ -9,8 +9,9 @@ from lookalike.errors import SchemaError
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mst import MST
+from lookalike.synthesizers.privsyn import PrivSyn
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST)}
+METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST, PrivSyn)}
 
 
 def create(name: str, settings: dict[str, Any]) -> Synthesizer:
