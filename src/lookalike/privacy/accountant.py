@@ -40,7 +40,11 @@ class Accountant:
             )
         if charge.rho > self.remaining:
             raise BudgetExceededError(
-                f"Step {charge.step!r}", float(charge.rho), float(self.remaining), "rho", "Nothing was read or released."
+                f"Step {charge.step!r}",
+                float(charge.rho),
+                float(self.remaining),
+                "rho",
+                "Nothing was read or released.",
             )
         delta = self._spent_delta + Fraction(charge.delta)
         if delta > Fraction(self.budget.threshold_delta):

@@ -199,7 +199,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def gdp_rho(epsilon: float, delta: float) -> Fraction:
     """Largest mu^2 / 2 for which mu-GDP implies (epsilon, delta)-DP, rounded down."""
-    target = math.log(delta)
+    target = math.log(check_delta(delta))
     low = high = math.sqrt(2 * epsilon)
     while _log_delta(low, epsilon) > target:
         low /= 2

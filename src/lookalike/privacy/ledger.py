@@ -13,7 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
-from lookalike.privacy.budget import Budget, epsilon_spent
+from lookalike.privacy.budget import Accounting, Budget, epsilon_spent
 from lookalike.privacy.neighbours import Neighbours
 
 FORMAT = 1
@@ -50,7 +50,7 @@ class RunSummary:
     method: str
     epsilon: float
     delta: float
-    accounting: str
+    accounting: Accounting
     neighbours: str
     status: str
     charges: tuple[Charge, ...]
@@ -110,9 +110,10 @@ class Ledger:
         with self._locked():
             entries = self._read()
             self._check_cap(entries, budget.epsilon)
-            body = {
+            number = 1 + sum(entry["kind"] == "begin" for entry in entries)
+            body: Entry = {
                 "kind": "begin",
-                "run": 1 + sum(entry["kind"] == "begin" for entry in entries),
+                "run": number,
                 "method": method,
                 "schema": schema,
                 "epsilon": budget.epsilon,
@@ -122,7 +123,7 @@ class Ledger:
                 "neighbours": neighbours.describe(),
             }
             self._append(entries, body)
-        return Run(self, body["run"], budget)
+        return Run(self, number, budget)
 
     def _check_cap(self, entries: list[Entry], epsilon: float, run: int | None = None) -> None:
         cap = _cap(entries)
@@ -152,7 +153,7 @@ class Ledger:
     # Files and the chain.
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Generator[None]:
         if self.path is None:
             yield
             return
@@ -174,7 +175,9 @@ class Ledger:
         try:
             text = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
-            raise LedgerError(f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions.") from error
+            raise LedgerError(
+                f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions."
+            ) from error
         if len(text) < self._known_bytes:
             self._known, self._known_bytes = [], 0
         complete = text.rfind(b"\n") + 1  # what follows was never completed, hence never acted upon
@@ -202,22 +205,23 @@ class Ledger:
             complete = False
         if not complete:
             raise LedgerError(
-                f"The ledger {self.path} does not reach the line that {head.name} names: lines are missing or one of the "
-                "two files was changed. What was spent is unknown; restore both from a backup."
+                f"The ledger {self.path} does not reach the line that {head.name} names: lines are missing, or one of "
+                "the two files was changed. What was spent is unknown; restore both from a backup."
             )
 
     def _append(self, entries: list[Entry], body: Entry) -> int:
         if not entries and body["kind"] != "table":
             self._append(entries, {"kind": "table", "table": self.identity, "format": FORMAT})
         previous = entries[-1]["hash"] if entries else ""
-        entry = {"n": len(entries), "time": datetime.now(UTC).isoformat(timespec="seconds"), **body, "prev": previous}
+        number = len(entries)
+        entry: Entry = {"n": number, "time": datetime.now(UTC).isoformat(timespec="seconds"), **body, "prev": previous}
         entry["hash"] = _digest(entry)
         if self.path is not None:
             line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-            self._write(self.path, line, len(entries) + 1, entry["hash"])
+            self._write(self.path, line, number + 1, entry["hash"])
             self._known_bytes += len(line)
         entries.append(entry)
-        return entry["n"]
+        return number
 
     def _write(self, path: Path, line: bytes, count: int, digest: str) -> None:
         try:
@@ -249,7 +253,9 @@ class Ledger:
             f"<td>{run.delta:g}</td><td>{run.epsilon_counted:.4g}</td><td>{run.status}</td></tr>"
             for run in self.runs()
         )
-        head = "".join(f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status"))
+        head = "".join(
+            f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status")
+        )
         return f"<table><caption>Ledger of {self.identity}</caption><tr>{head}</tr>{cells}</table>"
 
 
