@@ -17,6 +17,7 @@ _MAX_MAP_COLUMNS = 32
 _MAX_BARS = 14
 _MAX_BINS = 128
 MARK = "NOT-PRIVATE"
+_OPTIONAL = ("groups", "questions", "rules", "distinguishing", "classifiers", "private_reference", "svm")
 
 
 def internal_name(path: str | Path) -> Path:
@@ -47,7 +48,7 @@ def internal_report(evaluation: Evaluation) -> str:
     return render(
         "internal.html",
         version=__version__,
-        numbers=numbers,
+        numbers={**dict.fromkeys(_OPTIONAL), **numbers},
         columns=_columns(numbers),
         left_out=max(0, len(numbers["histograms"]) - _MAX_COLUMNS),
         names=names,
