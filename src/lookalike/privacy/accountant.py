@@ -21,6 +21,7 @@ class Accountant:
         self.budget = budget
         self._run = run
         self._spent = Fraction(0)
+        self._spent_delta = Fraction(0)
 
     @property
     def spent(self) -> Fraction:
@@ -32,15 +33,29 @@ class Accountant:
 
     def charge(self, charge: Charge) -> int:
         """Write the charge to the ledger and return its entry number; refuse what the budget does not allow."""
-        if self.budget.accounting == "gdp" and charge.mechanism != "gaussian":
+        if self.budget.accounting == "gdp" and charge.mechanism not in ("gaussian", "threshold"):
             raise BudgetError(
                 f"Step {charge.step!r} uses the {charge.mechanism} mechanism, which Gaussian-DP accounting cannot "
                 "compose; run the method with zCDP accounting."
             )
         if charge.rho > self.remaining:
             raise BudgetExceededError(
-                f"Step {charge.step!r}", float(charge.rho), float(self.remaining), "rho", "Nothing was read or released."
+                f"Step {charge.step!r}",
+                float(charge.rho),
+                float(self.remaining),
+                "rho",
+                "Nothing was read or released.",
+            )
+        delta = self._spent_delta + Fraction(charge.delta)
+        if delta > Fraction(self.budget.threshold_delta):
+            raise BudgetExceededError(
+                f"Step {charge.step!r}",
+                float(delta),
+                self.budget.threshold_delta,
+                "threshold delta",
+                "Nothing was read.",
             )
         entry = self._run.charge(charge)
         self._spent += charge.rho
+        self._spent_delta = delta
         return entry
