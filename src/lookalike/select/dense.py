@@ -5,6 +5,7 @@ Works on released scores only; the door has been paid before anything here runs.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,29 @@ import numpy as np
 from lookalike.schema.domain import Clique, Domain
 
 
-def candidate_pairs(domain: Domain, max_cells: int) -> list[Clique]:
+def candidate_pairs(domain: Domain, max_cells: int = 1_000_000) -> list[Clique]:
     """Every pair of attributes with at most `max_cells` cells, in domain order."""
     return [pair for pair in itertools.combinations(domain.names, 2) if domain.cells(pair) <= max_cells]
+
+
+def in_batches(domain: Domain, cliques: Sequence[Clique], max_cells: int = 10_000_000) -> list[list[Clique]]:
+    """The cliques in their order, cut so that no part has more than `max_cells` cells in all, or else one clique."""
+    batches: list[list[Clique]] = []
+    room = 0
+    for clique in cliques:
+        cells = domain.cells(clique)
+        if not batches or cells > room:
+            batches.append([])
+            room = max_cells
+        batches[-1].append(clique)
+        room -= cells
+    return batches
+
+
+def independent_tables(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], total: float) -> list[np.ndarray]:
+    """The counts that independent columns with these 1-way counts would have, for each clique."""
+    shares = {name: counts / total for name, counts in oneways.items()}
+    return [total * functools.reduce(np.multiply.outer, (shares[name] for name in clique)) for clique in cliques]
 
 
 def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_weight: float = 1.0) -> list[int]:

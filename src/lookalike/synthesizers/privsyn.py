@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from lookalike.estimate.norm_sub import norm_sub
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel, merged_counts
 from lookalike.generate.row_update import GumSchedule
@@ -18,7 +19,7 @@ from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.combine import combine_cliques, cover_pairs
-from lookalike.select.dense import candidate_pairs, connect_isolated, greedy_pairs
+from lookalike.select.dense import candidate_pairs, connect_isolated, greedy_pairs, in_batches, independent_tables
 from lookalike.select.rare import merge_rare
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_choice, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
@@ -109,14 +110,19 @@ class PrivSyn:
         domain = door.domain
         progress("scoring every pair", 0.1)
         pairs = candidate_pairs(domain)
-        score: Score = IndependenceGap(tuple(pairs))
-        if self.score == "residual":
-            score = ResidualL1(tuple(pairs), independent_tables(pairs, oneways))
-        errors = door.noisy_scores(score, door.score_stddev_for(score, rho), step=SCORES)
+        total = estimated_total(oneways)
+        counts = {oneway.attrs[0]: norm_sub(oneway.values, total) for oneway in oneways}
+        errors: list[float] = []
+        for batch in in_batches(domain, pairs):
+            score: Score = IndependenceGap(tuple(batch))
+            if self.score == "residual":
+                score = ResidualL1(tuple(batch), tuple(independent_tables(batch, counts, total)))
+            stddev = door.score_stddev_for(score, rho * len(batch) / len(pairs))
+            errors.extend(door.noisy_scores(score, stddev, step=SCORES))
         progress("selecting marginals", 0.3)
         cells = np.array([domain.cells(pair) for pair in pairs])
-        picked = [pairs[i] for i in greedy_pairs(errors, cells, door.remaining, noise_weight=self.noise_weight)]
-        picked = connect_isolated(domain, picked, dict(zip(pairs, errors.tolist(), strict=True)))
+        picked = [pairs[i] for i in greedy_pairs(np.array(errors), cells, door.remaining, noise_weight=self.noise_weight)]
+        picked = connect_isolated(domain, picked, dict(zip(pairs, errors, strict=True)))
         if self.combine == "pairs":
             return picked
         join = cover_pairs if self.combine == "cover" else combine_cliques
