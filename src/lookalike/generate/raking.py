@@ -1,9 +1,9 @@
 """Raking: rows of a tree, reweighted until every target marginal fits as well as its noise deserves, then thinned.
 
-This is not in the PrivSyn paper; it gives its row updates a better start. The spanning forest of the targets is easy to
-draw from but knows only some of them. Weights on a large pool of its rows, multiplied by one factor per target cell, are
-the log-linear model of ALL targets relative to the forest, at any treewidth: what importance sampling is to a junction
-tree. It works as long as enough rows keep weight; where they do not, the weights are flattened and GUM does the rest.
+This is not in the PrivSyn paper; it gives its row updates a better start. A spanning forest of the targets is easy to
+draw from but knows only some of them. Weights on a large pool of its rows, one factor per target cell, make of them the
+log-linear model of ALL targets relative to the forest, at any treewidth: what importance sampling is to a junction tree.
+That works while enough rows keep weight; where they do not, the weights are flattened and GUM has to do the rest.
 """
 
 from __future__ import annotations

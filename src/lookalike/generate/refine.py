@@ -24,7 +24,7 @@ class RefinedModel:
         domain: the fine domain.
         coarse: the model, over the same names with fewer values.
         maps: for each merged column, the coarse code of every fine code.
-        shares: for each merged column, the share of every fine code in its coarse code; they add up to 1 per coarse code.
+        shares: for each merged column, the share of every fine code in its coarse code, adding up to 1 per coarse code.
     """
 
     kind: ClassVar[str] = "refined"
@@ -47,7 +47,9 @@ class RefinedModel:
                     raise ValueError(f"the shares of column {name!r} do not add up to 1 for every merged value")
 
     @classmethod
-    def of(cls, domain: Domain, coarse: Model, maps: Mapping[str, np.ndarray], counts: Mapping[str, np.ndarray]) -> Model:
+    def of(
+        cls, domain: Domain, coarse: Model, maps: Mapping[str, np.ndarray], counts: Mapping[str, np.ndarray]
+    ) -> Model:
         """`coarse` refined by (noisy) counts of the fine values; itself where nothing was merged."""
         if not maps:
             return coarse

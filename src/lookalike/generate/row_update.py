@@ -140,7 +140,9 @@ def _move_towards(codes: np.ndarray, target: _Target, alpha: float, share: float
     copied = np.where(held, np.minimum(_rounded(gains * share, rng), np.minimum(gains, counts)), 0)
     written = gains - copied
 
-    new_cells = np.concatenate([np.repeat(np.flatnonzero(~held), written[~held]), np.repeat(np.flatnonzero(held), written[held])])
+    new_cells = np.concatenate(
+        [np.repeat(np.flatnonzero(~held), written[~held]), np.repeat(np.flatnonzero(held), written[held])]
+    )
     new_cells = new_cells[: len(pool)]
     sources = rng.permutation(_take(order, starts, copied, rng))[: len(pool) - len(new_cells)]
     overwritten, replaced = np.split(pool[: len(new_cells) + len(sources)], [len(new_cells)])

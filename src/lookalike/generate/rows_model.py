@@ -107,7 +107,7 @@ class RowsModel:
         return [self.marginal(clique) for clique in cliques]
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows themselves in a random order if that many are wanted, else as many made afresh from the marginals."""
+        """The rows themselves, in a random order, if that many are wanted; else rows made afresh from the targets."""
         if rows == len(self.codes):
             return np.asfortranarray(self.codes[rng.permutation(rows)].astype(np.int32))
         return generate_rows(self.targets, rows, rng, self.settings)

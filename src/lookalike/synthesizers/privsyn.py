@@ -1,4 +1,4 @@
-"""PrivSyn: many marginals chosen by noisy pair scores, made consistent, and rows updated to fit them (Zhang et al. 2021)."""
+"""PrivSyn: many marginals chosen by noisy pair scores, made consistent, and rows fitted to them (Zhang et al. 2021)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PrivSyn:
             "pairs" joins none.
         max_cells: largest joined marginal (the paper's gamma).
         merge_below: values with a noisy count under this many standard deviations are modelled as one; 0 for none.
-        merge_share: and under this share of all rows, so that little noise-free structure is lost when budgets are tiny.
+        merge_share: and under this share of all rows, so that a tiny budget does not merge values that matter.
         start: rows that GUM starts from: "raked", "tree" or, as in the paper, "independent".
         sweeps: most sweeps of GUM; a raked start mostly needs none.
     """
@@ -97,7 +97,9 @@ class PrivSyn:
         cliques = self._select(door, oneways, rho * self.score_share, progress) if len(fine) > 1 else []
         progress("measuring the selected marginals", 0.4)
         shares = allocate([door.domain.cells(clique) for clique in cliques], door.remaining)
-        measured = door.measure(cliques, [door.stddev_for(share) for share in shares], step=MARGINALS) if cliques else []
+        measured = (
+            door.measure(cliques, [door.stddev_for(share) for share in shares], step=MARGINALS) if cliques else []
+        )
         progress("making the marginals consistent and updating rows", 0.5)
         settings = GumSettings(self.start, GumSchedule(self.sweeps, settle=self.start == "raked"))
         model = gum_model(door.domain, [*oneways, *measured], rng=rng, settings=settings)
@@ -121,7 +123,9 @@ class PrivSyn:
             errors.extend(door.noisy_scores(score, stddev, step=SCORES))
         progress("selecting marginals", 0.3)
         cells = np.array([domain.cells(pair) for pair in pairs])
-        picked = [pairs[i] for i in greedy_pairs(np.array(errors), cells, door.remaining, noise_weight=self.noise_weight)]
+        picked = [
+            pairs[i] for i in greedy_pairs(np.array(errors), cells, door.remaining, noise_weight=self.noise_weight)
+        ]
         picked = connect_isolated(domain, picked, dict(zip(pairs, errors, strict=True)))
         if self.combine == "pairs":
             return picked
