@@ -126,9 +126,10 @@ def soft_log_ratio(wanted: np.ndarray, counts: np.ndarray, pull: float) -> np.nd
     f = np.minimum(np.log(np.maximum(wanted, safe) / safe), _LARGEST_LOG_FACTOR)
     for _ in range(40):
         grown = safe * np.exp(f)
-        lower = np.maximum(f - (grown + pull * f - wanted) / (grown + pull), -_LARGEST_LOG_FACTOR)
-        moved = float((f - lower).max(initial=0.0))
-        f = lower
+        nearer = f - (grown + pull * f - wanted) / (grown + pull)
+        nearer = np.clip(nearer, -_LARGEST_LOG_FACTOR, _LARGEST_LOG_FACTOR)
+        moved = float(np.abs(f - nearer).max(initial=0.0))
+        f = nearer
         if moved < 1e-9:
             break
     return np.where(held, f, 0.0)
