@@ -185,6 +185,7 @@ def run_wide(columns: int, rows: int) -> None:
         method="privsyn",
         seed=0,
         insecure_rng=np.random.default_rng(0),
+        progress=lambda message, _: print(f"{time.process_time() - began:.1f} CPU s: {message}", flush=True),
     )
     seconds = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
