@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.thresholds import threshold_probability
 from lookalike.schema import binning, forms
@@ -23,6 +23,7 @@ from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.binning import Grid as Cells
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Identifier, Undeclared
+from lookalike.schema.domain import Domain
 from lookalike.schema.probes import Grid, Roundness, form_probe
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import storage_type
@@ -60,6 +61,16 @@ class Discovery:
                 raise BudgetError(f"The {name} of discovery is {value:g}; it must be between 0 and 1.")
         if self.max_bins < 2:
             raise BudgetError(f"Discovery has max_bins {self.max_bins}; it must be at least 2.")
+
+    def budget(self, schema: Schema, epsilon: float, delta: float, accounting: Accounting) -> Budget:
+        """The run's budget, with a part of delta kept for thresholds where values may have to be found."""
+        values = any({"values", "type"} & set(facts) for facts in schema.open_facts.values())
+        return Budget(epsilon, delta, accounting, delta * self.delta_share if values else 0.0)
+
+    def nominal(self, schema: Schema) -> Domain:
+        """The domain as far as it is known, with `max_bins` codes for every column that is still open."""
+        sizes = tuple(self.max_bins if column.open_facts else column.size for column in schema.columns)
+        return Domain(schema.names, sizes)
 
     def plan(self, schema: Schema, budget: Budget) -> list[tuple[str, str, float, str]]:
         """Step, mechanism, most rho and what for, of all that could be needed for what the schema leaves open."""

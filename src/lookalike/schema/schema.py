@@ -153,11 +153,14 @@ class Schema:
             raise SchemaError(f"{path} is not YAML{line}: {getattr(error, 'problem', 'broken text')}.") from None
         return cls.from_dict(content, where=_places(tree, str(path)))
 
+    def to_yaml(self) -> str:
+        """The text of the schema file."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
     def save(self, path: str | Path) -> None:
         """Writes the YAML file."""
-        text = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            Path(path).write_text(self.to_yaml(), encoding="utf-8")
         except OSError as error:
             raise SchemaError(f"Cannot write the schema to {path}: {error.strerror}. Choose another place.") from None
 
