@@ -36,6 +36,8 @@ FORMS, VALUES, RANGES, BINS, ROUNDING = (
 _SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.3, ROUNDING: 0.1}
 _ROUNDS = (0.6, 0.25, 0.15)
 """Shares of the rounds of bins: the first shows where rows are, the others only what is within heavy cells."""
+_PASSES = (0.35, 0.65)
+"""Shares of the two passes over frequent values."""
 _FIRST_CELLS, _PARTS = 128, 64
 _IDENTIFIER_SHARE = 0.5
 """A column of texts of which no more than this share of rows hold frequent values counts as identifiers or free text."""
@@ -100,7 +102,8 @@ class _Search:
     def __init__(self, settings: Discovery, door: GuardedTable, rho: float) -> None:
         self.settings, self.door, self.rho = settings, door, rho
         self.columns = {column.name: column for column in door.schema.columns}
-        self.rows = 1.0
+        self.rows, self.rows_stddev = 1.0, 0.0
+        self.rest: dict[str, float] = {}
         self.present: dict[str, float] = {}
 
     def run(self) -> Schema:
@@ -127,29 +130,40 @@ class _Search:
         probes = [form_probe(self.columns[name], storage_type(self.columns[name])) for name in asked]
         answers = self._measure(probes, FORMS)
         self.rows = estimated_total(answers)
+        self.rows_stddev = float(sum(1.0 / (answer.cells * answer.stddev**2) for answer in answers) ** -0.5)
         for probe, answer in zip(probes, answers, strict=True):
             column, absent = forms.decided(self.columns[probe.name], probe, answer.values, answer.stddev)
             self.columns[probe.name] = column
             self.present[probe.name] = max(self.rows - absent, 1.0)
 
     def _find_values(self, names: Sequence[str]) -> None:
-        if not names:
-            return
+        """Frequent values of all columns, then once more, with less noise, of those that hold many others too."""
+        found: dict[str, dict[str, float]] = {}
         budget = self.door.budget
-        probability = threshold_probability(budget.threshold_delta, budget.epsilon)
-        stddev = self.door.stddev_for(self.rho * _SHARES[VALUES], len(names))
-        found = self.door.frequent(names, stddev, probability, step=VALUES)
-        for name, values in zip(names, found, strict=True):
-            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), values, stddev)
+        probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(_PASSES)
+        for part in _PASSES:
+            if names:
+                stddev = self.door.stddev_for(self.rho * _SHARES[VALUES] * part, len(names))
+                answers = self.door.frequent(names, stddev, probability, step=VALUES)
+                for name, values in zip(names, answers, strict=True):
+                    found[name] = {**found.get(name, {}), **values}
+                    self.rest[name] = self._rest(name, found[name], stddev)
+            names = [name for name in names if self.rest[name] > 2.0]
+        for name, values in found.items():
+            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), values)
 
-    def _with_values(self, column: Categorical, values: dict[str, float], stddev: float) -> Column:
-        known, present = sum(values.values()), self.present.get(column.name, self.rows)
-        if known < _IDENTIFIER_SHARE * present:
+    def _rest(self, name: str, values: dict[str, float], stddev: float) -> float:
+        """How many rows hold none of the values, in standard deviations of that estimate."""
+        noise = np.hypot(self.rows_stddev, stddev * np.sqrt(max(len(values), 1)))
+        return float((self.present.get(name, self.rows) - sum(values.values())) / max(noise, 1e-9))
+
+    def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
+        if sum(values.values()) < _IDENTIFIER_SHARE * self.present.get(column.name, self.rows):
             pattern = "text-########"
             return Identifier(column.name, pattern=pattern, missing=column.missing, storage=column.storage)
-        rest, noise = present - known, stddev * np.sqrt(len(values) + 50)
         if column.outside != "other":
-            column = replace(column, outside="other" if rest > binning.SIGNIFICANT * noise else "absorb")
+            column = replace(column, outside="other" if self.rest[column.name] > binning.SIGNIFICANT else "absorb")
+        values = dict(sorted(values.items(), key=lambda item: -item[1]))
         label = next(text for text in ("other", "other values", "(other)", "*") if text not in values)
         return replace(column, values=tuple(values), other_label=label, provenance=_marks(column, "values"))
 
