@@ -124,7 +124,8 @@ def sample(
 @app.command()
 def plan(
     table: Annotated[
-        Path | None, typer.Argument(metavar="[TABLE]", help="Of the table, only names and types are used, and its ledger.")
+        Path | None,
+        typer.Argument(metavar="[TABLE]", help="Of the table, only names and types are used, and its ledger."),
     ] = None,
     schema: SchemaOption = None,
     domain: DomainOption = None,
@@ -155,7 +156,9 @@ def plan(
 @app.command()
 def schema(
     table: TablePath,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the draft goes; otherwise it is printed.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the draft goes; otherwise it is printed.")
+    ] = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
     drafted = as_schema(None, table)

@@ -19,6 +19,7 @@ from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.draft import draft
+from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
@@ -148,14 +149,13 @@ def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = 
     if schema is None:
         return draft(read_structure(table))
     if isinstance(schema, Schema):
-        return schema
+        return aligned(schema)
     if isinstance(schema, dict):
-        return (
-            Schema.from_sizes(schema) if all(isinstance(v, int) for v in schema.values()) else Schema.from_dict(schema)
-        )
+        coded = all(isinstance(value, int) for value in schema.values())
+        return Schema.from_sizes(schema) if coded else aligned(Schema.from_dict(schema))
     if isinstance(schema, (str, Path)):
         path = Path(schema)
-        return Schema.from_domain_json(path) if path.suffix == ".json" else Schema.load(path)
+        return Schema.from_domain_json(path) if path.suffix == ".json" else aligned(Schema.load(path))
     raise SchemaError(f"A schema cannot be a {type(schema).__name__}; give a Schema, a path or a mapping of sizes.")
 
 

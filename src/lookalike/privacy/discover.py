@@ -24,9 +24,9 @@ from lookalike.schema.binning import Grid as Cells
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Identifier, Undeclared
 from lookalike.schema.domain import Domain
+from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import Grid, Roundness, form_probe
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import storage_type
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 FORMS, VALUES, RANGES, BINS, ROUNDING = (
@@ -115,7 +115,7 @@ class _Search:
         roundings = self._find_rounding(grids)
         for name, grid in grids.items():
             self.columns[name] = self._with_bins(cast(Binned, self.columns[name]), grid, roundings.get(name, ()))
-        return self.door.schema.with_columns([_closed(column) for column in self.columns.values()])
+        return aligned(self.door.schema.with_columns([_closed(column) for column in self.columns.values()]))
 
     def _measure(self, probes: Sequence[Column], step: str, part: float = 1.0) -> list[NoisyMarginal]:
         """One-way counts of probes, for a step's share of the budget or a part of it."""
@@ -127,7 +127,7 @@ class _Search:
         asked = [n for n in names if {"type", "missing", "decimals"} & set(self.columns[n].open_facts)]
         if not asked:
             return
-        probes = [form_probe(self.columns[name], storage_type(self.columns[name])) for name in asked]
+        probes = [form_probe(self.columns[name]) for name in asked]
         answers = self._measure(probes, FORMS)
         self.rows = estimated_total(answers)
         self.rows_stddev = float(sum(1.0 / (answer.cells * answer.stddev**2) for answer in answers) ** -0.5)

@@ -20,7 +20,7 @@ from lookalike.schema import times
 from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.column import NULL, Column
-from lookalike.schema.storage import is_text
+from lookalike.schema.storage import is_text, storage_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
 """Texts that stand for a missing value where they are frequent enough to be noticed."""
@@ -29,7 +29,12 @@ MAX_PLACES = 6
 _D, _M, _Y = r"(0[1-9]|[12][0-9]|3[01])", r"(0[1-9]|1[0-2])", r"[0-9]{4}"
 _DAY_ONLY, _LOW = r"(1[3-9]|2[0-9]|3[01])", r"(0[1-9]|1[0-2])"
 _HM = r"([01][0-9]|2[0-3]):[0-5][0-9]"
-_CLOCKS = {"": "", " %H:%M": f" {_HM}", " %H:%M:%S": f" {_HM}:[0-5][0-9]", " %H:%M:%S.%f": rf" {_HM}:[0-5][0-9]\.[0-9]{{6}}"}
+_CLOCKS = {
+    "": "",
+    " %H:%M": f" {_HM}",
+    " %H:%M:%S": f" {_HM}:[0-5][0-9]",
+    " %H:%M:%S.%f": rf" {_HM}:[0-5][0-9]\.[0-9]{{6}}",
+}
 _ISO_CLOCKS = {
     "T%H:%M": f"T{_HM}", "T%H:%M:%S": f"T{_HM}:[0-5][0-9]", "T%H:%M:%SZ": f"T{_HM}:[0-5][0-9]Z",
     "T%H:%M:%S%:z": f"T{_HM}:[0-5][0-9][+-][0-9]{{2}}:[0-9]{{2}}",
@@ -188,8 +193,9 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.rint(scaled), posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
 
 
-def form_probe(column: Column, kind: pa.DataType) -> Probe | None:
+def form_probe(column: Column) -> Probe:
     """The probe that tells a column's type, format and missing markers, by its storage type."""
+    kind = storage_type(column)
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if is_text(value):
         return TextForm(column.name)

@@ -18,7 +18,7 @@ import yaml
 from lookalike.errors import SchemaError
 from lookalike.schema import fields
 from lookalike.schema.columns import Column, Integer
-from lookalike.schema.constraints import Constraint
+from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.domain import Domain
 
 VERSION = 1
@@ -130,7 +130,8 @@ class Schema:
         for i, entry in enumerate(content["fields"]):
             place = where[i] if i < len(where) else f"field {i + 1}"
             columns.append(fields.column_of(entry, place, markers))
-        return cls(tuple(columns))
+        rules = (own.get("constraints") or []) if isinstance(own, Mapping) else []
+        return cls(tuple(columns), tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)))
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the schema file."""
