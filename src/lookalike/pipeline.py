@@ -15,6 +15,7 @@ from lookalike.privacy.budget import Budget
 from lookalike.privacy.door import open_table
 from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import create, settings_of
@@ -67,7 +68,7 @@ def synthesize(
     status = "failed"
     try:
         report("reading the table", 0.0)
-        door = open_table(table, schema, budget, run, neighbours=neighbours, insecure_rng=insecure_rng)
+        door = RecordingTable(open_table(table, schema, budget, run, neighbours=neighbours, insecure_rng=insecure_rng))
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         status = "done"
     finally:
@@ -85,7 +86,7 @@ def synthesize(
     )
     check_plan(plan, spent)
     report("making rows", 0.9)
-    fitted = FittedModel(door.schema, model, spent, door.form)
+    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released))
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release

@@ -296,7 +296,8 @@ def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for i, mean in enumerate(means):
         if mean < half:
             excess = lambda high, mean=mean: ndtr(high - mean) - ndtr(lower_end(mean, high) - mean) - level  # noqa: E731
-            highs[i] = brentq(excess, mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9)
+            start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
+            highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
             lows[i] = lower_end(mean, highs[i])
     # At a mean of zero every negative observation is equally likely against its best mean, so all are accepted.
     return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)
