@@ -31,6 +31,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from lookalike.errors import InputError
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -90,6 +91,8 @@ class ErrorBars:
             total: the model's number of rows.
             level: probability with which the interval is to hold the true count.
         """
+        if not 0 < level < 1:
+            raise InputError(f"An interval of level {level} makes no sense; give for instance 0.9.")
         share = min(1.0, max(0.0, value / total)) if total > 0 else 0.0
         sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
         found = self.linear(attrs, weights)
