@@ -17,6 +17,7 @@ from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import GuardedTable, open_table
 from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.draft import draft
 from lookalike.schema.enforce import aligned
@@ -81,6 +82,7 @@ def synthesize(
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(search.fill(door))
             plan = _plan(schema, budget, synthesizer, search, door)
+        door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         status = "done"
     finally:
@@ -99,7 +101,7 @@ def synthesize(
     )
     check_plan(plan, spent)
     report("making rows", 0.9)
-    fitted = FittedModel(door.schema, model, spent, door.form)
+    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released))
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
