@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
+
+# Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 from rich.console import Console
@@ -362,8 +366,8 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
     table = Table(title=f"Ledger of {book.identity}", title_justify="left")
-    for heading in ("run", "time", "method", "epsilon", "delta", "spent", "charges", "status"):
-        table.add_column(heading)
+    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "spent", "charges", "status"):
+        table.add_column(heading, no_wrap=True)
     for run in runs:
         values = (
             run.number,

@@ -49,7 +49,11 @@ class Accountant:
         delta = self._spent_delta + Fraction(charge.delta)
         if delta > Fraction(self.budget.threshold_delta):
             raise BudgetExceededError(
-                f"Step {charge.step!r}", float(delta), self.budget.threshold_delta, "threshold delta", "Nothing was read."
+                f"Step {charge.step!r}",
+                float(delta),
+                self.budget.threshold_delta,
+                "threshold delta",
+                "Nothing was read.",
             )
         entry = self._run.charge(charge)
         self._spent += charge.rho
