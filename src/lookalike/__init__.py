@@ -1,24 +1,44 @@
 """Lookalike: differentially private synthetic tables.
 
 >>> import lookalike as la
->>> sorted(la.methods())[:2]
-['independent', 'mst']
+>>> "mst" in la.methods()
+True
 """
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
 
 __version__ = _version("lookalike")
 
-from lookalike.estimators import MST, Independent, TableSynthesizer
-from lookalike.pipeline import plan_run, synthesize
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.release import FittedModel, Release, load
-from lookalike.schema.domain import Domain
-from lookalike.schema.schema import Schema
+if TYPE_CHECKING:
+    from lookalike.estimators import MST, Independent, TableSynthesizer
+    from lookalike.pipeline import plan_run, synthesize
+    from lookalike.privacy.budget import Budget
+    from lookalike.privacy.ledger import Ledger
+    from lookalike.privacy.neighbours import Neighbours
+    from lookalike.release import FittedModel, Release, load
+    from lookalike.schema.domain import Domain
+    from lookalike.schema.schema import Schema
+
+# Names are imported when first used: a command that prints the ledger need not load numeric libraries.
+_HOMES = {
+    "MST": "estimators",
+    "Budget": "privacy.budget",
+    "Domain": "schema.domain",
+    "FittedModel": "release",
+    "Independent": "estimators",
+    "Ledger": "privacy.ledger",
+    "Neighbours": "privacy.neighbours",
+    "Release": "release",
+    "Schema": "schema.schema",
+    "TableSynthesizer": "estimators",
+    "load": "release",
+    "plan_run": "pipeline",
+    "synthesize": "pipeline",
+}
 
 
 def methods() -> list[str]:
@@ -26,6 +46,16 @@ def methods() -> list[str]:
     from lookalike.synthesizers import METHODS
 
     return list(METHODS)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lookalike' has no attribute {name!r}")
+    return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, "__version__", "methods"])
 
 
 __all__ = [

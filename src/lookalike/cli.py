@@ -20,9 +20,8 @@ from lookalike.pipeline import as_ledger, plan_run, synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
-from lookalike.release import Release, load
+from lookalike.release import Release, check_target, load
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import check_writable, write_table
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
 
@@ -72,9 +71,9 @@ def synth(
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     public = _schema(schema, domain)
-    for path in (out, model):
-        if path is not None:
-            check_writable(path)
+    check_target(out, table=True)
+    if model is not None:
+        check_target(model, table=False)
     settings = _settings(method, setting)
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
@@ -93,7 +92,7 @@ def synth(
             progress=report,
             **settings,
         )
-    write_table(release.table, out)
+    release.write(out)
     if model is not None:
         release.fitted.save(model)
     _print_release(release, out, model, as_ledger(ledger, table), as_json)
@@ -107,10 +106,9 @@ def sample(
     seed: Annotated[int | None, typer.Option(help="Fixes the sample.")] = None,
 ) -> None:
     """Draw more rows from a stored model. Touches no private data and costs nothing."""
-    check_writable(out)
-    made = load(model).sample_arrow(rows, seed=seed)
-    write_table(made, out)
-    output.print(f"{made.num_rows:,} rows written to {out}; no budget was spent.")
+    check_target(out, table=True)
+    written = load(model).write(out, rows, seed=seed)
+    output.print(f"{written:,} rows written to {out}; no budget was spent.")
 
 
 @app.command()

@@ -17,7 +17,6 @@ from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import FittedModel, Release, Spent
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import frame_format_of
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.base import PlannedStep, Progress
 
@@ -85,8 +84,8 @@ def synthesize(
     )
     check_plan(plan, spent)
     report("making rows", 0.9)
-    fitted = FittedModel(schema, model, spent, frame_format_of(table))
-    release = Release(fitted.sample(rows, seed=seed), fitted, plan)
+    fitted = FittedModel(door.schema, model, spent, door.form)
+    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
 

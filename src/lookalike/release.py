@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+import pyarrow as pa
 
 from lookalike.errors import InputError, ModelFileError
 from lookalike.generate.kinds import model_from_parts
@@ -23,7 +25,7 @@ from lookalike.privacy.budget import epsilon_spent
 from lookalike.privacy.ledger import Charge
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import FrameFormat, to_native, written_whole
+from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
 
 FORMAT = 1
@@ -84,7 +86,7 @@ class FittedModel:
     schema: Schema
     model: Model
     spent: Spent
-    frame_format: FrameFormat
+    form: TableForm
 
     @property
     def rows(self) -> int:
@@ -93,14 +95,21 @@ class FittedModel:
 
     def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
         """A synthetic table of the same frame type, columns and formats as the private one."""
-        return to_native(self.sample_arrow(rows, seed=seed), self.frame_format)
+        return to_frame(self.sample_arrow(rows, seed=seed), self.form)
 
-    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> Any:
+    def write(self, path: str | Path, rows: int | None = None, *, seed: int | None = None) -> int:
+        """Write a synthetic table to a file of the kind its name says, and return its number of rows."""
+        table = self.sample_arrow(rows, seed=seed)
+        write_table(table, path, csv=self.form.csv if self.form.kind == "csv" else None)
+        return table.num_rows
+
+    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> pa.Table:
+        """A synthetic table as an Arrow table."""
         count = self.rows if rows is None else rows
         if count < 1:
             raise InputError(f"{count} rows were asked for; ask for at least 1.")
         rng = np.random.default_rng(seed)
-        return codec.decode(self.schema, self.model.sample(count, rng), rng)
+        return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
@@ -110,15 +119,19 @@ class FittedModel:
             "kind": self.model.kind,
             "schema": self.schema.to_dict(),
             "spent": self.spent.to_json(),
-            "frame": self.frame_format.to_json(),
+            "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
             "model": meta,
         }
-        with written_whole(Path(path)) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("model.json", json.dumps(document, indent=1))
-            for name, array in arrays.items():
-                buffer = io.BytesIO()
-                np.save(buffer, array, allow_pickle=False)
-                archive.writestr(f"{name}.npy", buffer.getvalue())
+
+        def write(stream: BinaryIO) -> None:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("model.json", json.dumps(document, indent=1))
+                for name, array in arrays.items():
+                    buffer = io.BytesIO()
+                    np.save(buffer, array, allow_pickle=False)
+                    archive.writestr(f"{name}.npy", buffer.getvalue())
+
+        write_file(Path(path), write)
 
     def _repr_html_(self) -> str:
         title = f"{self.spent.method} model of {len(self.schema.domain)} columns, about {self.rows:,} rows"
@@ -144,7 +157,7 @@ def load(path: str | Path) -> FittedModel:
             schema=Schema.from_dict(document["schema"]),
             model=model_from_parts(document["kind"], document["model"], arrays),
             spent=Spent.from_json(document["spent"]),
-            frame_format=FrameFormat.from_json(document["frame"]),
+            form=TableForm(document["form"]["kind"], CsvStyle(**document["form"]["csv"])),
         )
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None
@@ -155,19 +168,46 @@ def load(path: str | Path) -> FittedModel:
         ) from error
 
 
+def check_target(path: Path, *, table: bool) -> None:
+    """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
+    if table:
+        kind_of_path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Give the name of a file.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """A synthetic table, ready to be given away, with its model and its bill.
 
     Attributes:
-        table: the synthetic rows, in the same kind of frame as the private ones.
+        rows: the synthetic rows as an Arrow table.
         fitted: the model behind it, for more rows, queries and storage.
         plan: what the run said beforehand that it would spend.
     """
 
-    table: Any
+    rows: pa.Table
     fitted: FittedModel
     plan: tuple[PlannedStep, ...]
+
+    @property
+    def table(self) -> Any:
+        """The synthetic rows in the same kind of frame as the private ones; an Arrow table for files."""
+        return to_frame(self.rows, self.fitted.form)
+
+    def write(self, path: str | Path) -> None:
+        """Write the rows to a file of the kind its name says, whole or not at all."""
+        form = self.fitted.form
+        write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
+
+    @property
+    def model(self) -> Model:
+        return self.fitted.model
 
     @property
     def spent(self) -> Spent:
@@ -176,9 +216,6 @@ class Release:
     @property
     def schema(self) -> Schema:
         return self.fitted.schema
-
-    def with_table(self, table: Any) -> Release:
-        return replace(self, table=table)
 
     def _repr_html_(self) -> str:
         return self.fitted._repr_html_()

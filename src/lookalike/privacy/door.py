@@ -11,13 +11,13 @@ A crash after step 3 loses budget, never privacy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.errors import ModelTooLargeError
 from lookalike.privacy import budget as prices
 from lookalike.privacy.accountant import Accountant
 from lookalike.privacy.budget import Budget
@@ -28,15 +28,13 @@ from lookalike.privacy.noise import rounded_gaussian
 from lookalike.privacy.scores import Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.base import Source
-from lookalike.sources.open import open_source
+from lookalike.sources.base import check_cliques
+from lookalike.sources.frames import TableForm
+from lookalike.sources.open import OpenedTable, open_source
 from lookalike.tables.measurement import NoisyMarginal
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-MAX_CELLS = 200_000_000
-"""Most cells counted in one request: 1.6 GB of counts. A public limit, checked before anything is charged."""
 
 
 class GuardedTable:
@@ -48,12 +46,13 @@ class GuardedTable:
 
     def __init__(
         self,
-        source: Source,
+        opened: OpenedTable,
         accountant: Accountant,
         neighbours: Neighbours,
         insecure_rng: Generator | None = None,
     ) -> None:
-        self._source = source
+        self._opened = opened
+        self._source = opened.source
         self._accountant = accountant
         self._neighbours = neighbours
         self._insecure_rng = insecure_rng
@@ -63,22 +62,31 @@ class GuardedTable:
         return self._source.domain
 
     @property
+    def schema(self) -> Schema:
+        """Public facts about the columns, with the table's own order and storage types."""
+        return self._opened.schema
+
+    @property
+    def form(self) -> TableForm:
+        """Which kind of file or frame the table came in."""
+        return self._opened.form
+
+    @property
     def budget(self) -> Budget:
         return self._accountant.budget
 
     @property
     def remaining(self) -> float:
-        """Unspent rho, rounded down."""
-        return float(np.nextafter(float(self._accountant.remaining), 0.0))
+        """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
+        return float(self._accountant.remaining) * (1 - 1e-12)
 
     def stddev_for(self, rho: float, releases: int = 1) -> float:
         """Smallest noise on counts with which `releases` marginals cost at most rho in all."""
-        return prices.stddev_for(rho, self._neighbours.squared_l2, releases)
+        return prices.stddev_for(Fraction(rho) / self._neighbours.squared_l2, 1, releases)
 
     def score_stddev_for(self, score: Score, rho: float) -> float:
         """Smallest noise with which releasing all numbers of `score` costs at most rho."""
-        squared = (score.sensitivity * self._neighbours.rows) ** 2
-        return prices.stddev_for(rho, squared, len(score.cliques))
+        return prices.stddev_for(rho, score.sensitivity * self._neighbours.rows, len(score.cliques))
 
     def measure(
         self,
@@ -94,11 +102,10 @@ class GuardedTable:
         curve therefore holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2
         norm, so marginal i costs rho = squared_l2 / (2 stddev_i^2).
         """
-        cliques = [self._checked(clique) for clique in cliques]
+        cliques = self._checked(cliques)
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         groupings = list(groups) if groups is not None else [None] * len(cliques)
-        self._check_cells(cliques)
-        rho = sum((prices.gaussian_rho(self._neighbours.squared_l2, s) for s in stddevs), Fraction(0))
+        rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
         entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {_range(stddevs)}")
         counts = self._source.counts(cliques)
         results: list[NoisyMarginal] = []
@@ -114,10 +121,8 @@ class GuardedTable:
 
         One person changes each of m numbers by at most s = sensitivity * rows, so all cost rho = m s^2 / (2 stddev^2).
         """
-        cliques = [self._checked(clique) for clique in score.cliques]
-        self._check_cells(cliques)
-        squared = (score.sensitivity * self._neighbours.rows) ** 2
-        rho = len(cliques) * prices.gaussian_rho(squared, stddev)
+        cliques = self._checked(score.cliques)
+        rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
         self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
         exact = score.evaluate(self._source.counts(cliques))
         noise = rounded_gaussian(stddev * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
@@ -137,8 +142,7 @@ class GuardedTable:
         Weights and offsets are public, so one person moves a weighted score by at most max|weight| * sensitivity *
         rows. The factor 1 + 1e-9 covers the rounding of the weighted scores to floating point.
         """
-        cliques = [self._checked(clique) for clique in score.cliques]
-        self._check_cells(cliques)
+        cliques = self._checked(score.cliques)
         weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
         offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
         sensitivity = float(np.abs(weight).max()) * float(score.sensitivity * self._neighbours.rows) * (1 + 1e-9)
@@ -151,17 +155,14 @@ class GuardedTable:
 
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""
-        source = self._source.recoded(maps)
-        return GuardedTable(source, self._accountant, self._neighbours, self._insecure_rng)
+        recoded = replace(self._opened, source=self._source.recoded(maps))
+        return GuardedTable(recoded, self._accountant, self._neighbours, self._insecure_rng)
 
-    def _checked(self, clique: Clique) -> Clique:
-        return self.domain.canonical(clique)
-
-    def _check_cells(self, cliques: Sequence[Clique]) -> None:
-        cells = sum(self.domain.cells(clique) for clique in cliques)
-        if cells > MAX_CELLS:
-            remedy = "Give the widest columns fewer bins or values in the schema."
-            raise ModelTooLargeError("Counting these marginals", cells, MAX_CELLS, "cells", remedy)
+    def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """The cliques in domain order; unknown columns and too many cells are refused before anything is charged."""
+        canonical = [self.domain.canonical(clique) for clique in cliques]
+        check_cliques(self.domain, canonical)
+        return canonical
 
     def _charge(self, step: str, mechanism: str, releases: int, rho: Fraction, detail: str) -> int:
         return self._accountant.charge(Charge(step, mechanism, releases, rho, detail))

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from lookalike.errors import BudgetError
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
@@ -60,3 +61,10 @@ class Synthesizer(Protocol):
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         """A model of the table behind the door. Spends at most what `plan` lists."""
         ...
+
+
+def check_shares(*shares: float) -> None:
+    """Shares of a budget are positive and leave something for the last step."""
+    if any(not share > 0 for share in shares) or sum(shares) >= 1:
+        listed = ", ".join(f"{share:g}" for share in shares)
+        raise BudgetError(f"The shares of the budget are {listed}; each must be positive and their sum below 1.")

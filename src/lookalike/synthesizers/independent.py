@@ -12,7 +12,7 @@ from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import shares_by_cells
+from lookalike.select.allocation import allocate
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress
 
 
@@ -39,9 +39,7 @@ class Independent:
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.0)
         cliques = [(name,) for name in door.domain.names]
-        shares = shares_by_cells([door.domain.cells(clique) for clique in cliques])
-        rho = door.remaining
-        stddevs = [door.stddev_for(rho * share) for share in shares]
+        stddevs = [door.stddev_for(rho) for rho in allocate(door.domain.sizes, door.remaining)]
         oneways = door.measure(cliques, stddevs, step="one-way marginals")
         progress("fitting", 0.5)
         return fit(door.domain, oneways)

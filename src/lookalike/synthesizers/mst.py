@@ -10,15 +10,13 @@ import numpy as np
 
 from lookalike.estimate import fit
 from lookalike.generate.model import Model
-from lookalike.generate.refine import refined
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import shares_by_cells
-from lookalike.select.rare import merge_rare
+from lookalike.select.allocation import allocate
 from lookalike.select.spanning_tree import maximum_spanning_tree
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress
+from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
 
 ONEWAYS, SCORES, PAIRS = "one-way marginals", "pair scores", "pairs of the tree"
 
@@ -30,12 +28,10 @@ class MST:
     Attributes:
         oneway_share: part of the budget for one-way marginals.
         score_share: part of the budget for scoring all pairs; the tree's pairs get the rest.
-        merge_below: values whose noisy count is under this many standard deviations are modelled as one; 0 merges none.
     """
 
-    oneway_share: float = 1 / 3
-    score_share: float = 1 / 3
-    merge_below: float = 3.0
+    oneway_share: float = 0.15
+    score_share: float = 0.05
 
     name: ClassVar[str] = "mst"
     accounting: ClassVar[Accounting] = "gdp"
@@ -47,25 +43,36 @@ class MST:
         "so that the run is all-Gaussian and the exact curve applies; the row count is noisy",
     )
 
+    def __post_init__(self) -> None:
+        check_shares(self.oneway_share, self.score_share)
+
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         rho, d = float(budget.rho), len(domain)
         if d == 1:
             return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
+        oneways, scores = rho * self.oneway_share, rho * self.score_share
         return [
-            PlannedStep(ONEWAYS, "gaussian", d, rho * self.oneway_share, "counts of every column"),
-            PlannedStep(SCORES, "gaussian", d * (d - 1) // 2, rho * self.score_share, "how far each pair is from independent"),
-            PlannedStep(PAIRS, "gaussian", d - 1, rho * (1 - self.oneway_share - self.score_share), "counts of the tree's pairs"),
+            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
+            PlannedStep(SCORES, "gaussian", d * (d - 1) // 2, scores, "how far each pair is from independent"),
+            PlannedStep(PAIRS, "gaussian", d - 1, rho - oneways - scores, "counts of the tree's pairs"),
         ]
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        rho = float(door.budget.rho)
-        progress("measuring every column", 0.0)
-        singles = [(name,) for name in door.domain.names]
-        oneway_rho = door.remaining if len(singles) == 1 else rho * self.oneway_share
-        sigma = door.stddev_for(oneway_rho, len(singles))
-        oneways = door.measure(singles, sigma, step=ONEWAYS)
-        if len(singles) == 1:
-            return fit(door.domain, oneways)
-        maps = merge_rare(oneways, self.merge_below * sigma)
-        coarse = door.coarsened(maps)
-        ...
+        domain, rho = door.domain, door.remaining
+        progress("measuring every column", 0.05)
+        singles = [(name,) for name in domain.names]
+        oneway_rho = rho * self.oneway_share if len(domain) > 1 else rho
+        oneways = door.measure(singles, [door.stddev_for(r) for r in allocate(domain.sizes, oneway_rho)], step=ONEWAYS)
+        independent = fit(domain, oneways)
+        if len(domain) == 1:
+            return independent
+        progress("scoring every pair", 0.2)
+        pairs = list(combinations(domain.names, 2))
+        score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
+        errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=SCORES)
+        tree = maximum_spanning_tree(pairs, errors)
+        progress("measuring the tree", 0.4)
+        shares = allocate([domain.cells(pair) for pair in tree], door.remaining)
+        measured = door.measure(tree, [door.stddev_for(r) for r in shares], step=PAIRS)
+        progress("fitting the tree", 0.6)
+        return fit(domain, [*oneways, *measured], warm=independent)

@@ -1,0 +1,52 @@
+# Everything a newcomer needs: `make demo` and `make test` set up what they use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One thread per process: the tests run in two processes, and numeric libraries would fight over the cores.
+export OPENBLAS_NUM_THREADS = 1
+export OMP_NUM_THREADS = 1
+
+.PHONY: help demo test test-slow lint format clean
+help:
+	@echo "make demo       install into $(VENV) and make a synthetic table from the example that ships here"
+	@echo "make test       install into $(VENV) and run linters, type checks, import contracts and all quick tests"
+	@echo "make test-slow  the long tests as well"
+
+$(VENV)/run: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,oracles]'
+	@touch $@
+
+demo: $(VENV)/run
+	@mkdir -p demo-output
+	$(BIN)/lookalike synth examples/admissions.csv --schema examples/admissions.yaml --epsilon 1 \
+	    --ledger demo-output/ledger.jsonl --model demo-output/admissions.lookalike -o demo-output/admissions.csv
+	@echo
+	@echo "First rows of the synthetic table (nobody is in the example either: it is simulated):"
+	@head -n 6 demo-output/admissions.csv
+	@echo
+	$(BIN)/lookalike ledger examples/admissions.csv --ledger demo-output/ledger.jsonl
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/dev
+	$(BIN)/python -m pytest -n 2 -m slow
+
+format: $(VENV)/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo-output .pytest_cache .ruff_cache .hypothesis

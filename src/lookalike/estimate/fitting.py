@@ -1,0 +1,62 @@
+"""One call from measurements to a model, whichever estimator does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from lookalike.estimate.dual import dual_parameters
+from lookalike.estimate.graphical import GraphicalModel
+from lookalike.estimate.mirror_descent import mirror_parameters
+from lookalike.estimate.problem import Problem
+from lookalike.schema.domain import Clique, Domain
+from lookalike.tables.measurement import NoisyMarginal
+
+_ITERATIONS = {"dual": 200, "mirror": 1000}
+
+
+def fit(
+    domain: Domain,
+    measurements: Sequence[NoisyMarginal],
+    *,
+    total: float | None = None,
+    warm: GraphicalModel | None = None,
+    method: Literal["dual", "mirror"] = "dual",
+    iterations: int | None = None,
+    penalty: float = 0.5,
+    zeros: Mapping[Clique, np.ndarray] | None = None,
+    seed: int = 0,
+    callback: Callable[[int, float], None] | None = None,
+) -> GraphicalModel:
+    """The maximum-entropy model that explains the noisy marginals, with weights 1/stddev^2.
+
+    Attributes in no measurement are uniform. Deterministic given the arguments.
+
+    Args:
+        domain: all attributes of the table.
+        measurements: noisy marginals, with or without groups; repeats are averaged.
+        total: number of rows; by default the inverse-variance mean of the noisy totals.
+        warm: an earlier model of the same domain to start from.
+        method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
+        iterations: most steps; by default 200 (dual) or 1000 (mirror).
+        penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
+        zeros: impossible combinations of values: a boolean table per attribute set, True where impossible.
+        seed: of the plan's random search.
+        callback: called with the step's number and the objective (dual) or the loss (mirror).
+    """
+    problem = Problem(domain, measurements, total=total, zeros=zeros, seed=seed)
+    start = problem.start_from(warm.potentials) if warm is not None else np.zeros(problem.queries.size)
+    steps = iterations if iterations is not None else _ITERATIONS[method]
+    if method == "dual":
+        parameters = dual_parameters(problem, start, penalty=penalty, iterations=steps, callback=callback)
+    elif method == "mirror":
+        parameters = mirror_parameters(problem, start, iterations=steps, callback=callback)
+    else:
+        raise ValueError(f"method is {method!r}; it must be 'dual' or 'mirror'")
+    potentials = problem.potentials(parameters)
+    for attrs, table in (zeros or {}).items():
+        known = potentials.get(attrs, np.zeros(table.shape))
+        potentials[attrs] = np.where(table, -np.inf, known)
+    return GraphicalModel(domain, potentials, problem.total, problem.network.plan)

@@ -1,0 +1,151 @@
+"""The estimation problem: noisy marginals turned into flat vectors over one network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lookalike.errors import SchemaError
+from lookalike.schema.domain import Clique, Domain
+from lookalike.tables.contraction import Network
+from lookalike.tables.measurement import NoisyMarginal, estimated_total
+from lookalike.tables.planner import make_plan
+from lookalike.tables.queries import Query, QuerySet
+
+
+class Problem:
+    """Measurements, the network of their attribute sets, and what both estimators compute from them.
+
+    Repeated measurements of the same cells are first averaged with weights 1/stddev^2: the average carries all they
+    say.
+
+    Attributes:
+        measurements: after averaging, one per set of cells.
+        total: the number of rows the model stands for.
+        observed: all noisy counts, flat.
+        sigma: the standard deviation of each entry of `observed`.
+        answers: the model's expected counts for the same cells, after `evaluate`.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None,
+        zeros: Mapping[Clique, np.ndarray] | None,
+        seed: int,
+    ) -> None:
+        for measurement in measurements:
+            _check(domain, measurement)
+        self.domain = domain
+        self.total = float(total) if total is not None else estimated_total(measurements)
+        self.measurements = _averaged(measurements)
+        zeros = zeros or {}
+        plan = make_plan(domain, [*(m.attrs for m in self.measurements), *zeros], seed=seed)
+        self.impossible = flat_impossible(Network(plan), zeros) if zeros else None
+        self.network = Network(plan, impossible=self.impossible)
+        self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
+        self.observed = np.empty(self.queries.size)
+        self.sigma = np.empty(self.queries.size)
+        for number, measurement in enumerate(self.measurements):
+            self.observed[self.queries.slices[number]] = self.queries.pack(number, measurement.values)
+            self.sigma[self.queries.slices[number]] = measurement.stddev
+        if self.impossible is not None:
+            self._forget_impossible_cells()
+        self.answers = np.zeros(self.queries.size)
+        self._potentials = np.zeros(self.network.layout.leaf_cells)
+        self.calls = 0
+
+    def evaluate(self, parameters: np.ndarray) -> float:
+        """Log-normaliser at the parameters; expected counts of all measured cells are left in `answers`."""
+        self.calls += 1
+        self.queries.expand(parameters, self._potentials)
+        log_z = self.network.sweep(self._potentials)
+        self.queries.answer(self.network.marginals, self.answers)
+        self.answers *= self.total
+        return log_z
+
+    def start_from(self, potentials: Mapping[Clique, np.ndarray]) -> np.ndarray:
+        """Parameters that repeat an earlier model's potentials where the same sets were measured, else zeros."""
+        parameters = np.zeros(self.queries.size)
+        taken: set[Clique] = set()
+        # Plain marginals first: what a group query on the same attributes added is contained in the table already.
+        for number in sorted(range(len(self.measurements)), key=lambda i: self.measurements[i].groups is not None):
+            measurement = self.measurements[number]
+            known = potentials.get(measurement.attrs)
+            if known is None or measurement.attrs in taken or known.shape != self.domain.shape(measurement.attrs):
+                continue
+            taken.add(measurement.attrs)
+            finite = np.where(np.isfinite(known), known, 0.0)
+            if measurement.groups is not None:
+                labels = measurement.groups.ravel()
+                counts = np.maximum(np.bincount(labels, minlength=measurement.cells), 1)
+                finite = np.bincount(labels, finite.ravel(), minlength=measurement.cells) / counts
+            parameters[self.queries.slices[number]] = self.queries.pack(number, finite)
+        return parameters
+
+    def potentials(self, parameters: np.ndarray) -> dict[Clique, np.ndarray]:
+        """Parameters as one table per measured set, in domain order."""
+        tables: dict[Clique, np.ndarray] = {}
+        for number, measurement in enumerate(self.measurements):
+            table = self.queries.unpack(number, parameters)
+            known = tables.get(measurement.attrs)
+            tables[measurement.attrs] = np.array(table) if known is None else known + table
+        return tables
+
+    def _forget_impossible_cells(self) -> None:
+        """Counts of impossible cells are pure noise; at 0 they ask nothing of the parameters."""
+        self.network.sweep(np.zeros(self.network.layout.leaf_cells))
+        support = np.empty(self.queries.size)
+        self.queries.answer(self.network.marginals, support)
+        self.observed[support <= 0.0] = 0.0
+
+
+def flat_impossible(network: Network, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
+    """The leaf cells that some table of impossible combinations rules out, as a flat mask."""
+    domain = network.plan.domain
+    flags = np.zeros(network.layout.leaf_cells, dtype=bool)
+    for attrs, table in zeros.items():
+        clique = domain.canonical(attrs)
+        if tuple(attrs) != clique or table.shape != domain.shape(clique):
+            raise SchemaError(
+                f"Structural zeros of {attrs} have shape {table.shape}; "
+                f"expected {domain.shape(clique)} in the order {clique}."
+            )
+        leaf = next(i for i, leaf in enumerate(network.plan.leaves) if set(clique) <= set(leaf))
+        names = network.plan.leaves[leaf]
+        wide = np.broadcast_to(
+            table.astype(bool).reshape([domain.size(name) if name in clique else 1 for name in names]),
+            domain.shape(names),
+        )
+        part = slice(network.layout.leaf_offsets[leaf], network.layout.leaf_offsets[leaf + 1])
+        flags[part] |= network.pack(leaf, wide)
+    return flags
+
+
+def _check(domain: Domain, measurement: NoisyMarginal) -> None:
+    if measurement.attrs != domain.canonical(measurement.attrs):
+        raise SchemaError(f"Measured attributes {measurement.attrs} are not in domain order; use domain.canonical.")
+    shape = measurement.values.shape if measurement.groups is None else measurement.groups.shape
+    if shape != domain.shape(measurement.attrs):
+        raise SchemaError(
+            f"Measured {measurement.attrs} has shape {shape}, expected {domain.shape(measurement.attrs)}."
+        )
+
+
+def _averaged(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+    """Repeats of the same plain marginal as one measurement of smaller noise; group sums stay as they are."""
+    repeats: dict[Clique, list[NoisyMarginal]] = {}
+    result: list[NoisyMarginal] = []
+    for measurement in measurements:
+        if measurement.groups is not None:
+            result.append(measurement)
+        else:
+            repeats.setdefault(measurement.attrs, []).append(measurement)
+    for attrs, same in repeats.items():
+        weights = np.array([1.0 / m.stddev**2 for m in same])
+        values = sum(w * m.values for w, m in zip(weights, same, strict=True)) / weights.sum()
+        result.append(NoisyMarginal(attrs, np.asarray(values, dtype=float), float(weights.sum() ** -0.5)))
+    return [measurement for measurement in result if measurement.attrs]

@@ -1,0 +1,214 @@
+"""Methods x epsilons x repeats on one or more tables: resumable, one JSON line per run. NOT PRIVATE.
+
+Every run happens in a fresh process, so that its processor seconds and its peak memory are its own. Lines are appended
+as runs finish; runs whose line is there already are not repeated, so an interrupted comparison goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from lookalike.errors import InputError
+
+Result = dict[str, object]
+"""One line of results: the job's fields, the numbers that its run returned, `cpu_seconds`, `peak_mb`, or `error`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of a comparison; equal jobs are the same run.
+
+    Attributes:
+        table: name of the table in results.
+        method: name of the method.
+        epsilon: privacy budget.
+        delta: the other half of the budget.
+        repeat: number of the repetition, also the seed of the split and of sampling (never of the noise).
+        train_share: share of the rows that is synthesised; the rest is for testing classifiers.
+    """
+
+    table: str
+    method: str
+    epsilon: float
+    delta: float = 1e-5
+    repeat: int = 0
+    train_share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0:
+            raise InputError(f"Epsilon {self.epsilon} is not positive; give for instance 1.")
+        if not 0 < self.train_share <= 1:
+            raise InputError(f"A training share of {self.train_share} is outside 0..1; give for instance 0.8.")
+
+
+def jobs_of(
+    tables: Iterable[str],
+    methods: Iterable[str],
+    epsilons: Iterable[float],
+    repeats: int = 1,
+    *,
+    delta: float = 1e-5,
+    train_share: float = 1.0,
+) -> list[Job]:
+    """The whole grid, ordered so that every method has its first repeat before any has its second."""
+    tables, methods, epsilons = list(tables), list(methods), list(epsilons)
+    return [
+        Job(table, method, float(epsilon), delta, repeat, train_share)
+        for repeat in range(repeats)
+        for table in tables
+        for epsilon in epsilons
+        for method in methods
+    ]
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """Lines of a results file, none where it does not exist; a last line cut short by a crash is left out."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    results: list[Result] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            results.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number < len(lines):
+                raise InputError(f"{path} line {number} is not JSON; mend or delete that line.") from None
+    return results
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    run: Callable[[Job], Mapping[str, object]],
+    results: str | Path,
+    *,
+    progress: Callable[[int, int, Job, Result | None], None] | None = None,
+    isolated: bool = True,
+) -> list[Result]:
+    """Run what is not yet in `results`, append one line per run, and return the lines of all `jobs`.
+
+    Args:
+        jobs: the grid.
+        run: a function of a module (it is sent to a fresh process) from a job to the numbers to store. An exception
+            that it raises is stored as `error`; such runs are tried again next time.
+        results: the JSONL file.
+        progress: called with (runs done, runs in all, job, None) before and (.., job, line) after every run.
+        isolated: False runs in this process: quicker to start, but peak memory is then that of all runs together.
+    """
+    path = Path(results)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _end_last_line(path)
+    found = {job: line for line in read_results(path) if "error" not in line and (job := _job_of(line)) is not None}
+    for number, job in enumerate(jobs):
+        if job in found:
+            continue
+        if progress:
+            progress(number, len(jobs), job, None)
+        line = _isolated(run, job) if isolated else _measured(run, job)
+        found[job] = line
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if progress:
+            progress(number + 1, len(jobs), job, line)
+    return [found[job] for job in jobs]
+
+
+def summary(results: Iterable[Result], measure: str) -> dict[tuple[str, str, float], tuple[float, float, int]]:
+    """Mean, standard error of the mean (nan for one run) and number of runs by (table, method, epsilon).
+
+    `measure` names a number of the lines; "tvd.3" takes entry "3" of the dictionary "tvd".
+    """
+    groups: dict[tuple[str, str, float], list[float]] = defaultdict(list)
+    for line in results:
+        value: object = line
+        for part in measure.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, int | float):
+            groups[str(line["table"]), str(line["method"]), float(line["epsilon"])].append(float(value))  # pyright: ignore[reportArgumentType]
+    return {key: _mean_and_error(values) for key, values in groups.items()}
+
+
+def table_rows(results: Iterable[Result], measure: str) -> list[dict[str, object]]:
+    """One row per table and method, one column per epsilon, as text for printing; the best of a column has a star."""
+    cells = summary(results, measure)
+    rows = []
+    for table in dict.fromkeys(key[0] for key in cells):
+        methods = list(dict.fromkeys(key[1] for key in cells if key[0] == table))
+        epsilons = sorted({key[2] for key in cells if key[0] == table})
+        best = {e: min(cells[table, m, e][0] for m in methods if (table, m, e) in cells) for e in epsilons}
+        for method in methods:
+            row: dict[str, object] = {"table": table, "method": method}
+            for epsilon in epsilons:
+                mean, error, _ = cells.get((table, method, epsilon), (math.nan, math.nan, 0))
+                star = "*" if mean == best[epsilon] else ""
+                row[f"{epsilon:g}"] = "" if math.isnan(mean) else f"{mean:.4f}{star}" + _plus_minus(error)
+            rows.append(row)
+    return rows
+
+
+def _plus_minus(error: float) -> str:
+    return "" if math.isnan(error) else f" ±{error:.4f}"
+
+
+def _mean_and_error(values: list[float]) -> tuple[float, float, int]:
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return mean, math.nan, len(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return mean, math.sqrt(variance / len(values)), len(values)
+
+
+def _job_of(line: Result) -> Job | None:
+    names = Job.__dataclass_fields__
+    return Job(**{name: line[name] for name in names}) if all(name in line for name in names) else None  # pyright: ignore[reportArgumentType]
+
+
+def _isolated(run: Callable[[Job], Mapping[str, object]], job: Job) -> Result:
+    # 'spawn' starts a new interpreter: nothing of this process counts into the run's memory.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(_measured, run, job).result()
+        except BrokenProcessPool:
+            return {**asdict(job), "error": "the process ended without an answer (out of memory?)"}
+
+
+def _measured(run: Callable[[Job], Mapping[str, object]], job: Job) -> Result:
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        numbers = dict(run(job))
+    except Exception as error:  # noqa: BLE001 (a failed run is a result; the others go on)
+        numbers = {"error": f"{type(error).__name__}: {error}"}
+    line = {**asdict(job), "private": False, **numbers}
+    line.setdefault("cpu_seconds", round(time.process_time() - cpu, 3))
+    line.setdefault("wall_seconds", round(time.perf_counter() - wall, 3))
+    line.setdefault("peak_mb", peak_mb())
+    return line
+
+
+def peak_mb() -> float | None:
+    """Largest resident memory of this process so far in megabytes, None where the system does not say.
+
+    /proc is asked first: getrusage also counts the parent's memory at the moment of the fork.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return round(int(line.split()[1]) / 1024, 1)
+    except OSError:
+        return None
+    return None
+
+
+def _end_last_line(path: Path) -> None:
+    """Cut off a last line that a crash left unfinished, so that new lines start on their own."""
+    if path.exists() and (text := path.read_text(encoding="utf-8")) and not text.endswith("\n"):
+        path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")

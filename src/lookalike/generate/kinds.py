@@ -1,0 +1,20 @@
+"""All kinds of models by name, for reading them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lookalike.errors import ModelFileError
+from lookalike.estimate.graphical import GraphicalModel
+from lookalike.generate.model import Model
+
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (GraphicalModel,)}
+
+
+def model_from_parts(kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    """The model that `to_parts` took apart."""
+    if kind not in KINDS:
+        raise ModelFileError(f"This version knows no model of kind {kind!r}; it knows {', '.join(KINDS)}.")
+    return KINDS[kind].from_parts(meta, arrays)

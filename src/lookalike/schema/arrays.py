@@ -1,0 +1,145 @@
+"""Arrow arrays of numbers and times, or of texts that write them, to internal numbers and back.
+
+Nothing here raises on account of a value: what cannot be read is marked, and the codec decides by the schema.
+"""
+
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lookalike.schema import times
+from lookalike.schema.columns import Binned, Continuous, Datetime, Integer
+from lookalike.schema.storage import is_text
+
+_WHOLE = r"^[+-]?[0-9]{1,18}$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+# Arrow reads and writes these codes as strptime does; the others go through Python, on distinct texts only.
+_ARROW_CODES = re.compile(r"(?:[^%]|%[YmdHMS])*")
+
+
+def to_numbers(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Internal numbers of an array, and which of them could be read; nulls count as not read."""
+    if isinstance(column, Datetime):
+        numbers, readable = _read_times(column, array)
+        return numbers // times.TICKS[column.resolution], readable
+    if is_text(array.type):
+        return _read_text(column, array)
+    numbers = _floats(array)
+    readable = ~np.isnan(numbers)
+    if isinstance(column, Integer):
+        if pa.types.is_signed_integer(array.type):
+            return _filled(array.cast(pa.int64()), 0), ~_nulls(array)
+        readable &= numbers == np.floor(numbers)
+        return _saturated(numbers), readable
+    return numbers, readable
+
+
+def to_array(column: Binned, numbers: np.ndarray, null: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Values as an Arrow array of type `kind`. `numbers` are ticks, or floats where the column has no fixed tick."""
+    if isinstance(column, Datetime):
+        return _write_times(column, numbers, null, kind)
+    if is_text(kind):
+        return pa.array(_texts(column, numbers), type=pa.string(), mask=null).cast(kind)
+    if isinstance(column, Continuous) and column.decimals is not None:
+        if pa.types.is_decimal(kind):
+            texts = pa.array(_texts(column, numbers), type=pa.string(), mask=null)
+            return texts.cast(kind)
+        numbers = numbers / 10.0**column.decimals
+    if pa.types.is_decimal(kind):
+        return pa.array([str(number) for number in numbers.tolist()], mask=null).cast(kind)
+    return pa.array(numbers, mask=null).cast(kind)
+
+
+def _nulls(array: pa.Array) -> np.ndarray:
+    return array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+
+
+def _filled(array: pa.Array, value: int | float) -> np.ndarray:
+    return array.fill_null(value).to_numpy(zero_copy_only=False)
+
+
+def _floats(array: pa.Array) -> np.ndarray:
+    numbers = array.cast(pa.float64(), safe=False)
+    return numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+def _saturated(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers of floats; what does not fit 64 bits goes to the ends, beyond every bound of a schema."""
+    return np.nan_to_num(numbers, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
+
+
+def _read_text(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    number = pc.match_substring_regex(trimmed, _NUMBER)
+    numbers = _floats(pc.if_else(number, trimmed, None))
+    readable = _filled(number, False)
+    if not isinstance(column, Integer):
+        return numbers, readable
+    short = pc.match_substring_regex(trimmed, _WHOLE)
+    whole = _filled(pc.if_else(short, pc.replace_substring_regex(trimmed, r"^\+", ""), None).cast(pa.int64()), 0)
+    is_short = _filled(short, False)
+    readable &= is_short | (numbers == np.floor(numbers))
+    return np.where(is_short, whole, _saturated(numbers)), readable
+
+
+def _texts(column: Binned, numbers: np.ndarray) -> list[str] | pa.Array:
+    if isinstance(column, Integer):
+        if column.width:
+            return [f"{number:0{column.width}d}" for number in numbers.tolist()]
+        return pa.array(numbers).cast(pa.string()).to_pylist()
+    if isinstance(column, Continuous) and column.decimals is not None:
+        scale, places = 10.0**column.decimals, column.decimals
+        return [f"{number / scale:.{places}f}" for number in numbers.tolist()]
+    return [repr(number) for number in numbers.tolist()]
+
+
+def _read_times(column: Datetime, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Wall-clock microseconds since 1970 and which values could be read."""
+    if is_text(array.type):
+        array = _parse_times(column, pc.utf8_trim_whitespace(array.cast(pa.string())))
+    elif pa.types.is_timestamp(array.type) and array.type.tz:
+        array = pc.local_timestamp(array.cast(pa.timestamp("us", tz=array.type.tz), safe=False))
+    micros = array.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return _filled(micros, 0), ~_nulls(micros)
+
+
+def _parse_times(column: Datetime, texts: pa.Array) -> pa.Array:
+    if _ARROW_CODES.fullmatch(column.format):
+        return pc.strptime(texts, format=column.format, unit="us", error_is_null=True)
+    distinct = texts.dictionary_encode()
+    tz = times.offset_zone(column.zone) if column.zone else UTC
+    parsed = [_parse_time(text, column.format, tz) for text in distinct.dictionary.to_pylist()]
+    return pa.array(parsed, type=pa.timestamp("us")).take(distinct.indices)
+
+
+def _parse_time(text: str, format: str, tz: object) -> datetime | None:
+    try:
+        when = datetime.strptime(text, format)
+    except ValueError:
+        return None
+    return when if when.tzinfo is None else when.astimezone(tz).replace(tzinfo=None)  # type: ignore[arg-type]
+
+
+def _write_times(column: Datetime, ticks: np.ndarray, null: np.ndarray, kind: pa.DataType) -> pa.Array:
+    micros = pa.array(ticks.astype(np.int64) * times.TICKS[column.resolution], mask=null).cast(pa.timestamp("us"))
+    if is_text(kind):
+        return _format_times(column, micros).cast(kind)
+    if pa.types.is_timestamp(kind) and kind.tz:
+        micros = pc.assume_timezone(micros, kind.tz, ambiguous="earliest", nonexistent="latest")
+    return micros.cast(kind, safe=False)
+
+
+def _format_times(column: Datetime, micros: pa.Array) -> pa.Array:
+    if _ARROW_CODES.fullmatch(column.format):
+        return pc.strftime(micros.cast(pa.timestamp("s"), safe=False), format=column.format)
+    tz = times.offset_zone(column.zone) if column.zone else UTC
+    aware = [None if when is None else when.replace(tzinfo=tz) for when in micros.to_pylist()]
+    return pa.array([None if when is None else when.strftime(column.format) for when in aware], type=pa.string())

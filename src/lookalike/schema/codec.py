@@ -1,0 +1,223 @@
+"""Values to codes and codes to values, side by side for each kind of column.
+
+Tables are Arrow tables. `encode` gives int32 codes in domain order; `decode` gives back a table with the same column
+names, Arrow types, formats and missing markers. Errors name the column and the rule, never a value of the table.
+"""
+
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lookalike.errors import InputError, OutOfDomainError, SchemaError
+from lookalike.schema.arrays import to_array, to_numbers
+from lookalike.schema.columns import NULL, Binned, Categorical, Column, Continuous
+from lookalike.schema.schema import Schema, check_names
+from lookalike.schema.storage import is_text, storage_type
+
+
+def bind(schema: Schema, types: pa.Schema) -> Schema:
+    """The schema with the storage types of a table, which are public structure; names must be the same.
+
+    A column missing from the table or the schema, or one whose type cannot hold its kind, is an error.
+    """
+    check_names(types.names, "The table")
+    lacking = [name for name in schema.names if name not in types.names]
+    if lacking:
+        raise InputError(_names("The table lacks", lacking) + "Add them, or remove them from the schema.")
+    extra = [name for name in types.names if name not in schema.names]
+    if extra:
+        raise InputError(_names("The schema does not describe", extra) + "Describe them, or drop them from the table.")
+    bound = schema.with_storage({field.name: str(field.type) for field in types})
+    for column in bound.columns:
+        storage_type(column)
+    return bound
+
+
+def _names(what: str, names: list[str]) -> str:
+    listed = ", ".join(repr(name) for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"{what} {len(names)} column{'s' if len(names) > 1 else ''}: {listed}. "
+
+
+def encode(schema: Schema, table: pa.Table) -> np.ndarray:
+    """Codes of all rows, int32, one contiguous column per column of the schema.
+
+    Raises:
+        OutOfDomainError: a value is outside the schema and the column does not say where such values go.
+    """
+    schema = bind(schema, table.schema)
+    codes = np.empty((table.num_rows, len(schema.columns)), dtype=np.int32, order="F")
+    for i, column in enumerate(schema.columns):
+        codes[:, i] = encode_column(column, table.column(column.name))
+    return codes
+
+
+def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
+    """A table whose values have these codes. `rng` chooses the values within bins."""
+    arrays = [decode_column(column, codes[:, i], rng=rng) for i, column in enumerate(schema.columns)]
+    return pa.Table.from_arrays(arrays, names=list(schema.names))
+
+
+def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """Codes of one column."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if isinstance(column, Binned):
+        return _encode_binned(column, array)
+    if isinstance(column, Categorical):
+        return _encode_categorical(column, array)
+    raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
+
+
+def decode_column(column: Column, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Array:
+    """Values of one column, in its storage type."""
+    kind = storage_type(column)
+    if isinstance(column, Binned):
+        return _decode_binned(column, codes, kind, rng)
+    if isinstance(column, Categorical):
+        return _decode_categorical(column, codes, kind)
+    raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
+
+
+def _encode_categorical(column: Categorical, array: pa.Array) -> np.ndarray:
+    values = column.values or ()
+    codes = _lookup(array, _typed(column, values, array.type))
+    codes = np.where(codes < 0, _encode_missing(column, array), codes)
+    return _place_rest(column, codes, "it is not in the list of values", column.other_code)
+
+
+def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
+    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    work_kind = _work_kind(value_kind)
+    other = (column.other_label,) if column.has_other else ()
+    regular = _typed(column, (*(column.values or ()), *other), work_kind)
+    markers = _markers(column, work_kind)
+    if not pa.types.is_dictionary(kind):
+        return pa.concat_arrays([regular, markers]).take(pa.array(codes)).cast(kind)
+    shown = markers.drop_null()
+    positions = np.full(len(markers), -1)
+    positions[markers.is_valid().to_numpy(zero_copy_only=False)] = len(regular) + np.arange(len(shown))
+    indices = np.concatenate([np.arange(len(regular)), positions])[codes]
+    indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
+    values = pa.concat_arrays([regular, shown]).cast(value_kind)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
+
+
+def _work_kind(kind: pa.DataType) -> pa.DataType:
+    """The type to compute in: Arrow computes on plain strings where it cannot on other text types."""
+    return pa.string() if is_text(kind) else kind
+
+
+def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
+    markers = _encode_missing(column, array)
+    numbers, readable = to_numbers(column, array)
+    low, high = column.internal(column.minimum), column.internal(column.maximum)
+    inside = readable & (numbers >= low) & (numbers <= high)
+    clamps = column.outside == "clamp"
+    bins = np.searchsorted(column.edges, numbers.clip(low, high), side="right") - 1
+    codes = np.where(markers >= 0, markers, np.where(inside | (clamps & readable), bins, -1))
+    if clamps:
+        return _place_rest(column, codes, "it cannot be read as the declared type", column.missing_code())
+    rule = f"it is not of the declared type or not between {column.minimum} and {column.maximum}"
+    return _place_rest(column, codes, rule, None)
+
+
+def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
+    regular = codes < column.regular
+    bins = np.where(regular, codes, 0)
+    if isinstance(column, Continuous) and column.decimals is None:
+        numbers = _uniform_floats(column, bins, rng)
+    else:
+        first, last = column.tick_ranges()
+        numbers = rng.integers(first[bins], last[bins], endpoint=True)
+    value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    try:
+        array = to_array(column, numbers, ~regular, value_kind)
+    except pa.ArrowInvalid:
+        raise SchemaError(
+            f"Column {column.name!r} is stored as {kind}, which cannot hold all values between {column.minimum} and "
+            f"{column.maximum}. Narrow the bounds or change the storage type."
+        ) from None
+    if column.missing and not regular.all():
+        markers = _markers(column, value_kind).take(pa.array(np.where(regular, 0, codes - column.regular)))
+        array = pc.if_else(pa.array(regular), array, markers)
+    return array.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array.cast(kind)
+
+
+def _uniform_floats(column: Continuous, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    high = column.internal(column.maximum)
+    lows = column.edges[bins]
+    highs = np.append(column.edges[1:], high)[bins]
+    ends = np.where(bins + 1 < column.regular, np.nextafter(highs, -np.inf), highs)
+    return np.clip(lows + rng.random(len(bins)) * (highs - lows), lows, ends)
+
+
+def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
+    """Codes of missing markers, -1 elsewhere. Null takes the empty marker's code, or the first one's."""
+    codes = np.full(len(array), -1, dtype=np.int64)
+    null = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    code = column.missing_code(NULL)
+    if code is None:
+        if null.any():
+            raise OutOfDomainError(
+                column.name, "the schema says it is never missing", "Remove 'required: true' or list missingValues."
+            )
+        return codes
+    found = _lookup(array, _markers(column, array.type))
+    codes[found >= 0] = found[found >= 0] + column.regular + column.has_other
+    codes[null] = code
+    return codes
+
+
+def _place_rest(column: Column, codes: np.ndarray, rule: str, fallback: int | None) -> np.ndarray:
+    rest = codes < 0
+    if rest.any():
+        if fallback is None:
+            remedy = "Correct the table or the schema, or let the schema take such values: "
+            raise OutOfDomainError(column.name, rule, remedy + f"dp.outside: {_taker(column)}.")
+        codes = np.where(rest, fallback, codes)
+    return codes.astype(np.int32)
+
+
+def _taker(column: Column) -> str:
+    return "other" if isinstance(column, Categorical) else "clamp (with missingValues for what is no number or time)"
+
+
+def _lookup(array: pa.Array, values: pa.Array) -> np.ndarray:
+    """Position of each element in `values`, -1 where it is null or not there."""
+    if is_text(array.type) or is_text(values.type):
+        array, values = array.cast(pa.string()), values.cast(pa.string())
+    found = pc.index_in(array, value_set=values, skip_nulls=True)
+    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _typed(column: Column, values: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+    """The schema's texts as values of the storage type."""
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    try:
+        return pa.array(values, type=pa.string()).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise SchemaError(
+            f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or an `other` label) that is "
+            "none. Write the values as the table holds them, or convert the column to text."
+        ) from None
+
+
+def _markers(column: Column, kind: pa.DataType) -> pa.Array:
+    """Missing markers as values of the storage type; null for the empty one and for those the type cannot write."""
+    return pa.array([_marker(marker, kind) for marker in column.missing], type=kind)
+
+
+def _marker(marker: str, kind: pa.DataType) -> object:
+    if marker == NULL or pa.types.is_null(kind):
+        return None
+    try:
+        return pa.scalar(marker, type=pa.string()).cast(kind).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None

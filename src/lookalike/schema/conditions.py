@@ -1,0 +1,355 @@
+"""Questions in words: `count where age >= 30 and sex = F`, read by a small parser and never evaluated as code.
+
+    question   = "count" [ "by" column { "," column } ] [ "where" condition ]
+    condition  = part { "or" part } ;  part = factor { "and" factor }
+    factor     = "not" factor | "(" condition ")" | column comparison
+    comparison = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
+               | "between" value "and" value | "is" [ "not" ] "missing"
+
+Names and values with spaces or signs go in quotes of any kind. The answer of a condition is a weight for every cell
+of the marginal on its columns: 1 inside, 0 outside, and the share of a bin that a bound cuts (values within a bin
+count as evenly spread, which is also how rows are made from bins).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.errors import InputError, ModelTooLargeError, SchemaError
+from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.schema import Schema
+
+MAX_CELLS = 20_000_000
+_MAX_DEPTH = 50
+_QUOTED = r"""\"[^"]*\"|'[^']*'|`[^`]*`"""
+_SIGN = r"<=|>=|!=|<>|==|[=<>(),]"
+_WORD = r"""[^\s=<>!(),"'`]+"""
+_TOKEN = re.compile(rf"\s*(?:{_QUOTED}|{_SIGN}|{_WORD})")
+_COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """How many rows, by the values of some columns, among the rows that satisfy a condition.
+
+    Attributes:
+        text: the question as asked.
+        by: columns whose values the counts are broken down by, in domain order; empty for one number.
+        attrs: all columns of the question, in domain order.
+        weights: share of each cell of the marginal on `attrs` that satisfies the condition.
+    """
+
+    text: str
+    by: Clique
+    attrs: Clique
+    weights: np.ndarray
+
+    @property
+    def exact(self) -> bool:
+        """False where a bound cuts a bin, so that the answer assumes that values in the bin are evenly spread."""
+        return bool(np.all((self.weights == 0) | (self.weights == 1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Weights:
+    """A condition's weights over the cells of its columns."""
+
+    attrs: Clique
+    values: np.ndarray
+
+
+def parse_question(text: str, schema: Schema) -> Question:
+    """The question that `text` asks of a table with this schema, or an InputError that says what is not understood."""
+    parser = _Parser(text, schema)
+    by, found = parser.question()
+    domain = schema.domain
+    attrs = domain.canonical((*by, *found.attrs))
+    _check_cells(domain, attrs)
+    weights = np.broadcast_to(_aligned(found, attrs, domain), domain.shape(attrs))
+    return Question(text, domain.canonical(by), attrs, weights)
+
+
+class _Parser:
+    """Recursive descent over the tokens of one question."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self._schema = schema
+        self._domain = schema.domain
+        self._tokens = _tokens(text)
+        self._at = 0
+        self._depth = 0
+
+    def question(self) -> tuple[list[str], _Weights]:
+        by: list[str] = []
+        found = _Weights((), np.array(1.0))
+        if self._tokens and not self._word("count"):
+            found = self._condition()
+        else:
+            if self._word("by"):
+                by = self._list(self._column)
+            if self._word("where"):
+                found = self._condition()
+        if self._at < len(self._tokens):
+            raise InputError(f"Nothing is expected at {self._peek()!r}. {_EXAMPLE}")
+        return by, found
+
+    def _condition(self) -> _Weights:
+        parts = [self._part()]
+        while self._word("or"):
+            parts.append(self._part())
+        return self._combined(parts, lambda one, two: 1.0 - (1.0 - one) * (1.0 - two))
+
+    def _part(self) -> _Weights:
+        factors = [self._factor()]
+        while self._word("and"):
+            factors.append(self._factor())
+        kept = [factor for factor in factors if isinstance(factor, _Weights)]
+        bounds: dict[str, _Range] = {}
+        for factor in factors:
+            if isinstance(factor, _Range):
+                known = bounds.get(factor.column.name)
+                bounds[factor.column.name] = known.meet(factor) if known else factor
+        kept += [_Weights((name,), found.weights()) for name, found in bounds.items()]
+        return self._combined(kept, lambda one, two: one * two)
+
+    def _factor(self) -> _Weights | _Range:
+        if self._depth > _MAX_DEPTH:
+            raise InputError(f"The question has more than {_MAX_DEPTH} nested parts; ask something simpler.")
+        self._depth += 1
+        try:
+            if self._word("not"):
+                inner = _settled(self._factor())
+                return _Weights(inner.attrs, 1.0 - inner.values)
+            if self._sign("("):
+                inner = self._condition()
+                self._expect(")")
+                return inner
+        finally:
+            self._depth -= 1
+        column = self._schema[self._column()]
+        return self._comparison(column)
+
+    def _comparison(self, column: Column) -> _Weights | _Range:
+        if self._word("is"):
+            negated = self._word("not")
+            if not (self._word("missing") or self._word("null")):
+                raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {_EXAMPLE}")
+            return _chosen(column, _missing(column), negated)
+        if self._word("between"):
+            low = self._value()
+            if not self._word("and"):
+                raise InputError(f"'between' needs two values joined by 'and'. {_EXAMPLE}")
+            return _Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value()))
+        negated = self._word("not")
+        if self._word("in"):
+            self._expect("(")
+            values = self._list(self._value)
+            self._expect(")")
+            return _chosen(column, _any_of(column, values), negated)
+        sign = self._next()
+        if negated or sign not in _COMPARISONS:
+            raise InputError(f"After column {column.name!r} a comparison is expected, not {sign!r}. {_EXAMPLE}")
+        value = self._value()
+        if sign in ("=", "==", "!=", "<>"):
+            return _chosen(column, _any_of(column, [value]), sign in ("!=", "<>"))
+        return _Range.of(column, sign, value)
+
+    def _combined(
+        self, parts: Sequence[_Weights | _Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> _Weights:
+        whole = _settled(parts[0])
+        for part in parts[1:]:
+            other = _settled(part)
+            attrs = self._domain.canonical((*whole.attrs, *other.attrs))
+            _check_cells(self._domain, attrs)
+            joined = join(_aligned(whole, attrs, self._domain), _aligned(other, attrs, self._domain))
+            whole = _Weights(attrs, joined)
+        return whole
+
+    def _column(self) -> str:
+        name = _unquoted(self._next())
+        if name not in self._domain:
+            raise InputError(f"No column {name!r}; the columns are {', '.join(self._domain.names)}.")
+        return name
+
+    def _value(self) -> str:
+        token = self._next()
+        if token in _COMPARISONS or token in ("(", ")", ","):
+            raise InputError(f"A value is expected, not {token!r}. {_EXAMPLE}")
+        return _unquoted(token)
+
+    def _list(self, item: Callable[[], str]) -> list[str]:
+        items = [item()]
+        while self._sign(","):
+            items.append(item())
+        return items
+
+    def _peek(self) -> str | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _next(self) -> str:
+        token = self._peek()
+        if token is None:
+            raise InputError(f"The question ends too early. {_EXAMPLE}")
+        self._at += 1
+        return token
+
+    def _word(self, word: str) -> bool:
+        token = self._peek()
+        found = token is not None and token.lower() == word
+        self._at += found
+        return found
+
+    def _sign(self, sign: str) -> bool:
+        found = self._peek() == sign
+        self._at += found
+        return found
+
+    def _expect(self, sign: str) -> None:
+        if not self._sign(sign):
+            raise InputError(f"{sign!r} is expected, not {self._peek() or 'the end'!r}. {_EXAMPLE}")
+
+
+_EXAMPLE = "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other)."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Range:
+    """Values of an ordered column between two ends, either of which may be left out (None) or not included."""
+
+    column: Column
+    low: float | int | None = None
+    high: float | int | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+    @classmethod
+    def of(cls, column: Column, sign: str, value: str) -> _Range:
+        position = _position(column, value)
+        if sign.startswith(">"):
+            return cls(column, low=position, low_open=sign == ">")
+        return cls(column, high=position, high_open=sign == "<")
+
+    def meet(self, other: _Range) -> _Range:
+        """The values in both ranges."""
+        lows = [(r.low, r.low_open) for r in (self, other) if r.low is not None]
+        highs = [(r.high, not r.high_open) for r in (self, other) if r.high is not None]
+        low, low_open = max(lows) if lows else (None, False)
+        high, high_closed = min(highs) if highs else (None, True)
+        return _Range(self.column, low, high, low_open, not high_closed)
+
+    def weights(self) -> np.ndarray:
+        """Share of every code's values that lie in the range; missing and other values never do."""
+        column = self.column
+        shares = np.zeros(column.size)
+        if isinstance(column, Binned):
+            first, last, step = _bin_ends(column)
+        else:
+            first = last = np.arange(column.regular)
+            step = 1.0
+        low = -np.inf if self.low is None else self._end(self.low, step if self.low_open else 0.0)
+        high = np.inf if self.high is None else -self._end(-self.high, step if self.high_open else 0.0)
+        overlap = np.minimum(last, high) - np.maximum(first, low) + step
+        width = last - first + step
+        # A bin of no width holds a single value; it is inside or it is not.
+        inside = np.where(width > 0, overlap / np.where(width > 0, width, 1), (low <= first) & (first <= high))
+        shares[: column.regular] = np.clip(inside, 0.0, 1.0)
+        return shares
+
+    def _end(self, value: float, gap: float) -> float:
+        """The smallest value inside, in units of the column's ticks: `value` and `gap`, or the next tick above."""
+        tick = self.column.tick if isinstance(self.column, Binned) else None
+        if tick is None or tick == 1:
+            return value + gap
+        scaled = value / float(tick)
+        nearest = round(scaled)
+        return nearest + gap if abs(scaled - nearest) < 1e-6 else float(np.ceil(scaled))
+
+
+def _bin_ends(column: Binned) -> tuple[np.ndarray, np.ndarray, float]:
+    """First and last value of each bin, and the distance of neighbouring values (0 where any float may occur)."""
+    if column.tick is not None:
+        first, last = column.tick_ranges()
+        return first, last, 1.0
+    return column.edges, np.append(column.edges[1:], column.internal(column.maximum)), 0.0
+
+
+def _position(column: Column, value: str) -> float | int:
+    """A value as a number that can be compared with the column's bins or positions."""
+    if isinstance(column, Ordinal) and column.values is not None:
+        if value in column.values:
+            return column.values.index(value)
+        raise InputError(f"{value!r} is not among the values of column {column.name!r}.")
+    if isinstance(column, Binned):
+        try:
+            return column.internal(value)
+        except SchemaError:
+            raise InputError(f"{value!r} cannot be read as a value of column {column.name!r}.") from None
+    raise InputError(f"The values of column {column.name!r} have no order; compare with =, != or in.")
+
+
+def _any_of(column: Column, values: Sequence[str]) -> np.ndarray:
+    """Share of every code whose value is one of `values`."""
+    shares = np.zeros(column.size)
+    for value in values:
+        if value in column.missing:
+            shares[column.missing_code(value)] = 1.0
+        elif isinstance(column, Categorical):
+            if column.values is not None and value in column.values:
+                shares[column.values.index(value)] = 1.0
+            elif column.has_other and value == column.other_label:
+                shares[column.other_code] = 1.0
+            else:
+                raise InputError(f"{value!r} is not among the values of column {column.name!r}.")
+        else:
+            position = _position(column, value)
+            shares = np.minimum(1.0, shares + _Range(column, position, position).weights())
+    return shares
+
+
+def _missing(column: Column) -> np.ndarray:
+    shares = np.zeros(column.size)
+    shares[column.size - len(column.missing) :] = 1.0 if column.missing else 0.0
+    return shares
+
+
+def _chosen(column: Column, shares: np.ndarray, negated: bool) -> _Weights:
+    return _Weights((column.name,), 1.0 - shares if negated else shares)
+
+
+def _settled(part: _Weights | _Range) -> _Weights:
+    return _Weights((part.column.name,), part.weights()) if isinstance(part, _Range) else part
+
+
+def _aligned(part: _Weights, attrs: Clique, domain: Domain) -> np.ndarray:
+    """The weights with one axis per attribute of `attrs`, of length 1 where they do not depend on it."""
+    return part.values.reshape([domain.size(name) if name in part.attrs else 1 for name in attrs])
+
+
+def _check_cells(domain: Domain, attrs: Clique) -> None:
+    cells = domain.cells(attrs)
+    if cells > MAX_CELLS:
+        raise ModelTooLargeError(
+            f"A question about {len(attrs)} columns", cells, MAX_CELLS, "cells", "Ask about fewer columns at once."
+        )
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, at = [], 0
+    text = text.rstrip()
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if not found:
+            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} on. {_EXAMPLE}")
+        tokens.append(found.group().strip())
+        at = found.end()
+    return tokens
+
+
+def _unquoted(token: str) -> str:
+    return token[1:-1] if token[0] in "\"'`" and token[-1] == token[0] and len(token) > 1 else token

@@ -1,0 +1,172 @@
+"""One field of a schema file to one column, and back.
+
+Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
+`categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
+`other` (label of the catch-all), `decimals`, `width`, `resolution`, `zone`, `storage`, `provenance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lookalike.errors import SchemaError
+from lookalike.schema.columns import (
+    DEFAULT_BINS,
+    Binned,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Integer,
+    Ordinal,
+    as_text,
+)
+
+TYPES = ("string", "boolean", "integer", "number", "date", "datetime")
+_FIELD_KEYS = (
+    "name", "type", "format", "title", "description", "missingValues", "categoriesOrdered", "constraints", "dp",
+)  # fmt: skip
+_CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
+_DP_KEYS = ("bins", "outside", "other", "decimals", "width", "resolution", "zone", "storage", "provenance")
+_DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
+
+
+class _Field:
+    """Reads the keys of one field and names the place in every error."""
+
+    def __init__(self, entry: Any, place: str) -> None:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            raise SchemaError(f"{place}: every field needs a 'name' that is a text.")
+        self.place = f"{place} ({entry['name']!r})"
+        self.entry = entry
+        self.rules = self.mapping(entry, "constraints", _CONSTRAINT_KEYS)
+        self.own = self.mapping(entry, "dp", _DP_KEYS)
+        self.refuse_unknown(entry, _FIELD_KEYS, "")
+        self.type = as_text(entry.get("type", "string"))
+        if self.type not in TYPES:
+            self.fail(f"type is {self.type!r}", f"Use one of {', '.join(TYPES)}.")
+
+    def fail(self, what: str, remedy: str) -> None:
+        raise SchemaError(f"{self.place}: {what}. {remedy}")
+
+    def refuse_unknown(self, mapping: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> None:
+        for key in mapping:
+            if key not in known:
+                self.fail(f"unknown key {prefix + str(key)!r}", f"The keys are {', '.join(known)}.")
+
+    def mapping(self, entry: Mapping[str, Any], key: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+        value = entry.get(key) or {}
+        if not isinstance(value, Mapping):
+            self.fail(f"{key} is {value!r}", "It must be a mapping of keys to values.")
+        self.refuse_unknown(value, known, f"{key}.")
+        return value
+
+    def integer(self, key: str, least: int, default: int | None) -> int | None:
+        value = self.own.get(key, default)
+        if value is None or as_text(value) in ("", "null", "~"):
+            return default
+        try:
+            number = int(as_text(value))
+        except ValueError:
+            number = least - 1
+        if number < least:
+            self.fail(f"dp.{key} is {value!r}", f"It must be a whole number of at least {least}.")
+        return number
+
+    def flag(self, mapping: Mapping[str, Any], key: str) -> bool:
+        value = as_text(mapping.get(key, False))
+        if value not in ("true", "false"):
+            self.fail(f"{key} is {value!r}", "It must be true or false.")
+        return value == "true"
+
+    def texts(self, mapping: Mapping[str, Any], key: str, default: Any = None) -> tuple[str, ...] | None:
+        value = mapping.get(key, default)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple) or any(isinstance(item, list | dict) for item in value):
+            self.fail(f"{key} is {value!r}", "It must be a list of values.")
+        return tuple(as_text(item) for item in value)
+
+
+def column_of(entry: Any, place: str, table_markers: Any) -> Column:
+    """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's."""
+    field = _Field(entry, place)
+    required = field.flag(field.rules, "required")
+    shared: dict[str, Any] = {
+        "missing": () if required else field.texts(field.entry, "missingValues", table_markers) or (),
+        "storage": as_text(field.own.get("storage", "")),
+        "provenance": dict(field.own.get("provenance") or {}),
+    }
+    outside = as_text(field.own.get("outside", "error"))
+    if outside not in ("error", "clamp", "other"):
+        field.fail(f"dp.outside is {outside!r}", "Use error, clamp or other.")
+    shared["outside"] = outside
+    try:
+        if field.type in ("string", "boolean") or "enum" in field.rules:
+            return _categorical(field, shared)
+        return _binned(field, shared)
+    except SchemaError as error:
+        message = str(error)
+        raise SchemaError(message if message.startswith(place) else f"{place}: {message}") from None
+
+
+def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
+    default = ("false", "true") if field.type == "boolean" else None
+    values = field.texts(field.rules, "enum", default)
+    kind = Ordinal if field.flag(field.entry, "categoriesOrdered") else Categorical
+    if "other" in field.own:
+        shared["other_label"] = as_text(field.own["other"])
+    return kind(field.entry["name"], values=values, **shared)
+
+
+def _binned(field: _Field, shared: dict[str, Any]) -> Column:
+    name = field.entry["name"]
+    bins = field.own.get("bins", DEFAULT_BINS)
+    if isinstance(bins, list):
+        shared["bins"] = field.texts(field.own, "bins")
+    elif field.type in _DEFAULT_FORMAT and as_text(bins) in ("month", "year"):
+        shared["bins"] = bins
+    else:
+        shared["bins"] = field.integer("bins", 1, DEFAULT_BINS)
+    if field.type == "integer":
+        kind, shared["width"] = Integer, field.integer("width", 0, 0)
+    elif field.type == "number":
+        kind, shared["decimals"] = Continuous, field.integer("decimals", 0, None)
+    else:
+        kind = Datetime
+        shared["format"] = as_text(field.entry.get("format", _DEFAULT_FORMAT[field.type]))
+        shared["resolution"] = as_text(field.own.get("resolution", ""))
+        shared["zone"] = as_text(field.own.get("zone", ""))
+    return kind(name, minimum=field.rules.get("minimum"), maximum=field.rules.get("maximum"), **shared)
+
+
+def field_of(column: Column) -> dict[str, Any]:
+    """The field of one column, as plain lists, texts and numbers."""
+    entry: dict[str, Any] = {"name": column.name, "type": column.field_type}
+    rules: dict[str, Any] = {} if column.missing else {"required": True}
+    own: dict[str, Any] = {}
+    if isinstance(column, Categorical):
+        if isinstance(column, Ordinal):
+            entry["categoriesOrdered"] = True
+        if column.values is not None:
+            rules["enum"] = list(column.values)
+        if column.has_other:
+            own["other"] = column.other_label
+    if isinstance(column, Binned):
+        rules.update({key: value for key in ("minimum", "maximum") if (value := getattr(column, key)) is not None})
+        own["bins"] = list(column.bins) if isinstance(column.bins, tuple) else column.bins
+    if isinstance(column, Datetime):
+        entry["format"] = column.format
+        own["resolution"] = column.resolution
+    for key in ("decimals", "width", "zone", "storage"):
+        value = getattr(column, key, None)
+        if value not in (None, "") and (value != 0 or key == "decimals"):
+            own[key] = value
+    if column.missing:
+        entry["missingValues"] = list(column.missing)
+    if rules:
+        entry["constraints"] = rules
+    own["outside"] = column.outside
+    marks = {fact: column.fact(fact) for fact in column.facts if fact not in column.open_facts}
+    return {**entry, "dp": {**own, "provenance": marks}}

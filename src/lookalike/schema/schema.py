@@ -1,0 +1,207 @@
+"""The schema of a table: its columns in order and the public rules about its rows.
+
+The file format is a Frictionless Table Schema written as YAML, with our own keys under `dp`; see `fields.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lookalike.errors import SchemaError
+from lookalike.schema import fields
+from lookalike.schema.columns import Column, Integer
+from lookalike.schema.constraints import Constraint
+from lookalike.schema.domain import Domain
+
+VERSION = 1
+MAX_COLUMNS = 10_000
+_KEYS = ("fields", "missingValues", "dp", "$schema", "primaryKey", "foreignKeys", "title", "name", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Ordered columns and constraints. Holds public facts only: it never sees data.
+
+    >>> from lookalike.schema.columns import Categorical
+    >>> schema = Schema((Integer("age", minimum=0, maximum=99, bins=10), Categorical("sex", ("F", "M"))))
+    >>> schema.domain.sizes
+    (10, 2)
+    """
+
+    columns: tuple[Column, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if not self.columns:
+            raise SchemaError("The schema has no columns; it needs at least 1.")
+        check_names(self.names, "The schema")
+        for constraint in self.constraints:
+            unknown = [name for name in constraint.columns if name not in self.names]
+            if unknown:
+                raise SchemaError(f"A constraint names column {unknown[0]!r}, which the schema does not have.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes; a SchemaError while a column has open facts."""
+        return Domain(self.names, tuple(column.size for column in self.columns))
+
+    @property
+    def open_facts(self) -> dict[str, tuple[str, ...]]:
+        """What private discovery has still to fill, by column."""
+        return {column.name: column.open_facts for column in self.columns if column.open_facts}
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(f"No column {name!r}; the columns are {', '.join(self.names)}.")
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """The schema with the columns of the same names replaced."""
+        new = {column.name: column for column in columns}
+        return replace(self, columns=tuple(new.get(column.name, column) for column in self.columns))
+
+    def ordered(self, names: Sequence[str]) -> Schema:
+        """The schema with its columns in that order."""
+        return replace(self, columns=tuple(self[name] for name in names))
+
+    def with_storage(self, storage: Mapping[str, str]) -> Schema:
+        """The schema of a table whose columns have these Arrow types; a type already declared must agree."""
+        columns = []
+        for column in self.columns:
+            found = storage.get(column.name, column.storage)
+            if column.storage and found != column.storage:
+                raise SchemaError(
+                    f"Column {column.name!r} is stored as {found}, but the schema says {column.storage}. "
+                    "Convert the table, or remove dp.storage from the schema."
+                )
+            columns.append(replace(column, storage=found))
+        return replace(self, columns=tuple(columns))
+
+    @classmethod
+    def from_sizes(cls, sizes: Mapping[str, int], *, where: str = "The domain") -> Schema:
+        """The schema of an integer-coded table whose column `name` holds the codes 0..sizes[name]-1."""
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise SchemaError(
+                    f"{where}: column {name!r} has size {size!r}; it must be a whole number of at least 1."
+                )
+        return cls(tuple(Integer.coded(name, size) for name, size in sizes.items()))
+
+    @classmethod
+    def from_domain_json(cls, path: str | Path) -> Schema:
+        """The schema of an integer-coded table from a JSON object {column: number of values}."""
+        try:
+            sizes = json.loads(_read_text(path))
+        except ValueError:
+            raise SchemaError(f'{path} is not JSON. Write an object such as {{"age": 16, "sex": 2}}.') from None
+        if not isinstance(sizes, dict) or not sizes:
+            raise SchemaError(f"{path} holds no JSON object {{column: number of values}}. Write one entry per column.")
+        return cls.from_sizes(sizes, where=str(path))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], *, where: Sequence[str] = ()) -> Schema:
+        """The schema of a parsed file; `where` names the place of each field for error messages."""
+        if not isinstance(content, Mapping) or not isinstance(content.get("fields"), list):
+            raise SchemaError("A schema needs the key 'fields' with a list of columns.")
+        unknown = [key for key in content if key not in _KEYS]
+        if unknown:
+            raise SchemaError(f"Unknown key {unknown[0]!r} in the schema; the keys are {', '.join(_KEYS)}.")
+        own = content.get("dp") or {}
+        version = str(own.get("version", VERSION)) if isinstance(own, Mapping) else ""
+        if version != str(VERSION):
+            raise SchemaError(f"The schema has dp.version {version!r}; this program reads version {VERSION}.")
+        markers = content.get("missingValues", [""])
+        columns = []
+        for i, entry in enumerate(content["fields"]):
+            place = where[i] if i < len(where) else f"field {i + 1}"
+            columns.append(fields.column_of(entry, place, markers))
+        return cls(tuple(columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the schema file."""
+        own: dict[str, Any] = {"version": VERSION}
+        if self.constraints:
+            own["constraints"] = [constraint.to_dict() for constraint in self.constraints]
+        return {"fields": [fields.field_of(column) for column in self.columns], "dp": own}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """The schema in a YAML file. Errors name the line and the field, its value, the limit and the remedy."""
+        text = _read_text(path)
+        try:
+            # Every scalar stays text, so that `no`, `007` and `1.0` in a list of categories are what they look like.
+            content = yaml.load(text, Loader=yaml.BaseLoader)
+            tree = yaml.compose(text, Loader=yaml.BaseLoader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" (line {mark.line + 1})" if mark else ""
+            raise SchemaError(f"{path} is not YAML{line}: {getattr(error, 'problem', 'broken text')}.") from None
+        return cls.from_dict(content, where=_places(tree, str(path)))
+
+    def save(self, path: str | Path) -> None:
+        """Writes the YAML file."""
+        text = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise SchemaError(f"Cannot write the schema to {path}: {error.strerror}. Choose another place.") from None
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical form; equal for two files that say the same."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{title}</th>" for title in ("column", "kind", "codes", "facts"))
+        rows = []
+        for column in self.columns:
+            size = "open" if column.open_facts else f"{column.size:,}"
+            facts = ", ".join(
+                f"{fact}: {'open' if fact in column.open_facts else column.fact(fact)}" for fact in column.facts
+            )
+            cells = (column.name, type(column).__name__, size, facts)
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def check_names(names: Sequence[str], what: str) -> None:
+    """Refuses too many columns and columns of the same name."""
+    if len(names) > MAX_COLUMNS:
+        raise SchemaError(f"{what} has {len(names):,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
+    if len(set(names)) != len(names):
+        seen: set[str] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))
+        raise SchemaError(f"{what} has two columns named {twice!r}. Rename one of the two.")
+
+
+def _read_text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise SchemaError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _places(tree: Any, path: str) -> list[str]:
+    """Line and position of every field of the file, for error messages."""
+    if isinstance(tree, yaml.MappingNode):
+        for key, value in tree.value:
+            if key.value == "fields" and isinstance(value, yaml.SequenceNode):
+                return [f"{path} line {node.start_mark.line + 1}, field {i + 1}" for i, node in enumerate(value.value)]
+    return []

@@ -1,0 +1,97 @@
+"""Points in time as whole numbers of ticks since 1970: bounds, calendar bins and formats. Knows no data."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from lookalike.errors import SchemaError
+
+TICKS = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+"""Microseconds of one tick, from coarse to fine."""
+
+_FINEST = [
+    (re.compile(r"%f|%[cX]"), "microsecond"),
+    (re.compile(r"%[SsTr]"), "second"),
+    (re.compile(r"%[MR]"), "minute"),
+    (re.compile(r"%[HI]"), "hour"),
+]
+_EPOCH = datetime(1970, 1, 1)
+
+
+def resolution_of(format: str) -> str:
+    """The finest part that a strftime format writes.
+
+    >>> resolution_of("%d.%m.%Y %H:%M")
+    'minute'
+    """
+    return next((name for pattern, name in _FINEST if pattern.search(format)), "day")
+
+
+def check_zone(column: str, zone: str) -> None:
+    """Refuses a time zone that is not in the system's list."""
+    if zone and offset_zone(zone) is None:
+        raise SchemaError(
+            f"Column {column!r} has time zone {zone!r}, which is unknown. Use a name as Europe/Paris or +02:00."
+        )
+
+
+def offset_zone(zone: str) -> Any:
+    """The tzinfo of a name or of a fixed offset, None when there is none of that name."""
+    if re.fullmatch(r"[+-]\d\d:?\d\d", zone):
+        return datetime.strptime(zone, "%z").tzinfo
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def parse_bound(column: str, value: Any, format: str, resolution: str) -> int:
+    """Ticks of a wall-clock time given as date, datetime, ISO text, or text in the column's format."""
+    when = _as_datetime(value, format)
+    if when is None:
+        raise SchemaError(
+            f"Column {column!r} has {value!r} as a bound or edge. Write a date as 2024-12-31 or 2024-12-31T23:59."
+        )
+    return (when - _EPOCH) // (TICKS[resolution] * datetime.resolution)
+
+
+def _as_datetime(value: Any, format: str) -> datetime | None:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    for parse in (datetime.fromisoformat, lambda text: datetime.strptime(text, format)):
+        try:
+            return parse(str(value)).replace(tzinfo=None)
+        except ValueError:
+            continue
+    return None
+
+
+def bound_text(ticks: int, resolution: str) -> str:
+    """ISO text of a number of ticks, no longer than its resolution needs."""
+    when = _EPOCH + ticks * TICKS[resolution] * datetime.resolution
+    return when.date().isoformat() if resolution == "day" else when.isoformat()
+
+
+def calendar_edges(column: str, unit: str, low: int, high: int, resolution: str) -> np.ndarray:
+    """Lower edges at the starts of months or years, the first one at the minimum."""
+    codes = {"month": "M", "year": "Y"}
+    if unit not in codes:
+        raise SchemaError(f"Column {column!r} has bins {unit!r}. Give a number, a list of edges, month or year.")
+    tick = TICKS[resolution]
+    ends = np.array([low * tick, high * tick], dtype="datetime64[us]").astype(f"datetime64[{codes[unit]}]")
+    starts = np.arange(ends[0] + 1, ends[1] + 1).astype("datetime64[us]").astype(np.int64)
+    return np.append(low, -(-starts // tick)).astype(np.int64)

@@ -1,0 +1,124 @@
+"""CSV text to an Arrow table of texts and back, with checks that say what is wrong and on which line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from lookalike.errors import InputError
+from lookalike.schema.schema import MAX_COLUMNS
+
+WRITE_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CsvStyle:
+    """How a CSV file is written: what separates fields, what ends a line, and whether it starts with a BOM."""
+
+    delimiter: str = ","
+    line_end: str = "\n"
+    bom: bool = False
+
+
+def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
+    """A table of texts; an empty field is null. `path` only serves the messages."""
+    bom = data.startswith(codecs.BOM_UTF8)
+    body = data[len(codecs.BOM_UTF8) :] if bom else data
+    _check_bytes(body, path)
+    header_end = body.find(b"\n")
+    header = body[: header_end if header_end >= 0 else len(body)]
+    delimiter = _delimiter(header)
+    columns = header.count(delimiter.encode()) + 1
+    if columns > MAX_COLUMNS:
+        raise InputError(f"{path} has {columns:,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
+    style = CsvStyle(delimiter, "\r\n" if header.endswith(b"\r") else "\n", bom)
+    return _parse(body, style, path), style
+
+
+def _check_bytes(body: bytes, path: str) -> None:
+    if not body.strip():
+        raise InputError(f"{path} is empty. A table needs a header line and at least 1 row.")
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path} is UTF-16 text. Save it as UTF-8.")
+    if b"\0" in body:
+        line = body.count(b"\n", 0, body.index(b"\0")) + 1
+        raise InputError(f"{path} has a NUL byte on line {line}. Save it as UTF-8 text without binary parts.")
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path} is not UTF-8 text (first on line {line}). Convert it: iconv -t UTF-8.") from None
+    if body.count(b'"') % 2:
+        raise InputError(f'{path} has an odd number of quotation marks, so one is not closed. Write "" inside quotes.')
+
+
+def _delimiter(header: bytes) -> str:
+    """The separator that the header line uses most; a comma where it uses none."""
+    return max((",", ";", "\t", "|"), key=lambda mark: header.count(mark.encode()))
+
+
+def _parse(body: bytes, style: CsvStyle, path: str) -> pa.Table:
+    names = next(csv.reader(io.StringIO(_header_text(body)), delimiter=style.delimiter), [])
+    ragged: list[tuple[int, int, int]] = []
+
+    def refuse(row: arrow_csv.InvalidRow) -> str:
+        ragged.append((row.number or 0, row.expected_columns, row.actual_columns))
+        return "error"
+
+    try:
+        return arrow_csv.read_csv(
+            pa.BufferReader(body),
+            read_options=arrow_csv.ReadOptions(use_threads=False),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=style.delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=len(names) > 1,
+                invalid_row_handler=refuse,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowInvalid:
+        if ragged:
+            line, expected, actual = ragged[0]
+            message = f"{path}, row {line}: {actual} fields, but the header has {expected}. "
+            raise InputError(message + "Quote fields that hold separators, and give every row all fields.") from None
+        raise InputError(f"{path} cannot be read as CSV. Check its quotes and separators.") from None
+
+
+def _header_text(body: bytes) -> str:
+    """The first line, or more where a quoted name goes over a line end."""
+    end = body.find(b"\n")
+    while end >= 0 and body.count(b'"', 0, end) % 2:
+        end = body.find(b"\n", end + 1)
+    return body[: end if end >= 0 else len(body)].decode("utf-8")
+
+
+def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle) -> None:
+    """Writes header and rows; texts are quoted only where they must be, null becomes an empty field."""
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig" if style.bom else "utf-8", newline="", write_through=True)
+    writer = csv.writer(text, delimiter=style.delimiter, lineterminator=style.line_end)
+    writer.writerow(table.column_names)
+    for start in range(0, table.num_rows, WRITE_ROWS):
+        columns = [as_texts(column) for column in table.slice(start, WRITE_ROWS).columns]
+        writer.writerows(zip(*columns, strict=True))
+    text.flush()
+    text.detach()
+
+
+def as_texts(column: pa.ChunkedArray) -> list[str | None]:
+    """A column's values as they stand in a CSV file."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    return column.cast(pa.string()).to_pylist()

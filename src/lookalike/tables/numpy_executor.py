@@ -1,0 +1,165 @@
+"""Runs a layout's operations with NumPy: strided views made once, then matrix products, products and sums into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from lookalike.tables.lowering import Layout, Loop, Operation
+
+_CALL_NS = 1200.0
+_COPY_NS_PER_CELL = 1.0
+_BATCH_NS = 60.0
+_EINSUM_CALL_NS = 3000.0
+_EINSUM_ROW_NS = 15.0
+_EINSUM_NS_PER_TERM = 0.5
+_GEMM_NS_PER_TERM = 0.15
+
+Step = Callable[[], object]
+
+
+class NumpyExecutor:
+    """Both sweeps of a layout on a buffer of its own."""
+
+    def __init__(self, layout: Layout, buffer: np.ndarray) -> None:
+        self._scratch: list[np.ndarray] = []
+        self.forward = [self._step(layout, buffer, operation) for operation in layout.forward]
+        self.adjoint = [self._step(layout, buffer, operation) for operation in layout.adjoint]
+
+    def run_forward(self) -> None:
+        for step in self.forward:
+            step()
+
+    def run_adjoint(self) -> None:
+        for step in self.adjoint:
+            step()
+
+    def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
+        loops = layout.loops(operation)
+        a = buffer[operation.a.offset :]
+        c = buffer[operation.c.offset :]
+        if operation.b is None:
+            return _sum_step(loops, a, c)
+        b = buffer[operation.b.offset :]
+        recipe = best_recipe(loops)
+        if recipe is None:
+            return _einsum_step(loops, a, b, c)
+        if not any(loop.c == 0 for loop in loops):
+            return partial(np.multiply, _view(a, loops, 1), _view(b, loops, 2), _view(c, loops, 3))
+        return self._matmul_step(recipe, a, b, c)
+
+    def _matmul_step(self, recipe: _Recipe, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
+        outer, m, k, n, copied = recipe.outer, recipe.m, recipe.k, recipe.n, recipe.copied
+        views = []
+        before: list[Step] = []
+        after: list[Step] = []
+        for which, (array, rows, columns) in enumerate(((a, m, k), (b, k, n), (c, m, n)), start=1):
+            shape = [loop.size if loop[which] else 1 for loop in outer]
+            inner = [math.prod(loop.size for loop in rows), math.prod(loop.size for loop in columns)]
+            if not copied[which - 1]:
+                strides = [loop[which] for loop in outer] + [_stride(rows, which), _stride(columns, which)]
+                views.append(_strided(array, shape + inner, strides))
+                continue
+            loops = [loop for loop in outer if loop[which]] + [*rows, *columns]
+            place = self._place(which, math.prod(loop.size for loop in loops))
+            block = place.reshape([loop.size for loop in loops])
+            view = _strided(array, block.shape, [loop[which] for loop in loops])
+            (after if which == 3 else before).append(
+                partial(np.copyto, view, block) if which == 3 else partial(np.copyto, block, view)
+            )
+            views.append(place.reshape(shape + inner))
+        product = partial(np.matmul, *views)
+        if not before and not after:
+            return product
+        return partial(_run_all, [*before, product, *after])
+
+    def _place(self, which: int, cells: int) -> np.ndarray:
+        """A scratch array for a transposed operand. One per operand is shared by all steps, as steps run one by one."""
+        while len(self._scratch) < 4:
+            self._scratch.append(np.empty(0))
+        if self._scratch[which].size < cells:
+            self._scratch[which] = np.empty(cells)
+        return self._scratch[which][:cells]
+
+
+class _Recipe:
+    """How one contraction becomes a batched matrix product, and what that is predicted to cost."""
+
+    __slots__ = ("copied", "k", "m", "n", "ns", "outer")
+
+    def __init__(self, outer: list[Loop], m: list[Loop], k: list[Loop], n: list[Loop]) -> None:
+        self.outer, self.m, self.k, self.n = outer, m, k, n
+        self.copied = [not _fits(rows, columns, which) for which, rows, columns in ((1, m, k), (2, k, n), (3, m, n))]
+        batches = math.prod(loop.size for loop in outer)
+        terms = batches * math.prod(loop.size for loop in (*m, *k, *n))
+        self.ns = _CALL_NS + _BATCH_NS * batches + _GEMM_NS_PER_TERM * terms
+        for which, (rows, columns) in enumerate(((m, k), (k, n), (m, n)), start=1):
+            if self.copied[which - 1]:
+                cells = math.prod(loop.size for loop in (*outer, *rows, *columns) if loop[which])
+                self.ns += _CALL_NS + _COPY_NS_PER_CELL * cells
+
+
+def best_recipe(loops: Sequence[Loop]) -> _Recipe | None:
+    """The cheapest matrix product for these loops, or None where a plain sum of products is predicted to be faster."""
+    batch = [loop for loop in loops if loop.a and loop.b and loop.c]
+    m = [loop for loop in loops if loop.a and not loop.b]
+    n = [loop for loop in loops if loop.b and not loop.a]
+    k = [loop for loop in loops if not loop.c]
+    recipes = []
+    for inner_m in [m, *([[loop] for loop in m] if len(m) > 1 else [])]:
+        for inner_n in [n, *([[loop] for loop in n] if len(n) > 1 else [])]:
+            outer = [loop for loop in loops if loop in batch or (loop not in k and loop not in inner_m + inner_n)]
+            recipes.append(_Recipe(outer, inner_m, k, inner_n))
+    best = min(recipes, key=lambda recipe: recipe.ns)
+    terms = math.prod(loop.size for loop in loops)
+    row = loops[-1].size if loops else 1
+    plain = _EINSUM_CALL_NS + _EINSUM_ROW_NS * terms / row + _EINSUM_NS_PER_TERM * terms
+    return None if plain < best.ns and k else best
+
+
+def _fits(rows: Sequence[Loop], columns: Sequence[Loop], which: int) -> bool:
+    """Whether an operand can be handed to BLAS as it lies: rows and columns each one loop, one of them contiguous."""
+    if not (_mergeable(rows, which) and _mergeable(columns, which)):
+        return False
+    return not rows or not columns or 1 in (rows[-1][which], columns[-1][which])
+
+
+def _mergeable(loops: Sequence[Loop], which: int) -> bool:
+    return all(outer[which] == inner[which] * inner.size for outer, inner in pairwise(loops))
+
+
+def _stride(loops: Sequence[Loop], which: int) -> int:
+    return loops[-1][which] if loops else 1
+
+
+def _strided(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    return as_strided(array, tuple(shape), tuple(stride * array.itemsize for stride in strides))
+
+
+def _view(array: np.ndarray, loops: Sequence[Loop], which: int) -> np.ndarray:
+    return _strided(array, [loop.size if loop[which] else 1 for loop in loops], [loop[which] for loop in loops])
+
+
+def _sum_step(loops: Sequence[Loop], a: np.ndarray, c: np.ndarray) -> Step:
+    axes = tuple(place for place, loop in enumerate(loops) if not loop.c)
+    kept = [loop for loop in loops if loop.c]
+    return partial(np.add.reduce, _view(a, loops, 1), axes, None, _view(c, kept, 3))
+
+
+def _einsum_step(loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
+    operands: list[object] = []
+    for which, array in ((1, a), (2, b)):
+        places = [place for place, loop in enumerate(loops) if loop[which]]
+        operands += [_view(array, [loops[place] for place in places], which), places]
+    places = [place for place, loop in enumerate(loops) if loop.c]
+    return partial(np.einsum, *operands, places, out=_view(c, [loops[place] for place in places], 3))
+
+
+def _run_all(steps: Sequence[Step]) -> None:
+    for step in steps:
+        step()

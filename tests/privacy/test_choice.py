@@ -1,0 +1,117 @@
+"""The exponential mechanism has exactly its law, also where floats cannot decide."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from lookalike.errors import BudgetError
+from lookalike.privacy import choice
+from lookalike.privacy.choice import exponential_mechanism
+
+
+class Script:
+    """A bit source that hands out given 64-bit words and refuses to give more."""
+
+    def __init__(self, *words: int) -> None:
+        self.words = list(words)
+
+    def __call__(self, count: int) -> bytes:
+        assert count == 8
+        return self.words.pop(0).to_bytes(8, "little")
+
+
+def boundaries(scores: list[float], rate: Fraction) -> list[mpmath.mpf]:
+    """Running sums of the probabilities, by mpmath; call inside `workdps`."""
+    factor = mpmath.mpf(rate.numerator) / rate.denominator
+    weights = [mpmath.exp(mpmath.mpf(score) * factor) for score in scores]
+    return [mpmath.fsum(weights[: i + 1]) / mpmath.fsum(weights) for i in range(len(weights))]
+
+
+def p_value(chosen: np.ndarray, scores: np.ndarray, rate: float) -> float:
+    weights = np.exp((scores - scores.max()) * rate)
+    expected = chosen.size * weights / weights.sum()
+    return float(stats.chisquare(np.bincount(chosen, minlength=scores.size), expected).pvalue)
+
+
+def test_law_is_right_and_a_wrong_epsilon_is_seen() -> None:
+    scores = np.array([3.0, 0.0, 1.5, 2.0, -1.0, 3.0])
+    chosen = np.array([exponential_mechanism(scores, 1.2, 0.5) for _ in range(50_000)])
+    rate = 1.2 / (2 * 0.5)
+    assert p_value(chosen, scores, rate) > 1e-9
+    assert p_value(chosen, scores, rate * 1.1) < 1e-9
+    assert p_value(chosen, scores, rate * 2) < 1e-9
+
+
+@pytest.mark.parametrize("candidate", [0, 1, 2])
+def test_more_bits_are_drawn_at_a_boundary(candidate: int) -> None:
+    """U agrees with the boundary above a candidate in 64 or 128 bits, then falls just below or just above it."""
+    scores, rate = [0.5, -2.0, 1.0, 0.25], Fraction(1, 3)
+    with mpmath.workdps(120):
+        edge = int(mpmath.floor(mpmath.ldexp(boundaries(scores, rate)[candidate], 192)))
+    first, second, third = edge >> 128, edge >> 64 & 2**64 - 1, edge & 2**64 - 1
+    cases: list[tuple[tuple[int, ...], int]] = [
+        ((first, second - 2**20), candidate),
+        ((first, second + 2**20), candidate + 1),
+        ((first, second, third - 2**20), candidate),
+        ((first, second, third + 2**20), candidate + 1),
+    ]
+    for words, expected in cases:
+        source = Script(*words)
+        assert choice._choose(np.array(scores), rate, source) == expected
+        assert not source.words
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    scores=st.lists(st.floats(-300, 300), min_size=1, max_size=12),
+    rate=st.fractions(Fraction(1, 1000), 20),
+    word=st.integers(0, 2**64 - 1),
+)
+def test_floats_and_decimals_choose_as_brute_force(scores: list[float], rate: Fraction, word: int) -> None:
+    middle = 2**63
+    with mpmath.workdps(60):
+        place = mpmath.ldexp(mpmath.mpf((word << 64 | middle) << 64 | middle), -192)
+        expected = next(i for i, edge in enumerate(boundaries(scores, rate)) if place < edge or i == len(scores) - 1)
+    assert choice._choose(np.array(scores), rate, Script(word, middle, middle)) == expected
+    assert choice._choose_exactly(np.array(scores), rate, word, Script(middle, middle)) == expected
+
+
+def test_only_differences_of_scores_matter() -> None:
+    scores = np.array([1.0, 4.0, 2.0])
+    for word in range(0, 2**64, 2**59 + 12345):
+        picks = {choice._choose(scores + shift, Fraction(1, 2), Script(word)) for shift in (0.0, 1e6, -1e6)}
+        assert len(picks) == 1
+
+
+def test_extreme_scores() -> None:
+    assert exponential_mechanism([5.0], 1.0, 1.0) == 0
+    assert exponential_mechanism([-1e308, 0.0, 1e308], 1.0, 1.0) == 2
+    assert exponential_mechanism(np.array([0, 10**6, 3]), 1.0, 1.0) == 1
+    assert choice._choose_exactly(np.array([-1e308, 0.0, 1e308]), Fraction(1, 2), 12345, Script()) == 2
+
+
+def test_fixed_bits_for_benchmarks() -> None:
+    scores = np.arange(1000)
+    picks = [exponential_mechanism(scores, 0.01, 1.0, insecure_rng=np.random.default_rng(9)) for _ in range(2)]
+    assert picks[0] == picks[1]
+
+
+def test_refusals() -> None:
+    for scores in ([], [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="one number per candidate"):
+            exponential_mechanism(scores, 1.0, 1.0)
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not finite"):
+            exponential_mechanism([0.0, bad], 1.0, 1.0)
+        with pytest.raises(BudgetError, match="sensitivity of a choice"):
+            exponential_mechanism([0.0], 1.0, bad)
+    for epsilon in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(BudgetError, match="epsilon of a choice"):
+            exponential_mechanism([0.0], epsilon, 1.0)

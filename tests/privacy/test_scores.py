@@ -1,0 +1,75 @@
+"""Every score's stated sensitivity, checked on all tables of up to three rows over a tiny domain and all their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.scores import ResidualL1, Score
+from lookalike.schema.domain import Domain
+from lookalike.sources.memory import MemorySource
+
+DOMAIN = Domain(("a", "b"), (2, 3))
+CELLS = list(product(range(2), range(3)))
+
+
+def residual(seed: int) -> ResidualL1:
+    rng = np.random.default_rng(seed)
+    return ResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, (2, 3))))
+
+
+SCORES: list[Score] = [residual(seed) for seed in range(3)]
+
+
+def tables(rows: int) -> Iterator[list[tuple[int, int]]]:
+    for count in range(rows + 1):
+        yield from (list(table) for table in combinations_with_replacement(CELLS, count))
+
+
+def evaluate(score: Score, table: list[tuple[int, int]]) -> np.ndarray:
+    source = MemorySource(DOMAIN, np.array(table, dtype=np.int32).reshape(-1, 2))
+    return score.evaluate(source.counts(list(score.cliques)))
+
+
+@pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
+def test_one_added_row_moves_no_score_by_more_than_its_sensitivity(score: Score) -> None:
+    worst = Fraction(0)
+    for table in tables(3):
+        before = evaluate(score, table)
+        for row in CELLS:
+            change = np.abs(evaluate(score, [*table, row]) - before).max()
+            worst = max(worst, Fraction(int(change), score.resolution))
+    assert worst <= score.sensitivity
+    assert worst >= score.sensitivity / 2, "a bound this loose wastes budget"
+
+
+@pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
+def test_replaced_rows_move_no_score_by_more_than_the_neighbours_say(score: Score) -> None:
+    limit = score.sensitivity * Neighbours("replace", 1).rows
+    for table in tables(2):
+        if not table:
+            continue
+        before = evaluate(score, table)
+        for row in CELLS:
+            change = np.abs(evaluate(score, [row, *table[1:]]) - before).max()
+            assert Fraction(int(change), score.resolution) <= limit
+
+
+@pytest.mark.parametrize(("relation", "rows"), [("add-remove", 1), ("add-remove", 2), ("replace", 1), ("replace", 2)])
+def test_marginals_move_by_at_most_the_stated_l2_norm(relation: str, rows: int) -> None:
+    neighbours = Neighbours(relation, rows)  # type: ignore[arg-type]
+    base = np.array([(0, 0), (1, 2)], dtype=np.int32)
+    worst = 0
+    for mine in product(CELLS, repeat=rows):
+        for theirs in product(CELLS, repeat=rows) if relation == "replace" else [()]:
+            counts = []
+            for table in (mine, theirs):
+                codes = np.vstack([base, np.array(table, dtype=np.int32).reshape(-1, 2)])
+                counts.append(MemorySource(DOMAIN, codes).counts([("a", "b")])[0])
+            worst = max(worst, int(((counts[0] - counts[1]) ** 2).sum()))
+    assert worst == neighbours.squared_l2
