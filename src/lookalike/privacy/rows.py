@@ -1,0 +1,269 @@
+"""The row-level exceptions: releases that look at single rows. Only the door calls what reads rows here.
+
+Here: plausible deniability (Bindschaedler, Shokri, Gunter 2017), the split into disjoint parts, and the threshold of a
+histogram of the cells that occur. What it costs is in `seed_price.py`, how seeds are counted in `tables/prefixes.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri  # pyright: ignore
+
+from lookalike.errors import BudgetError, BudgetExceededError
+from lookalike.privacy.budget import Budget
+from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.noise import bit_source, two_sided_geometric
+from lookalike.privacy.seed_price import SeedBudget, SeedTest
+from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
+
+Codes = NDArray[np.int32]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SEEDS_SHARE = 0.05
+"""Part of delta for the chance that the lower bound on the number of seeds is wrong."""
+
+MAX_TRIES = 1000
+"""With the deterministic test, candidates per released row before giving up."""
+
+
+class SeedModel(Protocol):
+    """What seeding asks of a model: an order of columns, and how rows go on after their kept values."""
+
+    @property
+    def order(self) -> tuple[str, ...]: ...
+
+    def resample(self, codes: np.ndarray, kept: np.ndarray, rng: SystemRandom) -> None: ...
+
+    def log_probabilities(self, codes: np.ndarray) -> np.ndarray: ...
+
+
+class SystemRandom:
+    """Uniform numbers from the operating system's entropy. Which row is the seed must stay a secret for good."""
+
+    def __init__(self, insecure_rng: np.random.Generator | None = None) -> None:
+        self._bits = bit_source(insecure_rng)
+
+    def random(self, size: int) -> Floats:
+        """Multiples of 2^-53 in [0, 1)."""
+        return (np.frombuffer(self._bits(8 * size), dtype=np.uint64) >> np.uint64(11)) * 2.0**-53
+
+    def below(self, limit: int, size: int) -> Integers:
+        """Integers 0..limit-1; each is more likely than another by 2^-53 * limit at most."""
+        return np.minimum((self.random(size) * limit).astype(np.int64), limit - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SeededRelease:
+    """A request for rows grown from seeds; all of it is public.
+
+    Attributes:
+        rows: how many rows to release.
+        kept: the numbers of kept columns to draw from, one per row; 0 means that no seed is used.
+        test: the privacy test.
+        mixture: whether the test is for the mixture over `kept` instead of for the drawn number.
+        tune: whether the threshold noise of the test is chosen to be the cheapest.
+        deterministic: Privacy Test 1: no noise on the threshold and no differential privacy.
+    """
+
+    rows: int
+    kept: tuple[int, ...]
+    test: SeedTest
+    mixture: bool = False
+    tune: bool = True
+    deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise BudgetError(f"{self.rows} seeded rows were asked for; ask for at least 1.")
+        if not self.kept or min(self.kept) < 0 or len(set(self.kept)) != len(self.kept):
+            raise BudgetError(f"kept is {self.kept}; give different numbers of columns, 0 or more each.")
+        if self.mixture and not self.test.gamma > 1:
+            raise BudgetError("The test for the mixture needs gamma above 1; use for instance 2.")
+
+
+# What the door asks before it reads.
+
+
+def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
+    """A number that exceeds the rows behind `counted`, less one, with probability `delta` at most; never below 0.
+
+    Less one, so that it serves the neighbour with one row less; the rounding of each noisy cell adds half a row.
+    """
+    spread = counted.stddev * math.sqrt(counted.cells) * float(-ndtri(delta))
+    return max(0, math.floor(float(counted.values.sum()) - spread - counted.cells / 2 - 1))
+
+
+def check_seeded(
+    request: SeededRelease, counted: NoisyMarginal, budget: Budget, rho: float, neighbours: Neighbours
+) -> SeededRelease:
+    """The request with its threshold noise settled, or a refusal with numbers. Looks at nothing private."""
+    if request.deterministic:
+        return request
+    require_single_row(neighbours, "Seeded rows")
+    delta = budget.delta
+    n = seeds_at_least(counted, delta * SEEDS_SHARE)
+    account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), request.tune)
+    test = account.tuned(request.test, request.rows)
+    price = account.price(test, request.rows)
+    if price <= budget.epsilon:
+        return replace(request, test=test)
+    most, k = account.most_rows(request.test), account.least_k(request.test, request.rows)
+    more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
+    raise BudgetExceededError(
+        f"{request.rows:,} rows from seeds with k = {request.test.k} at delta {budget.delta:g}",
+        price,
+        budget.epsilon,
+        "epsilon",
+        f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' (one "
+        "noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
+    )
+
+
+def require_single_row(neighbours: Neighbours, what: str) -> None:
+    if neighbours.rows != 1:
+        raise BudgetError(
+            f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}; use "
+            "omega='all' without parts."
+        )
+
+
+def part_budget(budget: Budget, shares: Sequence[float]) -> Budget:
+    """What each of the disjoint random parts of a table may spend when all together may spend `budget`.
+
+    A row is in part j with probability p_j and in none otherwise, whatever the other rows do. So the law with the row is
+    a mixture of laws that are (e, d)-close to the law without it, and
+        exp(epsilon) = 1 + sum p_j (exp(e) - 1),   delta = d * sum p_j,
+    for the same e and d in every part (adding and removing alike, by convexity). The paper takes the largest part's e and
+    amplifies it by one part's rate, which counts the other parts for nothing.
+    """
+    total = math.fsum(shares)
+    if not shares or min(shares) <= 0 or total > 1 + 1e-12:
+        raise BudgetError(f"The parts have shares {tuple(shares)}; they must be positive and add up to at most 1.")
+    epsilon = math.log1p(math.expm1(budget.epsilon) / total) * (1 - 1e-12)
+    return Budget(epsilon, min(budget.delta / total, 0.5), budget.accounting)
+
+
+def part_of_rows(rows: int, shares: Sequence[float], insecure_rng: np.random.Generator | None) -> Integers:
+    """A part for every row, drawn from system entropy: 0, 1, ... with the given probabilities, len(shares) for none."""
+    return np.searchsorted(np.cumsum(shares), SystemRandom(insecure_rng).random(rows), side="right")
+
+
+def histogram_threshold(stddev: float, delta: float) -> float:
+    """A noisy count of 1 passes this with probability `delta` at most: 1 + stddev * Phi^-1(1 - delta), and the rounding."""
+    return 1.5 + stddev * float(-ndtri(delta))
+
+
+# What the door does with rows.
+
+
+def seeded_rows(
+    codes: Codes,
+    positions: Sequence[int],
+    sizes: Sequence[int],
+    model: SeedModel,
+    request: SeededRelease,
+    insecure_rng: np.random.Generator | None = None,
+) -> Codes:
+    """The released rows. Every number of them is asked of fresh system entropy; nothing about failures leaves.
+
+    Args:
+        codes: the private rows, columns in domain order.
+        positions: place in `codes` of each column of the model's order.
+        sizes: number of values of each of these.
+        model: the model that goes on after the kept values.
+        request: as settled by `check_seeded`.
+        insecure_rng: for benchmarks: the rows are then NOT PRIVATE.
+    """
+    random = SystemRandom(insecure_rng)
+    most = max(request.kept)
+    depth = len(positions) if request.mixture else most
+    prefixes = PrefixCounts(codes[:, list(positions[:depth])], sizes[:depth])
+    if request.deterministic:
+        return _tested_without_noise(codes, positions, model, request, prefixes, random)
+    made, kept, passed = _candidates(codes, positions, model, request, prefixes, random, request.rows, insecure_rng)
+    tried = random.random(request.rows) < request.test.seeded_share
+    kept = np.where(passed & tried, len(positions) if request.mixture else kept, 0)
+    model.resample(made, kept, random)
+    return made
+
+
+def _candidates(
+    codes: Codes,
+    positions: Sequence[int],
+    model: SeedModel,
+    request: SeededRelease,
+    prefixes: PrefixCounts,
+    random: SystemRandom,
+    count: int,
+    insecure_rng: np.random.Generator | None,
+) -> tuple[Codes, Integers, NDArray[np.bool_]]:
+    """Candidate rows with their numbers of kept columns and whether they pass. For a mixture the rows are complete."""
+    made = np.zeros((count, codes.shape[1]), dtype=np.int32, order="F")
+    kept = np.array(request.kept, dtype=np.int64)[random.below(len(request.kept), count)]
+    if prefixes.rows == 0:
+        return made, kept, np.zeros(count, dtype=np.bool_)
+    seeds = random.below(prefixes.rows, count)
+    for place in range(max(request.kept)):
+        taken = np.flatnonzero(kept > place)
+        made[taken, positions[place]] = codes[seeds[taken], positions[place]]
+    if request.mixture:
+        model.resample(made, kept, random)
+        ordered, own = made[:, list(positions)], codes[:, list(positions)][seeds]
+        agreeing = np.cumprod(ordered == own, axis=1).sum(axis=1)
+        classes = probability_classes(model.log_probabilities(made), request.kept, request.test.gamma)
+        sizes = class_sizes(prefixes.of_codes(ordered), classes)
+        plausible = sizes[np.arange(count), np.minimum(agreeing, max(request.kept))]
+    else:
+        plausible = prefixes.of_rows(seeds, kept)
+    counted = _looked_at(plausible, prefixes.rows, request.test, insecure_rng)
+    if request.deterministic:
+        return made, kept, counted >= request.test.k
+    noise = two_sided_geometric(1 / request.test.epsilon0, count, insecure_rng=insecure_rng)
+    return made, kept, counted + noise >= request.test.k
+
+
+def _looked_at(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random.Generator | None) -> Integers:
+    """How many plausible seeds the paper's loop meets: rows in random order, at most max_check, until max_plausible.
+
+    The order need not be secret: the price holds for every order.
+    """
+    if test.max_check is not None and test.max_check < rows:
+        order = np.random.Generator(np.random.PCG64(int.from_bytes(bit_source(insecure_rng)(32), "little")))
+        plausible = order.hypergeometric(plausible, rows - plausible, test.max_check)
+    return plausible if test.max_plausible is None else np.minimum(plausible, test.max_plausible)
+
+
+def _tested_without_noise(
+    codes: Codes,
+    positions: Sequence[int],
+    model: SeedModel,
+    request: SeededRelease,
+    prefixes: PrefixCounts,
+    random: SystemRandom,
+) -> Codes:
+    """Privacy Test 1: candidates until enough pass, failures dropped. Deniable for each row; not private as a whole."""
+    found: list[Codes] = []
+    missing, tries = request.rows, 0
+    while missing > 0:
+        count = min(max(2 * missing, 1000), 1_000_000)
+        tries += count
+        made, kept, passed = _candidates(codes, positions, model, request, prefixes, random, count, None)
+        passing = np.flatnonzero(passed)[:missing]
+        made, kept = made[passing], kept[passing]
+        if not request.mixture:
+            model.resample(made, kept, random)
+        found.append(made)
+        missing -= len(passing)
+        if tries > MAX_TRIES * request.rows + 1_000_000:
+            raise BudgetError(
+                f"Hardly any row has k = {request.test.k} plausible seeds; use a smaller k or a larger omega."
+            )
+    return np.asfortranarray(np.concatenate(found))
