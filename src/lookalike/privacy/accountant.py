@@ -39,11 +39,7 @@ class Accountant:
             )
         if charge.rho > self.remaining:
             raise BudgetExceededError(
-                f"Step {charge.step!r}",
-                float(charge.rho),
-                float(self.remaining),
-                "rho",
-                "Nothing was read or released.",
+                f"Step {charge.step!r}", float(charge.rho), float(self.remaining), "rho", "Nothing was read or released."
             )
         entry = self._run.charge(charge)
         self._spent += charge.rho

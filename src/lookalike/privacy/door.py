@@ -149,7 +149,9 @@ class GuardedTable:
         detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(cliques)} candidates"
         self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
         exact = score.evaluate(self._source.counts(cliques)) / score.resolution
-        return exponential_mechanism(weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng)
+        return exponential_mechanism(
+            weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng
+        )
 
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""

@@ -171,9 +171,7 @@ class Ledger:
         try:
             text = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
-            raise LedgerError(
-                f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions."
-            ) from error
+            raise LedgerError(f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions.") from error
         if len(text) < self._known_bytes:
             self._known, self._known_bytes = [], 0
         complete = text.rfind(b"\n") + 1  # what follows was never completed, hence never acted upon
@@ -248,9 +246,7 @@ class Ledger:
             f"<td>{run.delta:g}</td><td>{run.epsilon_counted:.4g}</td><td>{run.status}</td></tr>"
             for run in self.runs()
         )
-        head = "".join(
-            f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status")
-        )
+        head = "".join(f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status"))
         return f"<table><caption>Ledger of {self.identity}</caption><tr>{head}</tr>{cells}</table>"
 
 
@@ -330,9 +326,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
     status: dict[int, str] = {}
     for entry in entries:
         if entry["kind"] == "charge":
-            charge = Charge(
-                entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"]
-            )
+            charge = Charge(entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
             charges.setdefault(entry["run"], []).append(charge)
         elif entry["kind"] == "end":
             status[entry["run"]] = entry["status"]
