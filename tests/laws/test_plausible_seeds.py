@@ -60,7 +60,7 @@ def brute_force(
     """Records whose probability lies in the seed's class; -1 where a probability is too near a boundary to say."""
 
     def mixture(record: np.ndarray) -> float:
-        return sum(probability(model, record, made, l) for l in kept) / len(kept)
+        return sum(probability(model, record, made, number) for number in kept) / len(kept)
 
     own = mixture(records[seed])
     place = -math.log(own) / math.log(gamma)

@@ -29,7 +29,7 @@ class BayesNet:
         total: estimated number of rows of the private table.
         order: all names, parents before children.
         parents: parents of each column of `order`.
-        tables: for each column of `order`, probabilities of shape (buckets of each parent..., values); rows add up to 1.
+        tables: for each column of `order`, probabilities of shape (buckets of each parent..., values), rows sum to 1.
         buckets: public maps from code to bucket, for columns that parents show coarsely; others are shown as they are.
     """
 

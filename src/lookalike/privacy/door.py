@@ -1,11 +1,10 @@
 """The one door to the data. Every access to private rows in this package is a method of `GuardedTable` below.
 
-Each method takes the same four steps in the same order:
-  1. check the request against the public domain;
-  2. compute its price from its own parameters (never from data);
-  3. charge it: the ledger is on disk before anything is read;
-  4. read exact counts, add noise, return.
-A crash after step 3 loses budget, never privacy.
+Each method takes the same three steps in the same order:
+  1. check the request against the public domain, and compute its price from its own parameters, never from data;
+  2. charge it: the ledger is on disk before anything is read;
+  3. read exact counts, add noise, return.
+A crash after step 2 loses budget, never privacy.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from lookalike.privacy import budget as prices
@@ -25,23 +25,20 @@ from lookalike.privacy.choice import exponential_mechanism
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.rows import RowRelease, part_budget, part_of_rows
 from lookalike.privacy.scores import Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.base import check_cliques
+from lookalike.sources.base import Source, check_cliques, row_source
 from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable, open_source
 from lookalike.tables.measurement import NoisyMarginal
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 
 class GuardedTable:
     """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
 
-    `insecure_rng` replaces operating-system entropy by a reproducible stream for benchmarks; the outputs are then NOT
-    PRIVATE, and the pipeline stamps them so.
+    `insecure_rng` replaces system entropy by a repeatable stream for benchmarks: outputs are stamped NOT PRIVATE.
     """
 
     def __init__(
@@ -99,14 +96,14 @@ class GuardedTable:
         """Noisy counts of the marginals, or of groups of their cells, with Gaussian noise rounded to integers.
 
         Counts are integers, so rounding the noise is post-processing of the Gaussian mechanism, whose exact privacy
-        curve therefore holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2
-        norm, so marginal i costs rho = squared_l2 / (2 stddev_i^2).
+        curve holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2 norm, so
+        marginal i costs rho = squared_l2 / (2 stddev_i^2).
         """
         cliques = self._checked(cliques)
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         groupings = list(groups) if groups is not None else [None] * len(cliques)
         rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
-        entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {_range(stddevs)}")
+        entry = self._accountant.charge(Charge(step, "gaussian", len(cliques), rho, f"stddev from {min(stddevs):.6g}"))
         counts = self._source.counts(cliques)
         results: list[NoisyMarginal] = []
         for clique, count, sigma, grouping in zip(cliques, counts, stddevs, groupings, strict=True):
@@ -123,7 +120,7 @@ class GuardedTable:
         """
         cliques = self._checked(score.cliques)
         rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
-        self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
+        self._accountant.charge(Charge(step, "gaussian", len(cliques), rho, f"scores, stddev {stddev:.6g}"))
         exact = score.evaluate(self._source.counts(cliques))
         noise = rounded_gaussian(stddev * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
         return (exact + noise) / score.resolution
@@ -140,32 +137,43 @@ class GuardedTable:
         """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
 
         Weights and offsets are public, so one person moves a weighted score by at most max|weight| * sensitivity *
-        rows. The factor 1 + 1e-9 covers the rounding of the weighted scores to floating point.
+        rows; 1 + 1e-9 covers the rounding of weighted scores to floating point.
         """
         cliques = self._checked(score.cliques)
         weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
         offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
         sensitivity = float(np.abs(weight).max()) * float(score.sensitivity * self._neighbours.rows) * (1 + 1e-9)
         detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(cliques)} candidates"
-        self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
+        self._accountant.charge(Charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail))
         exact = score.evaluate(self._source.counts(cliques)) / score.resolution
-        return exponential_mechanism(
-            weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng
-        )
+        return exponential_mechanism(weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng)
 
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""
-        recoded = replace(self._opened, source=self._source.recoded(maps))
-        return GuardedTable(recoded, self._accountant, self._neighbours, self._insecure_rng)
+        return self._like(self._source.recoded(maps), self._accountant)
+
+    def release_rows(self, release: RowRelease, *, step: str) -> Any:
+        """What a row-level exception of `rows.py` releases. It prices itself from public numbers and takes the rest."""
+        source = row_source(self._source)
+        settled = release.settled(self.domain, self.budget, self._accountant.spent, self._neighbours)
+        self._accountant.charge_rest(step, settled.mechanism, settled.releases, settled.detail)
+        return settled.release(source.codes, self.domain, self._insecure_rng)
+
+    def parts(self, shares: Sequence[float], *, step: str) -> list[GuardedTable]:
+        """Disjoint random parts of the rows, each with a budget of its own; together they take all of this one's."""
+        source = row_source(self._source)
+        accountants = self._accountant.split(part_budget(self.budget, shares, self._neighbours), len(shares), step)
+        part = part_of_rows(len(source.codes), shares, self._insecure_rng)
+        return [self._like(source.taken(part == j), accountant) for j, accountant in enumerate(accountants)]
+
+    def _like(self, source: Source, accountant: Accountant) -> GuardedTable:
+        return GuardedTable(replace(self._opened, source=source), accountant, self._neighbours, self._insecure_rng)
 
     def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
         """The cliques in domain order; unknown columns and too many cells are refused before anything is charged."""
         canonical = [self.domain.canonical(clique) for clique in cliques]
         check_cliques(self.domain, canonical)
         return canonical
-
-    def _charge(self, step: str, mechanism: str, releases: int, rho: Fraction, detail: str) -> int:
-        return self._accountant.charge(Charge(step, mechanism, releases, rho, detail))
 
     def __repr__(self) -> str:
         return f"GuardedTable({len(self.domain)} columns, rho {self.remaining:.6g} left)"
@@ -185,12 +193,7 @@ def open_table(
 ) -> GuardedTable:
     """Read and encode the table, and hand back the only object that may answer questions about it.
 
-    Reading checks values against the public schema. A value outside it stops the run with an error that names the
-    column and not the value; that the run stopped is itself visible, so declare `other` or `clamp` where it matters.
+    A value outside the public schema stops the run with an error that names the column and not the value; that the run
+    stopped is itself visible, so declare `other` or `clamp` where it matters.
     """
     return GuardedTable(open_source(where, schema), Accountant(budget, run), neighbours, insecure_rng)
-
-
-def _range(stddevs: Sequence[float]) -> str:
-    low, high = min(stddevs), max(stddevs)
-    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri  # pyright: ignore
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.budget import Budget, stddev_for
+from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import bit_source, two_sided_geometric
+from lookalike.privacy.noise import bit_source, rounded_gaussian, two_sided_geometric
 from lookalike.privacy.seed_price import SeedBudget, SeedTest
+from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
 
@@ -60,22 +63,47 @@ class SystemRandom:
         return np.minimum((self.random(size) * limit).astype(np.int64), limit - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class SeededRelease:
-    """A request for rows grown from seeds; all of it is public.
+class RowRelease(Protocol):
+    """A request that looks at rows. The door settles it, charges all that is left of the budget, and lets it read."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def releases(self) -> int: ...
+
+    @property
+    def detail(self) -> str: ...
+
+    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> RowRelease:
+        """The request with all its parameters, from public numbers alone; refused where it does not fit the budget."""
+        ...
+
+    def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Any:
+        """What leaves the door. Only the door calls this."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeededRows:
+    """Rows grown from seeds; all of the request is public.
 
     Attributes:
+        model: the model that goes on after the kept values.
         rows: how many rows to release.
         kept: the numbers of kept columns to draw from, one per row; 0 means that no seed is used.
         test: the privacy test.
+        counted: a noisy count of the seed rows, from the door.
         mixture: whether the test is for the mixture over `kept` instead of for the drawn number.
         tune: whether the threshold noise of the test is chosen to be the cheapest.
         deterministic: Privacy Test 1: no noise on the threshold and no differential privacy.
     """
 
+    model: SeedModel
     rows: int
     kept: tuple[int, ...]
     test: SeedTest
+    counted: NoisyMarginal
     mixture: bool = False
     tune: bool = True
     deterministic: bool = False
@@ -87,6 +115,94 @@ class SeededRelease:
             raise BudgetError(f"kept is {self.kept}; give different numbers of columns, 0 or more each.")
         if self.mixture and not self.test.gamma > 1:
             raise BudgetError("The test for the mixture needs gamma above 1; use for instance 2.")
+
+    @property
+    def mechanism(self) -> str:
+        return NO_GUARANTEE if self.deterministic else "plausible deniability"
+
+    @property
+    def releases(self) -> int:
+        return self.rows
+
+    @property
+    def detail(self) -> str:
+        if self.deterministic:
+            return f"({self.test.k}, {self.test.gamma:g})-plausible deniability of each row; NOT differentially private"
+        return f"k {self.test.k}, threshold epsilon {self.test.epsilon0:.6g}, seeded share {self.test.seeded_share:g}"
+
+    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
+        """The request with its threshold noise settled, or a refusal with numbers. Looks at nothing private."""
+        if self.deterministic:
+            return self
+        require_single_row(neighbours, "Seeded rows")
+        n = seeds_at_least(self.counted, budget.delta * SEEDS_SHARE)
+        rho = math.nextafter(float(spent), math.inf)
+        account = SeedBudget(n, rho, budget.epsilon, budget.delta * (1 - SEEDS_SHARE), self.tune)
+        test = account.tuned(self.test, self.rows)
+        price = account.price(test, self.rows)
+        if price <= budget.epsilon:
+            return replace(self, test=test)
+        most, k = account.most_rows(self.test), account.least_k(self.test, self.rows)
+        more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
+        raise BudgetExceededError(
+            f"{self.rows:,} rows from seeds with k = {self.test.k} at delta {budget.delta:g}",
+            price,
+            budget.epsilon,
+            "epsilon",
+            f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' "
+            "(one noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
+        )
+
+    def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Codes:
+        positions = [domain.position(name) for name in self.model.order]
+        return seeded_rows(codes, positions, domain.shape(self.model.order), self, insecure_rng)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OccurringCells:
+    """Noisy counts of those cells of one marginal that occur, however many there might be.
+
+    Gaussian noise on the cells that occur, kept where the noisy count passes a threshold. Where both tables have a cell
+    this is the Gaussian mechanism; a cell that only the larger one has holds one row, and passes with probability
+    `delta_share` of delta at most. So the release is Gaussian DP but for that probability, and delta less that share
+    says how much rho is left for it: all of it is spent.
+
+    Attributes:
+        attrs: the columns, in any order.
+        delta_share: part of the run's delta for cells that only one table has.
+        stddev: noise on each count; set when settled.
+        threshold: least noisy count that is kept; set when settled.
+    """
+
+    attrs: tuple[str, ...]
+    delta_share: float = 0.1
+    stddev: float = 0.0
+    threshold: float = 0.0
+
+    mechanism: ClassVar[str] = "thresholded histogram"
+    releases: ClassVar[int] = 1
+
+    @property
+    def detail(self) -> str:
+        return f"stddev {self.stddev:.6g}, cells kept from {self.threshold:.6g} on"
+
+    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> OccurringCells:
+        require_single_row(neighbours, "Histograms of the cells that occur")
+        rest = Budget(budget.epsilon, budget.delta * (1 - self.delta_share), budget.accounting).rho - spent
+        if rest <= 0:
+            raise BudgetExceededError("The histogram", float(spent), float(rest + spent), "rho", "Nothing was read.")
+        stddev = stddev_for(rest)
+        return replace(self, stddev=stddev, threshold=1.5 + stddev * float(-ndtri(budget.delta * self.delta_share)))
+
+    def release(
+        self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None
+    ) -> tuple[Codes, NDArray[np.float64]]:
+        """The kept cells, one row of codes each with columns as in `attrs`, and their noisy counts."""
+        positions = [domain.position(name) for name in self.attrs]
+        cells, counts = PrefixCounts(codes[:, positions], domain.shape(self.attrs)).cells(len(positions))
+        noisy = counts + rounded_gaussian(self.stddev, counts.shape, insecure_rng=insecure_rng)
+        kept = noisy >= self.threshold
+        return cells[kept], noisy[kept].astype(np.float64)
 
 
 # What the door asks before it reads.
@@ -101,32 +217,6 @@ def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
     return max(0, math.floor(float(counted.values.sum()) - spread - counted.cells / 2 - 1))
 
 
-def check_seeded(
-    request: SeededRelease, counted: NoisyMarginal, budget: Budget, rho: float, neighbours: Neighbours
-) -> SeededRelease:
-    """The request with its threshold noise settled, or a refusal with numbers. Looks at nothing private."""
-    if request.deterministic:
-        return request
-    require_single_row(neighbours, "Seeded rows")
-    delta = budget.delta
-    n = seeds_at_least(counted, delta * SEEDS_SHARE)
-    account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), request.tune)
-    test = account.tuned(request.test, request.rows)
-    price = account.price(test, request.rows)
-    if price <= budget.epsilon:
-        return replace(request, test=test)
-    most, k = account.most_rows(request.test), account.least_k(request.test, request.rows)
-    more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
-    raise BudgetExceededError(
-        f"{request.rows:,} rows from seeds with k = {request.test.k} at delta {budget.delta:g}",
-        price,
-        budget.epsilon,
-        "epsilon",
-        f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' (one "
-        "noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
-    )
-
-
 def require_single_row(neighbours: Neighbours, what: str) -> None:
     if neighbours.rows != 1:
         raise BudgetError(
@@ -135,15 +225,16 @@ def require_single_row(neighbours: Neighbours, what: str) -> None:
         )
 
 
-def part_budget(budget: Budget, shares: Sequence[float]) -> Budget:
+def part_budget(budget: Budget, shares: Sequence[float], neighbours: Neighbours) -> Budget:
     """What each of the disjoint random parts of a table may spend when all together may spend `budget`.
 
-    A row is in part j with probability p_j and in none otherwise, whatever the other rows do. So the law with the row is
-    a mixture of laws that are (e, d)-close to the law without it, and
+    A row is in part j with probability p_j and in none otherwise, whatever the other rows do. So the law with the row
+    is a mixture of laws that are (e, d)-close to the law without it, and
         exp(epsilon) = 1 + sum p_j (exp(e) - 1),   delta = d * sum p_j,
-    for the same e and d in every part (adding and removing alike, by convexity). The paper takes the largest part's e and
-    amplifies it by one part's rate, which counts the other parts for nothing.
+    for the same e and d in every part (adding and removing alike, by convexity). The paper takes the largest part's e
+    and amplifies it by one part's rate, which counts the other parts for nothing.
     """
+    require_single_row(neighbours, "Disjoint parts")
     total = math.fsum(shares)
     if not shares or min(shares) <= 0 or total > 1 + 1e-12:
         raise BudgetError(f"The parts have shares {tuple(shares)}; they must be positive and add up to at most 1.")
@@ -156,11 +247,6 @@ def part_of_rows(rows: int, shares: Sequence[float], insecure_rng: np.random.Gen
     return np.searchsorted(np.cumsum(shares), SystemRandom(insecure_rng).random(rows), side="right")
 
 
-def histogram_threshold(stddev: float, delta: float) -> float:
-    """A noisy count of 1 passes this with probability `delta` at most: 1 + stddev * Phi^-1(1 - delta), and the rounding."""
-    return 1.5 + stddev * float(-ndtri(delta))
-
-
 # What the door does with rows.
 
 
@@ -168,8 +254,7 @@ def seeded_rows(
     codes: Codes,
     positions: Sequence[int],
     sizes: Sequence[int],
-    model: SeedModel,
-    request: SeededRelease,
+    request: SeededRows,
     insecure_rng: np.random.Generator | None = None,
 ) -> Codes:
     """The released rows. Every number of them is asked of fresh system entropy; nothing about failures leaves.
@@ -178,8 +263,7 @@ def seeded_rows(
         codes: the private rows, columns in domain order.
         positions: place in `codes` of each column of the model's order.
         sizes: number of values of each of these.
-        model: the model that goes on after the kept values.
-        request: as settled by `check_seeded`.
+        request: as settled.
         insecure_rng: for benchmarks: the rows are then NOT PRIVATE.
     """
     random = SystemRandom(insecure_rng)
@@ -187,19 +271,18 @@ def seeded_rows(
     depth = len(positions) if request.mixture else most
     prefixes = PrefixCounts(codes[:, list(positions[:depth])], sizes[:depth])
     if request.deterministic:
-        return _tested_without_noise(codes, positions, model, request, prefixes, random)
-    made, kept, passed = _candidates(codes, positions, model, request, prefixes, random, request.rows, insecure_rng)
+        return _tested_without_noise(codes, positions, request, prefixes, random)
+    made, kept, passed = _candidates(codes, positions, request, prefixes, random, request.rows, insecure_rng)
     tried = random.random(request.rows) < request.test.seeded_share
     kept = np.where(passed & tried, len(positions) if request.mixture else kept, 0)
-    model.resample(made, kept, random)
+    request.model.resample(made, kept, random)
     return made
 
 
 def _candidates(
     codes: Codes,
     positions: Sequence[int],
-    model: SeedModel,
-    request: SeededRelease,
+    request: SeededRows,
     prefixes: PrefixCounts,
     random: SystemRandom,
     count: int,
@@ -215,10 +298,10 @@ def _candidates(
         taken = np.flatnonzero(kept > place)
         made[taken, positions[place]] = codes[seeds[taken], positions[place]]
     if request.mixture:
-        model.resample(made, kept, random)
+        request.model.resample(made, kept, random)
         ordered, own = made[:, list(positions)], codes[:, list(positions)][seeds]
         agreeing = np.cumprod(ordered == own, axis=1).sum(axis=1)
-        classes = probability_classes(model.log_probabilities(made), request.kept, request.test.gamma)
+        classes = probability_classes(request.model.log_probabilities(made), request.kept, request.test.gamma)
         sizes = class_sizes(prefixes.of_codes(ordered), classes)
         plausible = sizes[np.arange(count), np.minimum(agreeing, max(request.kept))]
     else:
@@ -244,8 +327,7 @@ def _looked_at(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.
 def _tested_without_noise(
     codes: Codes,
     positions: Sequence[int],
-    model: SeedModel,
-    request: SeededRelease,
+    request: SeededRows,
     prefixes: PrefixCounts,
     random: SystemRandom,
 ) -> Codes:
@@ -255,11 +337,11 @@ def _tested_without_noise(
     while missing > 0:
         count = min(max(2 * missing, 1000), 1_000_000)
         tries += count
-        made, kept, passed = _candidates(codes, positions, model, request, prefixes, random, count, None)
+        made, kept, passed = _candidates(codes, positions, request, prefixes, random, count, None)
         passing = np.flatnonzero(passed)[:missing]
         made, kept = made[passing], kept[passing]
         if not request.mixture:
-            model.resample(made, kept, random)
+            request.model.resample(made, kept, random)
         found.append(made)
         missing -= len(passing)
         if tries > MAX_TRIES * request.rows + 1_000_000:

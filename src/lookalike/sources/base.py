@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from lookalike.errors import ModelTooLargeError, SchemaError
+from lookalike.errors import InputError, ModelTooLargeError, SchemaError
 from lookalike.schema.domain import Clique, Domain
 
 MAX_CELLS = 200_000_000
@@ -29,6 +29,27 @@ class Source(Protocol):
     def recoded(self, maps: Mapping[str, np.ndarray]) -> Source:
         """The source with columns merged by public maps from old code to new code 0..k-1."""
         ...
+
+
+@runtime_checkable
+class RowSource(Source, Protocol):
+    """A source that can also show single rows, for the row-level exceptions of the door."""
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The encoded rows, one column per column of the domain. Not to be written to."""
+        ...
+
+    def taken(self, chosen: np.ndarray) -> Source:
+        """The rows for which `chosen` is true."""
+        ...
+
+
+def row_source(source: Source) -> RowSource:
+    """The source as one that shows rows, or an error: a database that only counts cannot serve as seeds."""
+    if not isinstance(source, RowSource):
+        raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
+    return source
 
 
 def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:

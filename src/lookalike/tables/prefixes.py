@@ -1,12 +1,13 @@
 """How many rows share each prefix, and which of them could have been the seed of a row.
 
-A row made by plausible deniability (Bindschaedler, Shokri, Gunter 2017) keeps the first l values of a real seed row, in an
-order in which the model's parents come first, and draws the rest from the model. A real row d makes y with probability
+A row made by plausible deniability (Bindschaedler, Shokri, Gunter 2017) keeps the first l values of a real seed row, in
+an order in which the model's parents come first, and draws the rest from the model. A real row d makes y with
+probability
     1[d agrees with y on the first l values] * product of q_i(y) over the other columns i,
-since parents of drawn columns are kept or drawn, hence equal to y's. So for a fixed l all plausible seeds make y equally
-often, and their number is the number of rows that share y's prefix: one look-up. Where l is drawn from a law and the
-test is for the mixture, the probability depends on d through its longest common prefix with y alone and grows with it, so
-a class of probabilities is a range of prefix lengths.
+since parents of drawn columns are kept or drawn, hence equal to y's. So for a fixed l all plausible seeds make y
+equally often, and their number is the number of rows that share y's prefix: one look-up. Where l is drawn from a law
+and the test is for the mixture, the probability depends on d through its longest common prefix with y alone and grows
+with it, so a class of probabilities is a range of prefix lengths.
 """
 
 from __future__ import annotations
