@@ -1,10 +1,10 @@
-"""The command line: parse, call the pipeline, print. Results go to standard output, progress and notes to standard error."""
+"""The command line: parse, call the pipeline, print. Results go to standard output, notes to standard error."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -37,7 +37,9 @@ notes = Console(stderr=True, soft_wrap=True, highlight=False)
 output = Console(soft_wrap=True, highlight=False)
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
-SchemaOption = Annotated[Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")]
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")
+]
 DomainOption = Annotated[
     Path | None, typer.Option("--domain", help="JSON object {column: number of codes}, for integer-coded tables.")
 ]
@@ -54,17 +56,23 @@ LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file
 @app.command()
 def synth(
     table: TablePath,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic table goes; the suffix sets the format.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the synthetic table goes; the suffix sets the format.")
+    ],
     schema: SchemaOption = None,
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
     method: MethodOption = "mst",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
+    ] = None,
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
-    neighbours: Annotated[str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")] = "add-remove",
+    neighbours: Annotated[
+        str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
+    ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
     setting: SettingOption = None,
     as_json: JsonOption = False,
@@ -92,10 +100,12 @@ def synth(
             progress=report,
             **settings,
         )
-    release.write(out)
-    if model is not None:
-        release.fitted.save(model)
-    _print_release(release, out, model, as_ledger(ledger, table), as_json)
+    book = as_ledger(ledger, table)
+    with _rescue(release, book):
+        release.write(out)
+        if model is not None:
+            release.fitted.save(model)
+    _print_release(release, out, model, book, as_json)
 
 
 @app.command()
@@ -113,7 +123,9 @@ def sample(
 
 @app.command()
 def plan(
-    table: Annotated[Path | None, typer.Argument(metavar="[TABLE]", help="Not opened: only its ledger is consulted.")] = None,
+    table: Annotated[
+        Path | None, typer.Argument(metavar="[TABLE]", help="Not opened: only its ledger is consulted.")
+    ] = None,
     schema: SchemaOption = None,
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
@@ -135,7 +147,9 @@ def plan(
         book = as_ledger(ledger, table)
         spent, _ = book.spent()
         cap = book.cap
-        output.print(f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set."))
+        output.print(
+            f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
+        )
 
 
 @app.command()
@@ -165,7 +179,9 @@ def methods(as_json: JsonOption = False) -> None:
 @app.command()
 def ledger(
     table: TablePath,
-    cap: Annotated[float | None, typer.Option(help="Most epsilon that all runs on this table together may spend.")] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="Most epsilon that all runs on this table together may spend.")
+    ] = None,
     ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -198,7 +214,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Differentially private synthetic tables."""
 
@@ -218,7 +236,9 @@ def main() -> NoReturn:
 
 def _schema(schema: Path | None, domain: Path | None) -> Schema:
     if (schema is None) == (domain is None):
-        raise SchemaError("Give the public facts about the columns with either --schema FILE.yaml or --domain FILE.json.")
+        raise SchemaError(
+            "Give the public facts about the columns with either --schema FILE.yaml or --domain FILE.json."
+        )
     return Schema.load(schema) if schema is not None else Schema.from_domain_json(_given(domain))
 
 
@@ -248,12 +268,31 @@ def _settings(method: str, given: list[str] | None) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _progress() -> Generator[Any]:
     """A callback that moves a progress bar on a terminal and stays quiet elsewhere."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda message, fraction: bar.update(task, description=message, completed=fraction)
+
+
+@contextmanager
+def _rescue(release: Release, book: Ledger) -> Generator[None]:
+    """Keep the model beside the ledger when its table cannot be written: the budget for it is spent."""
+    try:
+        yield
+    except InputError as error:
+        if book.path is None:
+            raise
+        kept = book.path.with_name(f"{book.path.stem}-run{len(book.runs())}.lookalike")
+        try:
+            release.fitted.save(kept)
+        except LookalikeError:
+            raise error from None
+        raise InputError(
+            f"{error} The budget is spent, so the model was kept at {kept}: 'lookalike sample {kept} -o OUT' makes the "
+            "table without spending again."
+        ) from error
 
 
 def _guarantee(accounting: str) -> str:
@@ -264,7 +303,8 @@ def _guarantee(accounting: str) -> str:
 
 
 def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> Table:
-    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, rho {float(budget.rho):.6g} ({budget.accounting})"
+    unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
+    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
     table = Table(title=title, title_justify="left")
     for heading in ("step", "mechanism", "releases", "share", "what"):
         table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
@@ -292,7 +332,8 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
             }
         )
         return
-    output.print(f"Spent: epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}, hiding {spent.neighbours}.")
+    bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
+    output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
     output.print(f"Synthetic table: {out}")
@@ -306,7 +347,14 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     for heading in ("run", "time", "method", "epsilon", "delta", "spent", "charges", "status"):
         table.add_column(heading)
     for run in runs:
-        values = (run.number, run.started, run.method, f"{run.epsilon:g}", f"{run.delta:g}", f"{run.epsilon_counted:.6g}")
+        values = (
+            run.number,
+            run.started,
+            run.method,
+            f"{run.epsilon:g}",
+            f"{run.delta:g}",
+            f"{run.epsilon_counted:.6g}",
+        )
         table.add_row(*map(str, values), str(len(run.charges)), run.status)
     output.print(table)
     cap = book.cap

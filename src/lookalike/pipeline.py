@@ -15,7 +15,7 @@ from lookalike.privacy.budget import Budget
 from lookalike.privacy.door import open_table
 from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.release import FittedModel, Release, Spent
+from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.base import PlannedStep, Progress
@@ -55,6 +55,7 @@ def synthesize(
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE and says so.
         **settings: settings of the method.
     """
+    check_rows(rows)
     schema = as_schema(schema)
     neighbours = neighbours or Neighbours()
     report = progress or _silent
@@ -113,7 +114,9 @@ def as_schema(schema: Schema | str | Path | dict[str, Any]) -> Schema:
     if isinstance(schema, Schema):
         return schema
     if isinstance(schema, dict):
-        return Schema.from_sizes(schema) if all(isinstance(v, int) for v in schema.values()) else Schema.from_dict(schema)
+        return (
+            Schema.from_sizes(schema) if all(isinstance(v, int) for v in schema.values()) else Schema.from_dict(schema)
+        )
     if isinstance(schema, (str, Path)):
         path = Path(schema)
         return Schema.from_domain_json(path) if path.suffix == ".json" else Schema.load(path)
@@ -137,5 +140,3 @@ def table_identity(table: Any) -> str | None:
 
 def _silent(message: str, fraction: float) -> None:
     """No progress wanted."""
-
-

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lookalike.errors import InputError, ModelFileError
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import epsilon_spent
+from lookalike.privacy.budget import Accounting, epsilon_spent
 from lookalike.privacy.ledger import Charge
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
@@ -36,6 +36,7 @@ class Spent:
     """What a run was allowed to spend, and every charge it made. Public once the release is.
 
     Attributes:
+        threshold_delta: part of delta that went into noisy thresholds.
         private: False when the noise was reproducible (`insecure_rng`): then there is no guarantee.
     """
 
@@ -43,10 +44,11 @@ class Spent:
     settings: dict[str, Any]
     epsilon: float
     delta: float
-    accounting: str
+    accounting: Accounting
     neighbours: str
     charges: tuple[Charge, ...]
     private: bool = True
+    threshold_delta: float = 0.0
 
     @property
     def rho(self) -> Fraction:
@@ -55,7 +57,9 @@ class Spent:
     @property
     def epsilon_spent(self) -> float:
         """Epsilon of the charges made; never above the configured one."""
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta, self.accounting)) if self.charges else 0.0
+        if not self.charges:
+            return 0.0
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     def by_step(self) -> dict[str, Fraction]:
         """Total rho of each step, in the order of first use."""
@@ -105,9 +109,8 @@ class FittedModel:
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> pa.Table:
         """A synthetic table as an Arrow table."""
+        check_rows(rows)
         count = self.rows if rows is None else rows
-        if count < 1:
-            raise InputError(f"{count} rows were asked for; ask for at least 1.")
         rng = np.random.default_rng(seed)
         return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
 
@@ -168,13 +171,21 @@ def load(path: str | Path) -> FittedModel:
         ) from error
 
 
+def check_rows(rows: int | None) -> None:
+    """Refuse a senseless number of rows to make."""
+    if rows is not None and rows < 1:
+        raise InputError(f"{rows} rows were asked for; ask for at least 1.")
+
+
 def check_target(path: Path, *, table: bool) -> None:
     """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
     if table:
         kind_of_path(path)
     folder = path.parent
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place.")
+        raise InputError(
+            f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place."
+        )
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):

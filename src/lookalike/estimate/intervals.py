@@ -112,7 +112,7 @@ class ErrorBars:
         if found is not None:
             estimates, stddev = found
             low, high = _measured_interval(estimates, stddev, 1.0, level)
-            return np.minimum(low, values), np.maximum(high, values), "measured"
+            return np.fmin(low, values), np.fmax(high, values), "measured"
         answers = []
         for cell in range(values.size):
             weights = np.zeros(values.size)

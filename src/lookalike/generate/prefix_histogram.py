@@ -64,7 +64,9 @@ class PrefixHistogram:
         self._redraw_frequent(codes, np.flatnonzero(~frequent), places, rng)
         return codes
 
-    def _redraw_frequent(self, codes: np.ndarray, rows: np.ndarray, places: list[int], rng: np.random.Generator) -> None:
+    def _redraw_frequent(
+        self, codes: np.ndarray, rows: np.ndarray, places: list[int], rng: np.random.Generator
+    ) -> None:
         """Rows of the rare rest must not have a frequent prefix: those are drawn again, a few times at most."""
         known = PrefixCounts(self.cells, [self.domain.sizes[place] for place in places])
         for _ in range(_TRIES):

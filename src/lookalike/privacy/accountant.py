@@ -22,6 +22,7 @@ class Accountant:
         self.budget = budget
         self._run = run
         self._spent = Fraction(0)
+        self._spent_delta = Fraction(0)
 
     @property
     def spent(self) -> Fraction:
@@ -33,17 +34,31 @@ class Accountant:
 
     def charge(self, charge: Charge) -> int:
         """Write the charge to the ledger and return its entry number; refuse what the budget does not allow."""
-        if self.budget.accounting == "gdp" and charge.mechanism != "gaussian":
+        if self.budget.accounting == "gdp" and charge.mechanism not in ("gaussian", "threshold"):
             raise BudgetError(
                 f"Step {charge.step!r} uses the {charge.mechanism} mechanism, which Gaussian-DP accounting cannot "
                 "compose; run the method with zCDP accounting."
             )
         if charge.rho > self.remaining:
             raise BudgetExceededError(
-                f"Step {charge.step!r}", float(charge.rho), float(self.remaining), "rho", "Nothing was read or released."
+                f"Step {charge.step!r}",
+                float(charge.rho),
+                float(self.remaining),
+                "rho",
+                "Nothing was read or released.",
+            )
+        delta = self._spent_delta + Fraction(charge.delta)
+        if delta > Fraction(self.budget.threshold_delta):
+            raise BudgetExceededError(
+                f"Step {charge.step!r}",
+                float(delta),
+                self.budget.threshold_delta,
+                "threshold delta",
+                "Nothing was read.",
             )
         entry = self._run.charge(charge)
         self._spent += charge.rho
+        self._spent_delta = delta
         return entry
 
     def charge_rest(self, step: str, mechanism: str, releases: int, detail: str) -> int:
@@ -64,7 +79,7 @@ class Accountant:
         The parts' charges are written to the same run with a price of 0: the price of all of them is this charge.
         """
         if self._spent:
-            raise BudgetError("A table can only be split before anything is spent on it.")
+            raise BudgetError("A table can only be split before anything is spent on it; give a complete schema.")
         detail = f"{count} parts, each with epsilon {each.epsilon:.6g} and delta {each.delta:.3g}"
         self.charge_rest(step, "disjoint parts", count, detail)
         return [Accountant(each, _PartRun(self._run, part + 1)) for part in range(count)]

@@ -1,10 +1,11 @@
 """The one door to the data. Every access to private rows in this package is a method of `GuardedTable` below.
 
-Each method takes the same three steps in the same order:
-  1. check the request against the public domain, and compute its price from its own parameters, never from data;
-  2. charge it: the ledger is on disk before anything is read;
-  3. read exact counts, add noise, return.
-A crash after step 2 loses budget, never privacy.
+Each method takes the same four steps in the same order:
+  1. check the request against the public domain;
+  2. compute its price from its own parameters (never from data);
+  3. charge it: the ledger is on disk before anything is read;
+  4. read exact counts, add noise, return.
+A crash after step 3 loses budget, never privacy.
 """
 
 from __future__ import annotations
@@ -25,34 +26,22 @@ from lookalike.privacy.choice import exponential_mechanism
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
-from lookalike.privacy.rows import RowRelease, part_budget, part_of_rows
+from lookalike.privacy.row_door import RowDoor
 from lookalike.privacy.scores import Score
+from lookalike.privacy.thresholds import passing, threshold, threshold_price
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.base import Source, check_cliques, row_source
+from lookalike.sources.base import check_cliques
 from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable, open_source
 from lookalike.tables.measurement import NoisyMarginal
 
 
-class GuardedTable:
+class GuardedTable(RowDoor):
     """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
 
-    `insecure_rng` replaces system entropy by a repeatable stream for benchmarks: outputs are stamped NOT PRIVATE.
+    `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; outputs are then stamped NOT PRIVATE.
     """
-
-    def __init__(
-        self,
-        opened: OpenedTable,
-        accountant: Accountant,
-        neighbours: Neighbours,
-        insecure_rng: Generator | None = None,
-    ) -> None:
-        self._opened = opened
-        self._source = opened.source
-        self._accountant = accountant
-        self._neighbours = neighbours
-        self._insecure_rng = insecure_rng
 
     @property
     def domain(self) -> Domain:
@@ -96,14 +85,14 @@ class GuardedTable:
         """Noisy counts of the marginals, or of groups of their cells, with Gaussian noise rounded to integers.
 
         Counts are integers, so rounding the noise is post-processing of the Gaussian mechanism, whose exact privacy
-        curve holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2 norm, so
-        marginal i costs rho = squared_l2 / (2 stddev_i^2).
+        curve therefore holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2
+        norm, so marginal i costs rho = squared_l2 / (2 stddev_i^2).
         """
         cliques = self._checked(cliques)
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         groupings = list(groups) if groups is not None else [None] * len(cliques)
         rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
-        entry = self._accountant.charge(Charge(step, "gaussian", len(cliques), rho, f"stddev from {min(stddevs):.6g}"))
+        entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {min(stddevs):.6g} to {max(stddevs):.6g}")
         counts = self._source.counts(cliques)
         results: list[NoisyMarginal] = []
         for clique, count, sigma, grouping in zip(cliques, counts, stddevs, groupings, strict=True):
@@ -120,7 +109,7 @@ class GuardedTable:
         """
         cliques = self._checked(score.cliques)
         rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
-        self._accountant.charge(Charge(step, "gaussian", len(cliques), rho, f"scores, stddev {stddev:.6g}"))
+        self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
         exact = score.evaluate(self._source.counts(cliques))
         noise = rounded_gaussian(stddev * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
         return (exact + noise) / score.resolution
@@ -137,43 +126,49 @@ class GuardedTable:
         """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
 
         Weights and offsets are public, so one person moves a weighted score by at most max|weight| * sensitivity *
-        rows; 1 + 1e-9 covers the rounding of weighted scores to floating point.
+        rows. The factor 1 + 1e-9 covers the rounding of the weighted scores to floating point.
         """
         cliques = self._checked(score.cliques)
         weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
         offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
         sensitivity = float(np.abs(weight).max()) * float(score.sensitivity * self._neighbours.rows) * (1 + 1e-9)
         detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(cliques)} candidates"
-        self._accountant.charge(Charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail))
+        self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
         exact = score.evaluate(self._source.counts(cliques)) / score.resolution
         return exponential_mechanism(weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng)
 
+    def frequent(self, names: Sequence[str], stddev: float, probability: float, *, step: str) -> list[dict[str, float]]:
+        """For each column the values whose noisy counts pass a threshold, most frequent first, with those counts.
+
+        Values of one person only pass with at most `probability`: `thresholds.py` says what delta that costs, and why.
+        """
+        limit = threshold(stddev, probability / len(names), self._neighbours)
+        rho = self._neighbours.squared_l2 * len(names) * prices.gaussian_rho(1, stddev)
+        price, detail = threshold_price(probability, self.budget.epsilon), f"stddev {stddev:.6g}, threshold {limit:.6g}"
+        self._charge(step, "threshold", len(names), rho, detail, price)
+        counted = [self._opened.value_counts(name) for name in names]
+        noise = [rounded_gaussian(stddev, counts.shape, insecure_rng=self._insecure_rng) for _, counts in counted]
+        return [passing(texts, counts + z, limit) for (texts, counts), z in zip(counted, noise, strict=True)]
+
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""
-        return self._like(self._source.recoded(maps), self._accountant)
+        return self._with(replace(self._opened, source=self._source.recoded(maps)))
 
-    def release_rows(self, release: RowRelease, *, step: str) -> Any:
-        """What a row-level exception of `rows.py` releases. It prices itself from public numbers and takes the rest."""
-        source = row_source(self._source)
-        settled = release.settled(self.domain, self.budget, self._accountant.spent, self._neighbours)
-        self._accountant.charge_rest(step, settled.mechanism, settled.releases, settled.detail)
-        return settled.release(source.codes, self.domain, self._insecure_rng)
+    def encoded(self, schema: Schema) -> GuardedTable:
+        """The same rows behind the same accountant, encoded by another public schema, such as one of probes."""
+        return self._with(self._opened.encoded(schema))
 
-    def parts(self, shares: Sequence[float], *, step: str) -> list[GuardedTable]:
-        """Disjoint random parts of the rows, each with a budget of its own; together they take all of this one's."""
-        source = row_source(self._source)
-        accountants = self._accountant.split(part_budget(self.budget, shares, self._neighbours), len(shares), step)
-        part = part_of_rows(len(source.codes), shares, self._insecure_rng)
-        return [self._like(source.taken(part == j), accountant) for j, accountant in enumerate(accountants)]
-
-    def _like(self, source: Source, accountant: Accountant) -> GuardedTable:
-        return GuardedTable(replace(self._opened, source=source), accountant, self._neighbours, self._insecure_rng)
+    def _with(self, opened: OpenedTable) -> GuardedTable:
+        return GuardedTable(opened, self._accountant, self._neighbours, self._insecure_rng)
 
     def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
         """The cliques in domain order; unknown columns and too many cells are refused before anything is charged."""
         canonical = [self.domain.canonical(clique) for clique in cliques]
         check_cliques(self.domain, canonical)
         return canonical
+
+    def _charge(self, step: str, kind: str, releases: int, rho: Fraction, detail: str, delta: float = 0.0) -> int:
+        return self._accountant.charge(Charge(step, kind, releases, rho, detail, delta))
 
     def __repr__(self) -> str:
         return f"GuardedTable({len(self.domain)} columns, rho {self.remaining:.6g} left)"
@@ -184,7 +179,7 @@ class GuardedTable:
 
 def open_table(
     where: Any,
-    schema: Schema,
+    schema: Schema | None,
     budget: Budget,
     run: Run,
     *,
@@ -193,7 +188,7 @@ def open_table(
 ) -> GuardedTable:
     """Read and encode the table, and hand back the only object that may answer questions about it.
 
-    A value outside the public schema stops the run with an error that names the column and not the value; that the run
-    stopped is itself visible, so declare `other` or `clamp` where it matters.
+    A value outside the public schema stops the run with an error that names the column and not the value. That the run
+    stopped is itself visible: declare `other` or `clamp` where it matters. What a schema leaves open takes every value.
     """
     return GuardedTable(open_source(where, schema), Accountant(budget, run), neighbours, insecure_rng)

@@ -22,6 +22,7 @@ from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import bit_source, rounded_gaussian, two_sided_geometric
 from lookalike.privacy.seed_price import SeedBudget, SeedTest
+from lookalike.privacy.thresholds import threshold, threshold_probability
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
@@ -135,9 +136,10 @@ class SeededRows:
         if self.deterministic:
             return self
         require_single_row(neighbours, "Seeded rows")
-        n = seeds_at_least(self.counted, budget.delta * SEEDS_SHARE)
+        delta = budget.delta - budget.threshold_delta
+        n = seeds_at_least(self.counted, delta * SEEDS_SHARE)
         rho = math.nextafter(float(spent), math.inf)
-        account = SeedBudget(n, rho, budget.epsilon, budget.delta * (1 - SEEDS_SHARE), self.tune)
+        account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), self.tune)
         test = account.tuned(self.test, self.rows)
         price = account.price(test, self.rows)
         if price <= budget.epsilon:
@@ -162,14 +164,13 @@ class SeededRows:
 class OccurringCells:
     """Noisy counts of those cells of one marginal that occur, however many there might be.
 
-    Gaussian noise on the cells that occur, kept where the noisy count passes a threshold. Where both tables have a cell
-    this is the Gaussian mechanism; a cell that only the larger one has holds one row, and passes with probability
-    `delta_share` of delta at most. So the release is Gaussian DP but for that probability, and delta less that share
-    says how much rho is left for it: all of it is spent.
+    Gaussian noise on the cells that occur, kept where the noisy count passes a threshold: as for open lists of values
+    (`thresholds.py`), this is the Gaussian mechanism but for cells that one row alone holds, which cost delta. The rest of
+    delta says how much rho is left, and all of it is spent.
 
     Attributes:
         attrs: the columns, in any order.
-        delta_share: part of the run's delta for cells that only one table has.
+        delta_share: part of delta for cells that one row alone holds.
         stddev: noise on each count; set when settled.
         threshold: least noisy count that is kept; set when settled.
     """
@@ -188,11 +189,13 @@ class OccurringCells:
 
     def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> OccurringCells:
         require_single_row(neighbours, "Histograms of the cells that occur")
-        rest = Budget(budget.epsilon, budget.delta * (1 - self.delta_share), budget.accounting).rho - spent
+        delta = budget.delta - budget.threshold_delta
+        rest = Budget(budget.epsilon, delta * (1 - self.delta_share), budget.accounting).rho - spent
         if rest <= 0:
             raise BudgetExceededError("The histogram", float(spent), float(rest + spent), "rho", "Nothing was read.")
         stddev = stddev_for(rest)
-        return replace(self, stddev=stddev, threshold=1.5 + stddev * float(-ndtri(budget.delta * self.delta_share)))
+        lone = threshold_probability(delta * self.delta_share, budget.epsilon)
+        return replace(self, stddev=stddev, threshold=threshold(stddev, lone, neighbours))
 
     def release(
         self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None

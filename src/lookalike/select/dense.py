@@ -23,8 +23,8 @@ def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float) -> list[int]
     """Indices of the pairs worth measuring, in the order they were picked (Algorithm 1).
 
     Each step takes the pair that lowers noise error + dependency error of the pairs left out the most, and stops when
-    none lowers it. With the best allocation the noise error of a selection is (sum c_i^(2/3))^(3/2) / sqrt(pi rho), so a
-    candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
+    none lowers it. With the best allocation the noise error of a selection is (sum c_i^(2/3))^(3/2) / sqrt(pi rho), so
+    a candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
     """
     gains = np.maximum(np.asarray(scores, dtype=float), 0.0)
     weights = np.asarray(cells, dtype=float) ** (2 / 3)

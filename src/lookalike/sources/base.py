@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
-from lookalike.errors import InputError, ModelTooLargeError, SchemaError
+from lookalike.errors import ModelTooLargeError, SchemaError
 from lookalike.schema.domain import Clique, Domain
 
 MAX_CELLS = 200_000_000
@@ -31,27 +31,6 @@ class Source(Protocol):
         ...
 
 
-@runtime_checkable
-class RowSource(Source, Protocol):
-    """A source that can also show single rows, for the row-level exceptions of the door."""
-
-    @property
-    def codes(self) -> np.ndarray:
-        """The encoded rows, one column per column of the domain. Not to be written to."""
-        ...
-
-    def taken(self, chosen: np.ndarray) -> Source:
-        """The rows for which `chosen` is true."""
-        ...
-
-
-def row_source(source: Source) -> RowSource:
-    """The source as one that shows rows, or an error: a database that only counts cannot serve as seeds."""
-    if not isinstance(source, RowSource):
-        raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
-    return source
-
-
 def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
     """Refuses a clique out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
     for clique in cliques:
@@ -59,7 +38,9 @@ def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
             raise SchemaError(f"Clique {clique} is not in the order of the domain; use domain.canonical(attrs).")
     cells = sum(domain.cells(clique) for clique in cliques)
     if cells > MAX_CELLS:
-        what = f"Counting {len(cliques)} marginals" if len(cliques) > 1 else f"Counting {len(cliques[0])} columns together"
+        what = (
+            f"Counting {len(cliques)} marginals" if len(cliques) > 1 else f"Counting {len(cliques[0])} columns together"
+        )
         remedy = "Give the widest columns fewer bins or values in the schema."
         raise ModelTooLargeError(what, cells, MAX_CELLS, "cells", remedy)
 

@@ -39,8 +39,8 @@ class MST:
         title="MST",
         paper="McKenna, Miklau, Sheldon: Winning the NIST Contest (J. Privacy and Confidentiality 2021)",
         good_for="a robust, fast baseline; wide tables; many values per column",
-        corrected="the tree comes from one noisy scoring of all pairs (sensitivity 1) instead of exponential mechanisms, "
-        "so that the run is all-Gaussian and the exact curve applies; the row count is noisy",
+        corrected="the tree comes from one noisy scoring of all pairs (sensitivity 1) instead of exponential "
+        "mechanisms, so that the run is all-Gaussian and the exact curve applies; the row count is noisy",
     )
 
     def __post_init__(self) -> None:
