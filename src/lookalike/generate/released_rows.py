@@ -46,8 +46,8 @@ class ReleasedRows:
         """Different released rows in random order; refused where more are asked for than were paid for."""
         if rows > len(self.codes):
             raise BudgetError(
-                f"{rows:,} rows were asked for, but {len(self.codes):,} were released from seeds, each at a price. Ask for "
-                "fewer, raise seeded_rows, or set omega='all' for a model that makes any number."
+                f"{rows:,} rows were asked for, but {len(self.codes):,} were released from seeds, each at a price. "
+                "Ask for fewer, raise seeded_rows, or set omega='all' for a model that makes any number."
             )
         return np.asfortranarray(self.codes[rng.permutation(len(self.codes))[:rows]])
 

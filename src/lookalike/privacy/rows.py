@@ -165,8 +165,8 @@ class OccurringCells:
     """Noisy counts of those cells of one marginal that occur, however many there might be.
 
     Gaussian noise on the cells that occur, kept where the noisy count passes a threshold: as for open lists of values
-    (`thresholds.py`), this is the Gaussian mechanism but for cells that one row alone holds, which cost delta. The rest of
-    delta says how much rho is left, and all of it is spent.
+    (`thresholds.py`), this is the Gaussian mechanism but for cells that one row alone holds, which cost delta. The rest
+    of delta says how much rho is left, and all of it is spent.
 
     Attributes:
         attrs: the columns, in any order.
