@@ -13,7 +13,7 @@ import numpy as np
 from lookalike.errors import SchemaError
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.door import open_table
-from lookalike.privacy.ledger import Ledger, default_ledger_path
+from lookalike.privacy.ledger import NO_GUARANTEE, Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.schema import Schema
@@ -60,6 +60,7 @@ def synthesize(
     neighbours = neighbours or Neighbours()
     report = progress or _silent
     synthesizer = create(method, settings)
+    check_rows(rows, getattr(synthesizer, "most_rows", None))
     budget = Budget(epsilon, delta, synthesizer.accounting)
     plan = tuple(synthesizer.plan(schema.domain, budget))
     book = as_ledger(ledger, table)
@@ -81,7 +82,7 @@ def synthesize(
         accounting=budget.accounting,
         neighbours=neighbours.describe(),
         charges=summary.charges,
-        private=insecure_rng is None,
+        private=insecure_rng is None and all(charge.mechanism != NO_GUARANTEE for charge in summary.charges),
     )
     check_plan(plan, spent)
     report("making rows", 0.9)

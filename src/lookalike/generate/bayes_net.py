@@ -120,9 +120,7 @@ class BayesNet:
                 continue
             if sampled is None:
                 sampled = self.sample(SAMPLE_ROWS, np.random.default_rng(0))
-            shape = self.domain.shape(clique)
-            cells = np.ravel_multi_index([sampled[:, self.domain.position(name)] for name in clique], shape)
-            answers[clique] = np.bincount(cells, minlength=math.prod(shape)).reshape(shape) / SAMPLE_ROWS
+            answers[clique] = counted(self.domain, sampled, clique) / SAMPLE_ROWS
         return [self.total * answers[clique] for clique in asked]
 
     def _factors(self, clique: Sequence[str]) -> list[Factor]:
@@ -167,6 +165,15 @@ class BayesNet:
             tables=tuple(arrays[f"table{place}"] for place in range(len(meta["order"]))),
             buckets={name: np.array(mapping, dtype=np.int64) for name, mapping in meta["buckets"].items()},
         )
+
+
+def counted(domain: Domain, codes: np.ndarray, attrs: Iterable[str]) -> np.ndarray:
+    """Counts of a marginal of synthetic rows, axes in domain order."""
+    clique = domain.canonical(attrs)
+    shape = domain.shape(clique)
+    columns = [codes[:, domain.position(name)] for name in clique]
+    cells = np.ravel_multi_index(columns, shape) if clique else np.zeros(len(codes), dtype=np.int64)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
 
 def dirichlet_means(counts: np.ndarray, prior: np.ndarray, strength: float) -> np.ndarray:

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lookalike.generate.bayes_net import SAMPLE_ROWS, BayesNet
+from lookalike.generate.bayes_net import SAMPLE_ROWS, BayesNet, counted
 from lookalike.generate.model import Parts
-from lookalike.generate.released_rows import ReleasedRows
 from lookalike.schema.domain import Domain
 from lookalike.tables.prefixes import PrefixCounts
 
@@ -46,8 +45,8 @@ class PrefixHistogram:
 
     def marginals(self, cliques: Sequence[Iterable[str]]) -> list[np.ndarray]:
         """Expected counts, counted in a sample of a million rows with a fixed seed."""
-        sampled = ReleasedRows(self.domain, self.sample(SAMPLE_ROWS, np.random.default_rng(0)))
-        return [marginal * (self.total / SAMPLE_ROWS) for marginal in sampled.marginals(cliques)]
+        sampled = self.sample(SAMPLE_ROWS, np.random.default_rng(0))
+        return [counted(self.domain, sampled, clique) * (self.total / SAMPLE_ROWS) for clique in cliques]
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         codes = np.zeros((rows, len(self.domain)), dtype=np.int32, order="F")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -10,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lookalike.errors import BudgetError
+from lookalike.generate.bayes_net import BayesNet, counted
 from lookalike.generate.model import Parts
 from lookalike.schema.domain import Domain
 
@@ -19,25 +19,25 @@ class ReleasedRows:
     """Rows that were paid for one by one, such as those grown from seeds. `total` is their number.
 
     Attributes:
-        domain: names and sizes of the columns.
+        network: the model that the rows were grown with; itself private, so that it may be given away with them.
         codes: the rows, int32, columns in domain order.
     """
 
     kind: ClassVar[str] = "released-rows"
 
-    domain: Domain
+    network: BayesNet
     codes: np.ndarray
+
+    @property
+    def domain(self) -> Domain:
+        return self.network.domain
 
     @property
     def total(self) -> float:
         return float(len(self.codes))
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        clique = self.domain.canonical(attrs)
-        shape = self.domain.shape(clique)
-        columns = [self.codes[:, self.domain.position(name)] for name in clique]
-        cells = np.ravel_multi_index(columns, shape) if clique else np.zeros(len(self.codes), dtype=np.int64)
-        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+        return counted(self.domain, self.codes, attrs)
 
     def marginals(self, cliques: Sequence[Iterable[str]]) -> list[np.ndarray]:
         return [self.marginal(clique) for clique in cliques]
@@ -52,9 +52,9 @@ class ReleasedRows:
         return np.asfortranarray(self.codes[rng.permutation(len(self.codes))[:rows]])
 
     def to_parts(self) -> Parts:
-        domain = dict(zip(self.domain.names, self.domain.sizes, strict=True))
-        return {"domain": domain}, {"codes": self.codes}
+        meta, arrays = self.network.to_parts()
+        return {"network": meta}, {**arrays, "codes": self.codes}
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        return cls(Domain.of(meta["domain"]), arrays["codes"])
+        return cls(BayesNet.from_parts(meta["network"], arrays), arrays["codes"])

@@ -21,7 +21,7 @@ from lookalike.privacy.budget import Budget, stddev_for
 from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import bit_source, rounded_gaussian, two_sided_geometric
-from lookalike.privacy.seed_price import SeedBudget, SeedTest
+from lookalike.privacy.seed_price import SeedBudget, SeedTest, epsilon_of
 from lookalike.privacy.thresholds import threshold, threshold_probability
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
@@ -136,24 +136,8 @@ class SeededRows:
         if self.deterministic:
             return self
         require_single_row(neighbours, "Seeded rows")
-        delta = budget.delta - budget.threshold_delta
-        n = seeds_at_least(self.counted, delta * SEEDS_SHARE)
         rho = math.nextafter(float(spent), math.inf)
-        account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), self.tune)
-        test = account.tuned(self.test, self.rows)
-        price = account.price(test, self.rows)
-        if price <= budget.epsilon:
-            return replace(self, test=test)
-        most, k = account.most_rows(self.test), account.least_k(self.test, self.rows)
-        more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
-        raise BudgetExceededError(
-            f"{self.rows:,} rows from seeds with k = {self.test.k} at delta {budget.delta:g}",
-            price,
-            budget.epsilon,
-            "epsilon",
-            f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' "
-            "(one noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
-        )
+        return replace(self, test=affordable_test(self.test, self.rows, self.counted, budget, rho, tune=self.tune))
 
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Codes:
         positions = [domain.position(name) for name in self.model.order]
@@ -218,6 +202,38 @@ def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
     """
     spread = counted.stddev * math.sqrt(counted.cells) * float(-ndtri(delta))
     return max(0, math.floor(float(counted.values.sum()) - spread - counted.cells / 2 - 1))
+
+
+def affordable_test(
+    test: SeedTest, rows: int, counted: NoisyMarginal, budget: Budget, rho: float, *, tune: bool
+) -> SeedTest:
+    """The test with its threshold noise settled, or a refusal with numbers. Looks at nothing private.
+
+    Args:
+        test: the privacy test.
+        rows: how many rows are to be released.
+        counted: a noisy count of the seed rows, from the door.
+        budget: what the run may spend.
+        rho: what the run has spent, or will have, on the same rows before the release.
+        tune: whether the threshold noise is chosen to be the cheapest.
+    """
+    delta = budget.delta - budget.threshold_delta
+    n = seeds_at_least(counted, delta * SEEDS_SHARE)
+    account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), tune)
+    tuned = account.tuned(test, rows)
+    price = epsilon_of(tuned, rows, n, rho, account.delta)
+    if price <= budget.epsilon:
+        return tuned
+    most, k = account.most_rows(test), account.least_k(test, rows)
+    more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
+    raise BudgetExceededError(
+        f"{rows:,} rows from seeds with k = {test.k} at delta {budget.delta:g}",
+        price,
+        budget.epsilon,
+        "epsilon",
+        f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' (one "
+        "noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
+    )
 
 
 def require_single_row(neighbours: Neighbours, what: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.rows import OccurringCells, SeededRows
+from lookalike.privacy.rows import OccurringCells, SeededRows, affordable_test
 from lookalike.privacy.scores import ResidualL1
 from lookalike.privacy.seed_price import SeedTest
 from lookalike.schema.domain import Domain
@@ -113,8 +113,13 @@ class BSG:
 
     # Settings as numbers.
 
+    @property
+    def most_rows(self) -> int | None:
+        """Most rows that a run with these settings can give; None for any number."""
+        return self.seeded_rows if self.omega not in (None, "all") and self.seeds == "rows" else None
+
     def kept(self, columns: int | None) -> tuple[int, ...]:
-        """The numbers of columns that a seed keeps, equally likely; (0,) without seeds. None only checks."""
+        """The numbers of columns that a seed keeps, equally likely; (0,) without seeds. None: only check omega."""
         if self.omega is None or self.omega == "all":
             return (0,)
         low, dash, high = str(self.omega).partition("-")
@@ -125,7 +130,7 @@ class BSG:
         first, last = int(low), int(high) if dash else int(low)
         if first > last or (columns is not None and last > columns):
             raise SchemaError(f"bsg: omega is {self.omega!r}; it must be a rising range of at most all columns.")
-        return tuple(columns - omega for omega in range(first, last + 1)) if columns is not None else (0,)
+        return tuple((columns or last) - omega for omega in range(first, last + 1))
 
     def shares(self) -> tuple[float, ...]:
         """Shares of the disjoint parts for structure, parameters and, with seeds, seeds; empty without parts."""
@@ -171,24 +176,45 @@ class BSG:
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         shares, kept = self.shares(), self.kept(len(door.domain))
+        learning = self.oneway_share + self.score_share
         if shares:
             structure, parameters, *others = door.parts(shares, step=SPLIT)
             seeds = others[0] if others else door
-            parts = structure.remaining, parameters.remaining
+            early, late = structure.remaining, parameters.remaining
+            before = 0.0
         else:
             structure = parameters = seeds = door
-            model = door.remaining * (1.0 if kept == (0,) else self.model_share)
-            learning = self.oneway_share + self.score_share
-            parts = model * learning, model * (1 - learning)
-        progress("measuring every column", 0.05)
-        oneways = self._oneways(structure, parts[0])
-        network, buckets, spare = self._structure(structure, parts[0], oneways, parts[1], progress)
+            before = door.remaining * (1.0 if kept == (0,) else self.model_share)
+            early, late = before * learning, before * (1 - learning)
+        counted = self._counted(seeds, before, progress) if kept != (0,) and self.seeds == "rows" else None
+        progress("measuring every column", 0.1)
+        oneways = self._oneways(structure, early)
+        network, buckets, spare = self._structure(structure, early, oneways, late, progress)
         progress("measuring families", 0.4)
-        rho = parts[1] if shares else parts[1] + spare
-        model = self._parameters(parameters, network, buckets, rho, () if shares else oneways)
+        model = self._parameters(parameters, network, buckets, late + (0.0 if shares else spare), oneways, bool(shares))
         if shares:
-            model = _scaled(model, 1 / shares[1])
-        return model if kept == (0,) else self._from_seeds(seeds, model, kept, progress)
+            model = replace(model, total=model.total / shares[1])
+        return model if kept == (0,) else self._from_seeds(seeds, model, kept, counted, progress)
+
+    def _test(self) -> SeedTest:
+        return SeedTest(
+            k=self.k,
+            epsilon0=self.threshold_epsilon or 1.0,
+            gamma=self.gamma if self.mixture else 1.0,
+            seeded_share=self.seeded_share,
+            max_plausible=self.max_plausible or None,
+            max_check=self.max_check_plausible or None,
+        )
+
+    def _counted(self, door: GuardedTable, before: float, progress: Progress) -> NoisyMarginal:
+        """A noisy number of seeds. What it shows to be unaffordable is refused here, before the network is paid for."""
+        progress("counting seeds", 0.05)
+        rho = (door.remaining - before) * _COUNT_SHARE
+        counted = door.measure([()], door.stddev_for(rho), step=COUNT)[0]
+        if self.test == "randomised":
+            tune = not self.threshold_epsilon
+            affordable_test(self._test(), self.seeded_rows, counted, door.budget, before + rho, tune=tune)
+        return counted
 
     def _oneways(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:
         share = self.oneway_share / (self.oneway_share + self.score_share) if len(door.domain) > 1 else 1.0
@@ -228,9 +254,10 @@ class BSG:
         network: Network,
         buckets: dict[str, np.ndarray],
         rho: float,
-        oneways: tuple[NoisyMarginal, ...] | list[NoisyMarginal],
+        oneways: list[NoisyMarginal],
+        apart: bool,
     ) -> BayesNet:
-        """Noisy counts of every family and the Dirichlet means they give."""
+        """Noisy counts of every family and the Dirichlet means they give. `apart`: the one-ways are of other rows."""
         sizes = [
             door.domain.size(name) * math.prod(_seen(door.domain, buckets, parent) for parent in parents)
             for name, parents in zip(network.order, network.parents, strict=True)
@@ -240,8 +267,8 @@ class BSG:
             view = door.coarsened({parent: buckets[parent] for parent in parents if parent in buckets})
             family = view.domain.canonical((name, *parents))
             measured.append(view.measure([family], door.stddev_for(part), step=FAMILIES)[0])
-        total = estimated_total([*measured, *oneways])
-        known = {oneway.attrs[0]: oneway for oneway in oneways}
+        known = {} if apart else {oneway.attrs[0]: oneway for oneway in oneways}
+        total = estimated_total([*measured, *known.values()])
         tables = []
         for name, parents, family in zip(network.order, network.parents, measured, strict=True):
             axes = [family.attrs.index(attr) for attr in (*parents, name)]
@@ -252,32 +279,29 @@ class BSG:
             tables.append(dirichlet_means(counts, own + 1e-3, max(1.0, self.prior * family.stddev)))
         return BayesNet(door.domain, total, network.order, network.parents, tuple(tables), buckets)
 
-    def _from_seeds(self, door: GuardedTable, model: BayesNet, kept: tuple[int, ...], progress: Progress) -> Model:
+    def _from_seeds(
+        self,
+        door: GuardedTable,
+        model: BayesNet,
+        kept: tuple[int, ...],
+        counted: NoisyMarginal | None,
+        progress: Progress,
+    ) -> Model:
         progress("using seeds", 0.7)
-        if self.seeds == "histogram":
-            prefix = model.order[: max(kept)]
-            cells, counts = door.release_rows(OccurringCells(prefix), step=HISTOGRAM)
+        if counted is None:
+            cells, counts = door.release_rows(OccurringCells(model.order[: max(kept)]), step=HISTOGRAM)
             return PrefixHistogram(model, cells, counts)
-        counted = door.measure([()], door.stddev_for(door.remaining * _COUNT_SHARE), step=COUNT)[0]
-        test = SeedTest(
-            k=self.k,
-            epsilon0=self.threshold_epsilon or 1.0,
-            gamma=self.gamma if self.mixture else 1.0,
-            seeded_share=self.seeded_share,
-            max_plausible=self.max_plausible or None,
-            max_check=self.max_check_plausible or None,
-        )
         request = SeededRows(
             model,
             self.seeded_rows,
             kept,
-            test,
+            self._test(),
             counted,
             mixture=self.mixture,
             tune=not self.threshold_epsilon,
             deterministic=self.test == "deterministic",
         )
-        return ReleasedRows(door.domain, door.release_rows(request, step=SEEDED))
+        return ReleasedRows(model, door.release_rows(request, step=SEEDED))
 
 
 _COUNT_SHARE = 0.02
@@ -292,8 +316,3 @@ def _average(first: NoisyMarginal, second: NoisyMarginal) -> np.ndarray:
     """The two noisy counts of one marginal, each weighted by its precision."""
     weights = [1 / first.stddev**2, 1 / second.stddev**2]
     return np.average([first.values, second.values], axis=0, weights=weights)
-
-
-def _scaled(model: BayesNet, factor: float) -> BayesNet:
-    parts: Any = model.to_parts()
-    return BayesNet.from_parts({**parts[0], "total": model.total * factor}, parts[1])
