@@ -372,8 +372,8 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
     table = Table(title=f"Ledger of {book.identity}", title_justify="left")
-    for heading in ("run", "time", "method", "epsilon", "delta", "spent", "charges", "status"):
-        table.add_column(heading)
+    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "spent", "charges", "status"):
+        table.add_column(heading, no_wrap=True)
     for run in runs:
         values = (
             run.number,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import html
 import json
 import os
 from collections.abc import Generator
@@ -261,7 +262,7 @@ class Ledger:
         head = "".join(
             f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status")
         )
-        return f"<table><caption>Ledger of {self.identity}</caption><tr>{head}</tr>{cells}</table>"
+        return f"<table><caption>Ledger of {html.escape(self.identity)}</caption><tr>{head}</tr>{cells}</table>"
 
 
 class Run:

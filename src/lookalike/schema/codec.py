@@ -155,9 +155,7 @@ def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np
     return _with_markers(column, array, codes, kind)
 
 
-def _decode_identifier(
-    column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator
-) -> pa.Array:
+def _decode_identifier(column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
     value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
     return _with_markers(column, made_up(column, len(codes), value_kind, rng), codes, kind)
 

@@ -95,7 +95,6 @@ class _Field:
             self.fail(f"{key} is {value!r}", "It must be a list of values.")
         return tuple(as_text(item) for item in value)
 
-
     def pairs(self, key: str, first: str, second: str) -> tuple[tuple[str, float], ...]:
         """Two lists of the same length under one key, as pairs."""
         lists = self.mapping(self.own, key, (first, second))

@@ -51,7 +51,9 @@ def _rounded(
 ) -> np.ndarray:
     """Ticks moved to the nearest multiple of a drawn step, where the bin or piece holds one."""
     shares = np.array([share for _, share in column.rounding])
-    steps = np.array([step for step, _ in column.rounding])[rng.choice(len(shares), len(ticks), p=shares / shares.sum())]
+    steps = np.array([step for step, _ in column.rounding])[
+        rng.choice(len(shares), len(ticks), p=shares / shares.sum())
+    ]
     near = (ticks + steps // 2) // steps * steps
     near = np.where(near < first, near + steps, near)
     near = np.where(near > last, near - steps, near)

@@ -13,12 +13,14 @@ from numba import njit
 from numba.core import types
 
 from lookalike.tables.lowering import Layout, Loop, Operation
-from lookalike.tables.recipes import LOOPS, MATRIX, Recipe, compiled_recipe
+from lookalike.tables.recipes import LOOPS, Recipe, compiled_recipe
 
 # The product routine behind np.dot, taken directly because it accepts leading dimensions and offsets.
 _gemm = types.ExternalFunction(
     "numba_xxgemm",
-    types.int32(*([types.char] * 3), *([types.intp] * 3), types.intp, *([types.intp] * 4), types.intp, *([types.intp] * 2)),
+    types.int32(
+        *([types.char] * 3), *([types.intp] * 3), types.intp, *([types.intp] * 4), types.intp, *([types.intp] * 2)
+    ),
 )
 
 _KIND_LOOPS, _KIND_MATRIX, _KIND_COPY = 0, 1, 2
@@ -78,7 +80,9 @@ def _instructions(layout: Layout, operation: Operation, recipe: Recipe) -> list[
     before, after = [], []
     strides: list[dict[Loop, int]] = []
     scratch = layout.cells
-    for which, (rows, columns) in enumerate(((recipe.m, recipe.k), (recipe.k, recipe.n), (recipe.m, recipe.n)), start=1):
+    for which, (rows, columns) in enumerate(
+        ((recipe.m, recipe.k), (recipe.k, recipe.n), (recipe.m, recipe.n)), start=1
+    ):
         mine = [loop for loop in recipe.outer if loop[which]] + [*rows, *columns]
         if not recipe.copied[which - 1]:
             strides.append({loop: loop[which] for loop in mine})
