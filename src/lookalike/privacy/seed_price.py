@@ -212,12 +212,12 @@ class SeedBudget:
         def fits(k: int) -> bool:
             return self.price(replace(test, k=k), rows) <= self.epsilon
 
-        low, high = test.k, 2 * test.k
-        if fits(low):
-            return low
-        while high <= self.n and not fits(high):
-            low, high = high, 2 * high
-        return _boundary(high, low, fits) if high <= self.n else None
+        if fits(test.k):
+            return test.k
+        low, high = test.k, min(2 * test.k, self.n)
+        while low < high and not fits(high):
+            low, high = high, min(2 * high, self.n)
+        return _boundary(high, low, fits) if low < high else None
 
 
 def _passes(test: SeedTest, seeds: int) -> float:

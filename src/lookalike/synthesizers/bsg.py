@@ -217,8 +217,7 @@ class BSG:
         return counted
 
     def _oneways(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:
-        share = self.oneway_share / (self.oneway_share + self.score_share) if len(door.domain) > 1 else 1.0
-        shares = allocate(door.domain.sizes, rho * share)
+        shares = allocate(door.domain.sizes, rho * self.oneway_share / (self.oneway_share + self.score_share))
         singles = [(name,) for name in door.domain.names]
         return door.measure(singles, [door.stddev_for(part) for part in shares], step=ONEWAYS)
 
@@ -228,7 +227,7 @@ class BSG:
         """The network, the buckets in which parents are seen, and the rho that was not needed."""
         domain = door.domain
         if len(domain) == 1:
-            return Network(domain.names, ((),)), {}, rho * (1 - 1e-9)
+            return Network(domain.names, ((),)), {}, rho * self.score_share / (self.oneway_share + self.score_share)
         progress("scoring every pair", 0.2)
         total = estimated_total(oneways)
         counts = [norm_sub(oneway.values, total) for oneway in oneways]

@@ -62,6 +62,8 @@ def _sizes(factors: Sequence[Factor]) -> dict[str, int]:
 
 
 def _contract(factors: Sequence[Factor], names: tuple[str, ...]) -> np.ndarray:
+    if not factors:
+        return np.ones(())
     number = {name: i for i, name in enumerate(dict.fromkeys((*names, *(n for f in factors for n in f.names))))}
     operands: list[object] = []
     for factor in factors:
