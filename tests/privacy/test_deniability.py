@@ -237,3 +237,53 @@ def subset_law(test: SeedTest, counts: tuple[int, ...]) -> np.ndarray:
             passed += weight * pass_probability(test, inside)
         law.append(test.seeded_share * count / n * passed)
     return np.append(law, 1 - sum(law))
+
+
+# The test for the mixture over several numbers of kept columns, where probabilities of plausible seeds differ.
+
+WIDTH = 2
+STEPS = (np.array([0.7, 0.3]), np.array([[0.8, 0.2], [0.4, 0.6]]))
+RECORDS = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def made_by(record: tuple[int, int], made: tuple[int, int], kept: tuple[int, ...]) -> float:
+    """Pr[made = M(record)], the number of kept columns being drawn from `kept`."""
+    total = 0.0
+    for number in kept:
+        if record[:number] == made[:number]:
+            factors = [STEPS[0][made[0]], STEPS[1][made[0], made[1]]]
+            total += math.prod(factors[number:])
+    return total / len(kept)
+
+
+def mixture_law(test: SeedTest, counts: tuple[int, ...], kept: tuple[int, ...]) -> np.ndarray:
+    """Probability of every output, by the definition of the mechanism."""
+    n, outputs = sum(counts), np.zeros(len(RECORDS))
+    for place, made in enumerate(RECORDS):
+        chances = [made_by(record, made, kept) for record in RECORDS]
+        classes = [math.floor(-math.log(c) / math.log(test.gamma) + 1e-12) if c > 0 else None for c in chances]
+        for count, chance, own in zip(counts, chances, classes, strict=True):
+            if count and chance > 0:
+                plausible = sum(c for c, other in zip(counts, classes, strict=True) if other == own)
+                outputs[place] += count / n * chance * pass_probability(test, plausible)
+    model = np.array([STEPS[0][x] * STEPS[1][x, y] for x, y in RECORDS])
+    share = test.seeded_share
+    return share * outputs + (1 - share * outputs.sum()) * model
+
+
+@pytest.mark.parametrize("gamma", [1.5, 4.0])
+@pytest.mark.parametrize("kept", [(0, 1, 2), (1, 2)])
+def test_price_of_the_mixture_holds_for_every_neighbour_and_output(gamma: float, kept: tuple[int, ...]) -> None:
+    test, t = SeedTest(4, 0.9, gamma=gamma, seeded_share=0.9), 3
+    bounds = {n: renyi(test, 1, n) for n in range(test.k, 8)}
+    for counts in itertools.product(range(6), repeat=len(RECORDS)):
+        n = sum(counts)
+        if n not in bounds:
+            continue
+        epsilon, delta = tight_price(test, t, n)
+        first = mixture_law(test, counts, kept)
+        for record in range(len(RECORDS)):
+            second = mixture_law(test, tuple(c + (i == record) for i, c in enumerate(counts)), kept)
+            assert hockey_stick(second, first, epsilon) <= delta * (1 + 1e-9)
+            assert hockey_stick(first, second, epsilon) <= delta * (1 + 1e-9)
+            assert np.all(exact_renyi(first, second) <= bounds[n] + 1e-12)

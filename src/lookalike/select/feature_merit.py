@@ -65,7 +65,7 @@ def correlations(distances: np.ndarray, oneways: Sequence[np.ndarray], spread: f
 
     With t half the distance as a share of the rows and g = 1 - sum p^2 of a column, the correlation is
     2t / (g_a + g_b): 1 for columns that determine each other, as for symmetric uncertainty 2 I / (H_a + H_b). What the
-    rows' own chance fluctuation is expected to add, sqrt(2/pi) * sum sqrt(cell), and `spread` more, are taken off first.
+    rows' own chance is expected to add, sqrt(2/pi) * sum sqrt(cell), and `spread` more, are taken off first.
 
     Args:
         distances: one per pair, pairs in the order of `itertools.combinations`, in rows.
