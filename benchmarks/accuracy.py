@@ -19,12 +19,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
+import lookalike
 from lookalike.evaluate.compare import Job, jobs_of, peak_mb, read_results, run_jobs, table_rows
 from lookalike.evaluate.marginals import marginal_distances
 from lookalike.schema.domain import Domain
 
-DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", "./../shared/data/"))
+DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
 TABLES = ("nltcs", "acs", "adult", "br2000")
 REFERENCES = ("resample", "shuffled")
@@ -55,12 +57,12 @@ def generate(job: Job, codes: np.ndarray, domain: Domain) -> np.ndarray:
         return codes[rng.integers(0, len(codes), len(codes))]
     if job.method == "shuffled":
         return np.column_stack([rng.permutation(column) for column in codes.T])
-    import lookalike
-
+    table = pa.table({name: codes[:, i] for i, name in enumerate(domain.names)})
+    sizes = dict(zip(domain.names, domain.sizes, strict=True))
     release = lookalike.synthesize(
-        codes, domain=domain, epsilon=job.epsilon, delta=job.delta, method=job.method, seed=job.repeat
+        table, schema=sizes, epsilon=job.epsilon, delta=job.delta, method=job.method, seed=job.repeat
     )
-    return np.asarray(release.table)
+    return np.column_stack([release.table[name].to_numpy() for name in domain.names])
 
 
 def run_one(job: Job) -> dict[str, object]:

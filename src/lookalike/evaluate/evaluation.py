@@ -150,7 +150,8 @@ def _histograms(pair: TablePair, schema: Schema) -> Numbers:
     found = {}
     for position, column in enumerate(schema.columns):
         counts = [np.bincount(codes[:, position], minlength=column.size).tolist() for codes in (pair.real, pair.synth)]
-        found[column.name] = {"labels": column.labels(), "real": counts[0], "synth": counts[1]}
+        ordered = isinstance(column, Ordinal | Binned)
+        found[column.name] = {"labels": column.labels(), "ordered": ordered, "real": counts[0], "synth": counts[1]}
     return found
 
 

@@ -9,12 +9,13 @@ import numpy as np
 from lookalike.errors import ModelFileError
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.generate.bayes_net import BayesNet
+from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.released_rows import ReleasedRows
 
 KINDS: dict[str, type[Model]] = {
-    model.kind: model for model in (GraphicalModel, BayesNet, ReleasedRows, PrefixHistogram)
+    model.kind: model for model in (DenseModel, GraphicalModel, BayesNet, ReleasedRows, PrefixHistogram)
 }
 
 
