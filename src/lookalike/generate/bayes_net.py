@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -18,6 +18,12 @@ MAX_CELLS = 20_000_000
 
 SAMPLE_ROWS = 1_000_000
 """Rows of that sample. A cell of probability p is then off by sqrt(p / 1e6), about 0.001 at most."""
+
+
+class Uniforms(Protocol):
+    """Anything that gives uniform numbers in [0, 1): a NumPy generator, or system entropy."""
+
+    def random(self, size: int, /) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +71,7 @@ class BayesNet:
         self.resample(codes, np.zeros(rows, dtype=np.int64), rng)
         return codes
 
-    def resample(self, codes: np.ndarray, kept: np.ndarray, rng: np.random.Generator) -> None:
+    def resample(self, codes: np.ndarray, kept: np.ndarray, rng: Uniforms) -> None:
         """Redraw, in place, every row's columns after its first `kept` ones in the network's order.
 
         Equation (3) of the plausible-deniability paper: each new value depends on values kept and values just drawn.
@@ -190,7 +196,7 @@ def dirichlet_means(counts: np.ndarray, prior: np.ndarray, strength: float) -> n
     return grown / grown.sum(axis=-1, keepdims=True)
 
 
-def _draw(table: np.ndarray, configuration: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _draw(table: np.ndarray, configuration: np.ndarray, rng: Uniforms) -> np.ndarray:
     """One value per row from the table's row of that number.
 
     All rows of the table lie end to end on one line, row r on [r, r + 1), so one search finds every value.

@@ -69,7 +69,7 @@ class PrefixHistogram:
         """Rows of the rare rest must not have a frequent prefix: those are drawn again, a few times at most."""
         known = PrefixCounts(self.cells, [self.domain.sizes[place] for place in places])
         for _ in range(_TRIES):
-            rows = rows[known.of_codes(codes[np.ix_(rows, places)])[:, -1] > 0]
+            rows = rows[known.of_codes(codes[rows][:, places])[:, -1] > 0]
             if rows.size == 0:
                 return
             again = np.asfortranarray(codes[rows])

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +55,10 @@ class SystemRandom:
     def __init__(self, insecure_rng: np.random.Generator | None = None) -> None:
         self._bits = bit_source(insecure_rng)
 
-    def random(self, size: int) -> Floats:
+    def random(self, size: int, /) -> Floats:
         """Multiples of 2^-53 in [0, 1)."""
-        return (np.frombuffer(self._bits(8 * size), dtype=np.uint64) >> np.uint64(11)) * 2.0**-53
+        bits = np.frombuffer(self._bits(8 * size), dtype=np.uint64) >> np.uint64(11)
+        return bits.astype(np.float64) * 2.0**-53
 
     def below(self, limit: int, size: int) -> Integers:
         """Integers 0..limit-1; each is more likely than another by 2^-53 * limit at most."""
@@ -164,8 +165,13 @@ class OccurringCells:
     stddev: float = 0.0
     threshold: float = 0.0
 
-    mechanism: ClassVar[str] = "thresholded histogram"
-    releases: ClassVar[int] = 1
+    @property
+    def mechanism(self) -> str:
+        return "thresholded histogram"
+
+    @property
+    def releases(self) -> int:
+        return 1
 
     @property
     def detail(self) -> str:
@@ -319,7 +325,7 @@ def _candidates(
     if request.mixture:
         request.model.resample(made, kept, random)
         ordered, own = made[:, list(positions)], codes[:, list(positions)][seeds]
-        agreeing = np.cumprod(ordered == own, axis=1).sum(axis=1)
+        agreeing: Integers = np.logical_and.accumulate(ordered == own, axis=1).sum(axis=1, dtype=np.int64)
         classes = probability_classes(request.model.log_probabilities(made), request.kept, request.test.gamma)
         sizes = class_sizes(prefixes.of_codes(ordered), classes)
         plausible = sizes[np.arange(count), np.minimum(agreeing, max(request.kept))]

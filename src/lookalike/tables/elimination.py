@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def _contract(factors: Sequence[Factor], names: tuple[str, ...]) -> np.ndarray:
     if not factors:
         return np.ones(())
     number = {name: i for i, name in enumerate(dict.fromkeys((*names, *(n for f in factors for n in f.names))))}
-    operands: list[object] = []
+    operands: list[Any] = []
     for factor in factors:
         operands += [factor.values, [number[name] for name in factor.names]]
     return np.einsum(*operands, [number[name] for name in names], optimize=len(factors) > 2)
