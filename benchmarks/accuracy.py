@@ -27,7 +27,7 @@ from lookalike.evaluate.compare import Job, jobs_of, judge_method, read_results,
 from lookalike.report.comparison import comparison_chart
 from lookalike.schema.schema import Schema
 
-DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", "./../shared/data/"))
+DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
 TABLES = ("nltcs", "acs", "adult", "br2000")
 REFERENCES = ("resample", "shuffled")

@@ -23,9 +23,9 @@ def benchmark_section() -> str:
     tables = sorted({table for table, _, epsilon in three if epsilon == 1})
     methods = sorted({method for _, method, epsilon in three if epsilon == 1})
     text = [
-        "Mean total variation distance of 300 random 3-way / 5-way marginals between the training rows and as many "
-        "synthetic rows (lower is better), and CPU seconds on one core; epsilon 1, delta 1e-5, 80 % of the rows; the mean "
-        "of the stored runs in [benchmarks/results](benchmarks/results). `resample` is a fresh sample of the real rows: no "
+        "Mean total variation distance of 300 random 3-way / 5-way marginals between the training rows and as many\n"
+        "synthetic rows (lower is better), and CPU seconds on one core; epsilon 1, delta 1e-5, 80 % of the rows; means of\n"
+        "the stored runs in [benchmarks/results](benchmarks/results). `resample` is a fresh sample of the real rows: no\n"
         "privacy at all.",
         "",
         "| method | " + " | ".join(tables) + " |",

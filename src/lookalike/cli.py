@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
+
+# Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 from rich.console import Console
@@ -22,6 +26,7 @@ from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
 from lookalike.release import Release, check_target, load
 from lookalike.schema.schema import Schema
+from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
 
@@ -49,6 +54,14 @@ MethodOption = Annotated[str, typer.Option("--method", "-m", help="See 'lookalik
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
 ]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workload",
+        metavar="SETS",
+        help="Marginals that matter, for methods that take some: all-3way, target:COLUMN, or a YAML or JSON file.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one per table.")]
 
@@ -74,6 +87,7 @@ def synth(
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
+    workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,7 +96,7 @@ def synth(
     check_target(out, table=True)
     if model is not None:
         check_target(model, table=False)
-    settings = _settings(method, setting)
+    settings = _settings(method, setting, workload)
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan))
@@ -132,12 +146,15 @@ def plan(
     delta: DeltaOption = 1e-5,
     method: MethodOption = "mst",
     ledger: LedgerOption = None,
+    workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a run would spend, step by step, without opening the data."""
     public = _schema(schema, domain)
-    budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting))
+    budget, steps = plan_run(
+        public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting, workload)
+    )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
         _print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
@@ -253,9 +270,14 @@ def _neighbours(relation: str, rows: int) -> Neighbours:
     return Neighbours(known.get(relation, relation), rows)  # type: ignore[arg-type]
 
 
-def _settings(method: str, given: list[str] | None) -> dict[str, Any]:
-    """Settings from NAME=VALUE texts, each read as the type of its default."""
+def _settings(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:
+    """Settings from NAME=VALUE texts, each read as JSON where it is JSON, and the workload if one is given."""
     settings: dict[str, Any] = {}
+    if workload is not None:
+        takers = [name for name in METHODS if "workload" in default_settings(name)]
+        if method in METHODS and method not in takers:
+            raise SchemaError(f"{method} takes no workload; the methods that do are {', '.join(takers)}.")
+        settings["workload"] = read_workload(workload)
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals:

@@ -8,9 +8,10 @@ import numpy as np
 
 from lookalike.errors import ModelFileError
 from lookalike.estimate.graphical import GraphicalModel
+from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (GraphicalModel,)}
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (DenseModel, GraphicalModel)}
 
 
 def model_from_parts(kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:

@@ -39,7 +39,7 @@ from lookalike.tables.measurement import NoisyMarginal
 class GuardedTable:
     """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
 
-    `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; outputs are then stamped NOT PRIVATE.
+    `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; its outputs are NOT PRIVATE.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -68,3 +69,16 @@ def check_shares(*shares: float) -> None:
     if any(not share > 0 for share in shares) or sum(shares) >= 1:
         listed = ", ".join(f"{share:g}" for share in shares)
         raise BudgetError(f"The shares of the budget are {listed}; each must be positive and their sum below 1.")
+
+
+def check_rounds(rounds: int) -> None:
+    """A number of rounds is not negative; 0 leaves it to the method."""
+    if rounds < 0:
+        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or 0 for the method's own rule.")
+
+
+def check_positive(**settings: float) -> None:
+    """Settings that must be above 0, by name."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            raise BudgetError(f"{name} is {value}; it must be a positive number.")
