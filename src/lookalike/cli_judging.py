@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, synthesize
 from lookalike.release import check_target, load
 from lookalike.schema.schema import Schema
-
-notes = Console(stderr=True, soft_wrap=True, highlight=False)
-output = Console(soft_wrap=True, highlight=False)
+from lookalike.terminal import notes, print_json, print_table, progress_bar
 
 SchemaOption = Annotated[
     Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")
@@ -49,7 +40,9 @@ def evaluate(
     ask: Annotated[
         list[str] | None, typer.Option(metavar="QUESTION", help="'count where ...', may be repeated.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Column that classifiers predict; none are trained without.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column that classifiers predict; none are trained without.")
+    ] = None,
     holdout: Annotated[Path | None, typer.Option(help="Real rows that were not synthesised, to test on.")] = None,
     svm: Annotated[bool, typer.Option("--svm", help="Also an SVM for every column, as in PrivMRF (slow).")] = False,
     seed: Annotated[int, typer.Option(help="Fixes which marginals, ranges and rows are drawn.")] = 0,
@@ -65,7 +58,7 @@ def evaluate(
     public = _schema(schema, domain)
     if report is not None:
         check_target(internal_name(report), table=False)
-    with _progress() as progress:
+    with progress_bar() as progress:
         found = real_data.evaluate(
             real,
             synth,
@@ -80,9 +73,9 @@ def evaluate(
             ordered=() if domain is not None else None,
         )
     if as_json:
-        sys.stdout.write(found.to_json() + "\n")
+        print_json(found.numbers)
     else:
-        _print_table("NOT PRIVATE: real against synthetic", ("measure", "value", "reading"), found.table())
+        print_table("NOT PRIVATE: real against synthetic", ("measure", "value", "reading"), found.table())
     if report is not None:
         notes.print(f"Internal report (NOT PRIVATE): {write_internal_report(found, report)}")
 
@@ -105,20 +98,22 @@ def compare(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run methods at several budgets and compare the outcomes. NOT PRIVATE, for no release: nothing enters the ledger."""
+    """Run methods at several budgets and compare the outcomes. NOT PRIVATE, for no release: nothing enters the
+    ledger.
+    """
     from lookalike.evaluate.compare import jobs_of, judge_method, run_jobs, table_rows
     from lookalike.report.comparison import comparison_report
     from lookalike.report.internal import internal_name
 
     public = _schema(schema, domain)
-    jobs = jobs_of(
-        [real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share
-    )
+    jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     run = partial(judge_method, table=real, schema=public, synthesize=synthesize, svm=svm)
-    with _progress() as progress:
-        lines = run_jobs(jobs, run, results, progress=lambda done, total, job, _: progress(_job_text(job), done / total))
+    with progress_bar() as progress:
+        lines = run_jobs(
+            jobs, run, results, progress=lambda done, total, job, _: progress(_job_text(job), done / total)
+        )
     if as_json:
-        sys.stdout.write(json.dumps(lines, indent=2) + "\n")
+        print_json(lines)
     for line in lines:
         if "error" in line:
             notes.print(f"{line['method']} at epsilon {line['epsilon']}: {line['error']}")
@@ -126,7 +121,7 @@ def compare(
         rows = table_rows(lines, measure)
         if rows:
             headings = tuple(rows[0])
-            _print_table(f"NOT PRIVATE: {measure}", headings, [[str(row[h]) for h in headings] for row in rows])
+            print_table(f"NOT PRIVATE: {measure}", headings, [[str(row[h]) for h in headings] for row in rows])
     if report is not None:
         target = internal_name(report)
         target.write_text(comparison_report(lines), encoding="utf-8")
@@ -144,20 +139,22 @@ def query(
     found = fitted.query(question, level=level)
     if as_json:
         rows = [{"values": dict(zip(found.by, labels, strict=True)), **asdict(answer)} for labels, answer in found.rows]
-        sys.stdout.write(json.dumps({"question": question, "exact": found.exact, "rows": rows}, indent=2) + "\n")
+        print_json({"question": question, "exact": found.exact, "rows": rows})
         return
     headings = (*found.by, "count", f"{level:.0%} interval", "sampling ±", "basis")
     rows = [
         (*labels, f"{a.value:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}", f"{a.sampling_stddev:,.0f}", a.basis)
         for labels, a in found.rows
     ]
-    _print_table(question, headings, rows)
+    print_table(question, headings, rows)
     notes.print(
-        "The interval is about the true count of the private table and comes from the recorded noise. Sampling is how much "
-        "the same count varies between tables drawn from the model."
+        "The interval is about the true count of the private table and comes from the recorded noise. Sampling is how "
+        "much the same count varies between tables drawn from the model."
     )
     if any(answer.basis == "bounded" for _, answer in found.rows):
-        notes.print("'bounded': not measured together; the interval is what measured counts allow, whatever the association.")
+        notes.print(
+            "'bounded': not measured together; the interval is what measured counts allow, whatever the association."
+        )
     if not found.exact:
         notes.print("A bound cuts a bin; values in the bin count as evenly spread.")
 
@@ -181,21 +178,3 @@ def _numbers(text: str) -> list[float]:
 
 def _job_text(job: Any) -> str:
     return f"{job.method}, epsilon {job.epsilon:g}, run {job.repeat + 1}"
-
-
-def _print_table(title: str, headings: Any, rows: Any) -> None:
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading)
-    for row in rows:
-        table.add_row(*row)
-    output.print(table)
-
-
-@contextmanager
-def _progress() -> Generator[Callable[[str, float], None]]:
-    """A callback that moves a progress bar on a terminal and stays quiet elsewhere."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda message, fraction: bar.update(task, description=message, completed=fraction)
