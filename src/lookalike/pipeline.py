@@ -82,8 +82,8 @@ def synthesize(
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(search.fill(door))
             plan = _plan(schema, budget, synthesizer, search, door)
-        recorded = RecordingTable(door)
-        model = synthesizer.fit(recorded, rng=np.random.default_rng(seed), progress=report)
+        door = RecordingTable(door)
+        model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         status = "done"
     finally:
         run.end(status)
@@ -101,7 +101,7 @@ def synthesize(
     )
     check_plan(plan, spent)
     report("making rows", 0.9)
-    fitted = FittedModel(door.schema, model, spent, door.form, tuple(recorded.released))
+    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released))
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release

@@ -10,8 +10,10 @@ from lookalike.errors import ModelFileError
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
+from lookalike.generate.refine import RefinedModel
+from lookalike.generate.rows_model import RowsModel
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (DenseModel, GraphicalModel)}
+KINDS: dict[str, type[Model]] = {model.kind: model for model in (DenseModel, GraphicalModel, RefinedModel, RowsModel)}
 
 
 def model_from_parts(kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
