@@ -14,11 +14,10 @@ from typing import Annotated, Any, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lookalike import __version__
+from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
 from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize
 from lookalike.privacy.budget import Budget
@@ -29,6 +28,7 @@ from lookalike.schema.schema import Schema
 from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
+from lookalike.terminal import notes, output, print_json, progress_bar
 
 app = typer.Typer(
     name="lookalike",
@@ -38,8 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-notes = Console(stderr=True, soft_wrap=True, highlight=False)
-output = Console(soft_wrap=True, highlight=False)
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
 SchemaOption = Annotated[
@@ -83,6 +81,7 @@ def synth(
     ] = None,
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
+    page: Annotated[Path | None, typer.Option("--report", help="Also write the public report as an HTML page.")] = None,
     neighbours: Annotated[
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
@@ -94,13 +93,13 @@ def synth(
     """Make a synthetic table from a private one, within a privacy budget."""
     public = _schema(schema, domain, table)
     check_target(out, table=True)
-    if model is not None:
-        check_target(model, table=False)
+    for path in filter(None, (model, page)):
+        check_target(path, table=False)
     settings = _settings(method, setting, workload)
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan))
-    with _progress() as report:
+    with progress_bar() as report:
         release = synthesize(
             table,
             schema=public,
@@ -119,6 +118,9 @@ def synth(
         release.write(out)
         if model is not None:
             release.fitted.save(model)
+        if page is not None:
+            page.write_text(release.report(), encoding="utf-8")
+            notes.print(f"Public report: {page}")
     _print_release(release, out, model, book, as_json)
 
 
@@ -158,7 +160,7 @@ def plan(
     )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        _print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
+        print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
         return
     output.print(_plan_table(method, budget, steps))
     if table is not None:
@@ -199,7 +201,7 @@ def methods(as_json: JsonOption = False) -> None:
             }
             for name, method in METHODS.items()
         }
-        _print_json(listed)
+        print_json(listed)
         return
     for name, method in METHODS.items():
         output.print(f"[bold]{name}[/bold]  {method.info.title}")
@@ -255,7 +257,7 @@ def ledger(
     runs = book.runs()
     spent, spent_delta = book.spent()
     if as_json:
-        _print_json(
+        print_json(
             {
                 "table": book.identity,
                 "ledger": str(book.path),
@@ -282,6 +284,9 @@ def _root(
     ] = False,
 ) -> None:
     """Differentially private synthetic tables."""
+
+
+add_commands(app)
 
 
 def main() -> NoReturn:
@@ -330,15 +335,6 @@ def _settings(method: str, given: list[str] | None, workload: str | None) -> dic
 
 
 @contextmanager
-def _progress() -> Generator[Any]:
-    """A callback that moves a progress bar on a terminal and stays quiet elsewhere."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda message, fraction: bar.update(task, description=message, completed=fraction)
-
-
-@contextmanager
 def _rescue(release: Release, book: Ledger) -> Generator[None]:
     """Keep the model beside the ledger when its table cannot be written: the budget for it is spent."""
     try:
@@ -380,7 +376,7 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
     spent = release.spent
     if as_json:
         by_step = {step: float(rho) for step, rho in spent.by_step().items()}
-        _print_json(
+        print_json(
             {
                 "out": str(out),
                 "model": str(model) if model else None,
@@ -432,7 +428,3 @@ def _run_json(run: RunSummary) -> dict[str, Any]:
     ]
     names = ("number", "started", "method", "epsilon", "delta", "accounting", "neighbours", "status", "epsilon_counted")
     return {**{name: getattr(run, name) for name in names}, "charges": charges}
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.errors import InputError, ModelFileError
+from lookalike.estimate.answers import AnsweredQuestion, answer_question
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, epsilon_spent
@@ -121,6 +122,16 @@ class FittedModel:
         count = self.rows if rows is None else rows
         rng = np.random.default_rng(seed)
         return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
+
+    def query(self, question: str, *, level: float = 0.9) -> AnsweredQuestion:
+        """Counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
+        return answer_question(question, self.schema, self.model, self.measurements, level)
+
+    def report(self, rows: int | None = None) -> str:
+        """The public report as one self-contained HTML page, made from released values only."""
+        from lookalike.report.public import public_numbers, public_report
+
+        return public_report(public_numbers(self.schema, self.model, self.spent, self.measurements, rows=rows))
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
@@ -242,6 +253,10 @@ class Release:
         """Write the rows to a file of the kind its name says, whole or not at all."""
         form = self.fitted.form
         write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
+
+    def report(self) -> str:
+        """The public report as one self-contained HTML page, made from released values only."""
+        return self.fitted.report(self.rows.num_rows)
 
     @property
     def model(self) -> Model:
