@@ -4,7 +4,7 @@
     python benchmarks/bsg.py document
 
 The paper's table (ACS 2013, 1.5 million rows) is not at hand; Adult holds the same eleven columns and 30 times fewer
-rows. `run` appends one JSON line per experiment and repeat to benchmarks/results/bsg.jsonl, replacing older lines of the
+rows. `run` appends one JSON line per experiment and repeat to benchmarks/results/bsg.jsonl, replacing older ones of the
 same name; `document` writes docs/reproductions/bsg.md and its plots from them. Everything here is NOT PRIVATE: noise is
 repeatable, and rows from seeds are made with the paper's k = 50 and no account of how many.
 """
