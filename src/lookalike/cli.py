@@ -20,7 +20,7 @@ from rich.table import Table
 
 from lookalike import __version__
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, plan_run, synthesize
+from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
@@ -92,7 +92,7 @@ def synth(
     as_json: JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
-    public = _schema(schema, domain)
+    public = _schema(schema, domain, table)
     check_target(out, table=True)
     if model is not None:
         check_target(model, table=False)
@@ -138,7 +138,8 @@ def sample(
 @app.command()
 def plan(
     table: Annotated[
-        Path | None, typer.Argument(metavar="[TABLE]", help="Not opened: only its ledger is consulted.")
+        Path | None,
+        typer.Argument(metavar="[TABLE]", help="Of the table, only names and types are used, and its ledger."),
     ] = None,
     schema: SchemaOption = None,
     domain: DomainOption = None,
@@ -151,7 +152,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a run would spend, step by step, without opening the data."""
-    public = _schema(schema, domain)
+    public = _schema(schema, domain, table)
     budget, steps = plan_run(
         public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting, workload)
     )
@@ -167,6 +168,23 @@ def plan(
         output.print(
             f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
         )
+
+
+@app.command()
+def schema(
+    table: TablePath,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the draft goes; otherwise it is printed.")
+    ] = None,
+) -> None:
+    """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
+    drafted = as_schema(None, table)
+    if out is None:
+        sys.stdout.write(drafted.to_yaml())
+        return
+    check_target(out, table=False)
+    drafted.save(out)
+    output.print(f"Draft written to {out}. Declare what is public; a run discovers the rest inside its own budget.")
 
 
 @app.command()
@@ -279,18 +297,12 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _schema(schema: Path | None, domain: Path | None) -> Schema:
-    if (schema is None) == (domain is None):
-        raise SchemaError(
-            "Give the public facts about the columns with either --schema FILE.yaml or --domain FILE.json."
-        )
-    return Schema.load(schema) if schema is not None else Schema.from_domain_json(_given(domain))
-
-
-def _given(path: Path | None) -> Path:
-    if path is None:
-        raise SchemaError("No schema was given.")
-    return path
+def _schema(schema: Path | None, domain: Path | None, table: Path | None) -> Schema:
+    if schema is not None and domain is not None:
+        raise SchemaError("Give the public facts about the columns with --schema or with --domain, not with both.")
+    if schema is None and domain is None and table is None:
+        raise SchemaError("Name a table, or give --schema FILE.yaml or --domain FILE.json.")
+    return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
 
 
 def _neighbours(relation: str, rows: int) -> Neighbours:

@@ -27,6 +27,7 @@ from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
+from lookalike.tables.measurement import NoisyMarginal
 
 FORMAT = 1
 
@@ -87,12 +88,17 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """A model with the schema that turns its codes into values: sampling from it needs no data and no budget."""
+    """A model with the schema that turns its codes into values: sampling from it needs no data and no budget.
+
+    Attributes:
+        measurements: the noisy marginals that the run paid for; error bars come from them.
+    """
 
     schema: Schema
     model: Model
     spent: Spent
     form: TableForm
+    measurements: tuple[NoisyMarginal, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -126,7 +132,14 @@ class FittedModel:
             "spent": self.spent.to_json(),
             "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
             "model": meta,
+            "measurements": [
+                {"attrs": m.attrs, "stddev": m.stddev, "ledger_entry": m.ledger_entry} for m in self.measurements
+            ],
         }
+        for i, measurement in enumerate(self.measurements):
+            arrays[f"measured-{i}"] = measurement.values
+            if measurement.groups is not None:
+                arrays[f"measured-{i}-groups"] = measurement.groups
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -163,6 +176,16 @@ def load(path: str | Path) -> FittedModel:
             model=model_from_parts(document["kind"], document["model"], arrays),
             spent=Spent.from_json(document["spent"]),
             form=TableForm(document["form"]["kind"], CsvStyle(**document["form"]["csv"])),
+            measurements=tuple(
+                NoisyMarginal(
+                    tuple(entry["attrs"]),
+                    arrays[f"measured-{i}"],
+                    entry["stddev"],
+                    arrays.get(f"measured-{i}-groups"),
+                    entry["ledger_entry"],
+                )
+                for i, entry in enumerate(document.get("measurements", ()))
+            ),
         )
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri  # pyright: ignore
 
-from lookalike.errors import BudgetError, BudgetExceededError
+from lookalike.errors import BudgetError, BudgetExceededError, InputError
 from lookalike.privacy.budget import Budget, stddev_for
 from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
@@ -36,6 +36,30 @@ SEEDS_SHARE = 0.05
 
 MAX_TRIES = 1000
 """With the deterministic test, candidates per released row before giving up."""
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """A source that can also show single rows. A database that only counts is none."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The encoded rows, one column per column of the domain. Not to be written to."""
+        ...
+
+    def taken(self, chosen: np.ndarray) -> Any:
+        """A source of the rows for which `chosen` is true."""
+        ...
+
+
+def row_source(source: object) -> RowSource:
+    """The source, if it can show rows."""
+    if not isinstance(source, RowSource):
+        raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
+    return source
 
 
 class SeedModel(Protocol):

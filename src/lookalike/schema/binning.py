@@ -189,7 +189,9 @@ def _spikes(grid: Grid) -> np.ndarray:
         counts[valid] += grid.counts[inside[valid]]
         lengths[valid] += widths[inside[valid]]
     expected = np.maximum(counts, 0) / np.maximum(lengths, 1e-300) * widths
-    return grid.counts - expected > (SIGNIFICANT + 0.5) * grid.stddev * np.sqrt(1 + widths / np.maximum(lengths, widths))
+    return grid.counts - expected > (SIGNIFICANT + 0.5) * grid.stddev * np.sqrt(
+        1 + widths / np.maximum(lengths, widths)
+    )
 
 
 def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, least: float) -> np.ndarray:
@@ -243,4 +245,6 @@ def rounding_of(steps: tuple[int, ...], counts: np.ndarray, stddev: float) -> tu
     shares[shares < max(noise, 0.002)] = 0.0
     if shares.sum() in (0.0, shares[0]):
         return ()
-    return tuple((step, round(float(share / shares.sum()), 6)) for step, share in zip(steps, shares, strict=True) if share)
+    return tuple(
+        (step, round(float(share / shares.sum()), 6)) for step, share in zip(steps, shares, strict=True) if share
+    )
