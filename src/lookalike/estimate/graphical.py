@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lookalike.errors import SchemaError
 from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import clique_mask, connected_components
@@ -82,9 +83,39 @@ class GraphicalModel:
         tables = self._tables({part for found in parts.values() for part in found})
         return [self.total * self._product(clique, parts[clique], tables) for clique in cliques]
 
-    def sample(self, rows: int, rng: np.random.Generator, *, independent: bool = False) -> np.ndarray:
-        """Rows of codes; see `lookalike.generate.tree_rows` for how and with what guarantee."""
-        return tree_rows(self.network, rows, rng, independent=independent)
+    def sample(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        *,
+        independent: bool = False,
+        where: Mapping[str, int | Sequence[int]] | None = None,
+    ) -> np.ndarray:
+        """Rows of codes; see `lookalike.generate.tree_rows` for how and with what guarantee.
+
+        Args:
+            rows: how many.
+            rng: source of randomness; the same state gives the same rows.
+            independent: draw rows independently instead of with low variance.
+            where: allowed codes of some attributes: rows come from the model's distribution given these.
+        """
+        if not where:
+            return tree_rows(self.network, rows, rng, independent=independent)
+        kept = {name: np.unique(np.atleast_1d(codes)) for name, codes in where.items()}
+        masks = dict(self.potentials)
+        for name, codes in kept.items():
+            size = self.domain.size(name)
+            if not len(codes) or codes[0] < 0 or codes[-1] >= size:
+                raise SchemaError(f"The condition on {name!r} needs codes from 0 to {size - 1}, not {list(codes)}.")
+            if name in self._component:
+                table = np.full(size, -np.inf)
+                table[codes] = 0.0
+                masks[name,] = masks.get((name,), 0.0) + table
+        network = evaluated(self.plan, masks)
+        if not np.isfinite(network.log_z):
+            raise SchemaError(f"No row of the model can satisfy {dict(where)}; relax the condition.")
+        allowed = {self.domain.position(name): codes for name, codes in kept.items()}
+        return tree_rows(network, rows, rng, independent=independent, allowed=allowed)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """JSON values and arrays from which `from_parts` makes the same model, plan included."""

@@ -7,12 +7,13 @@ each axis at most once along the way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.cliques import clique_mask
+from lookalike.tables.cliques import clique_mask, mask_positions
 from lookalike.tables.cost import Limits, layout_cost
 from lookalike.tables.extension import Extension
 from lookalike.tables.lowering import make_layout
@@ -29,20 +30,29 @@ def blocks_of(domain: Domain, sets: Iterable[Clique], most_cells: int = BLOCK_CE
     >>> blocks_of(domain, [("a",), ("b",), ("b", "c")], 10_000)
     {('b', 'c'): [('b', 'c'), ('b',)], ('a',): [('a',)]}
     """
-    blocks: list[tuple[Clique, list[Clique]]] = []
+    log_sizes = [math.log(size) for size in domain.sizes]
+    limit = math.log(most_cells) + 1e-9
+    unions: list[int] = []
+    members: list[list[Clique]] = []
     for clique in sorted(dict.fromkeys(sets), key=domain.cells, reverse=True):
-        best, growth = -1, float("inf")
-        for number, (union, _) in enumerate(blocks):
-            joined = domain.cells(domain.canonical((*union, *clique)))
-            grown = joined / domain.cells(union)
-            if (joined <= most_cells or grown == 1) and grown < growth:
+        mask = clique_mask(domain, clique)
+        best, growth = -1, math.inf
+        for number, union in enumerate(unions):
+            grown = sum(log_sizes[position] for position in mask_positions(mask & ~union))
+            if grown < growth and (grown == 0.0 or grown + _log_cells(union, log_sizes) <= limit):
                 best, growth = number, grown
         if best < 0:
-            blocks.append((clique, [clique]))
+            unions.append(mask)
+            members.append([clique])
         else:
-            union, members = blocks[best]
-            blocks[best] = (domain.canonical((*union, *clique)), [*members, clique])
-    return dict(blocks)
+            unions[best] |= mask
+            members[best].append(clique)
+    names = [tuple(domain.names[position] for position in mask_positions(union)) for union in unions]
+    return dict(zip(names, members, strict=True))
+
+
+def _log_cells(mask: int, log_sizes: Sequence[float]) -> float:
+    return sum(log_sizes[position] for position in mask_positions(mask))
 
 
 def projections(names: Clique, table: np.ndarray, targets: Sequence[Clique]) -> dict[Clique, np.ndarray]:
