@@ -8,7 +8,9 @@ last.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from lookalike.tables.contraction import Network
 
 _CHUNK_CELLS = 1 << 22
 _CHUNK_ROWS = 1_000_000
+_MOST_THREADS = 2
 
 
 def tree_rows(
@@ -41,8 +44,18 @@ def tree_rows(
         allowed: codes to choose from, by position, for attributes that occur in no factor; all codes by default.
     """
     codes = np.zeros((rows, len(network.plan.domain)), dtype=np.int32, order="F")
-    for start in range(0, rows, _CHUNK_ROWS):
-        _fill(network, codes[start : start + _CHUNK_ROWS], rng, independent, allowed or {})
+    if rows <= _CHUNK_ROWS:
+        _fill(network, codes, rng, independent, allowed or {})
+        return codes
+    starts = range(0, rows, _CHUNK_ROWS)
+    # A generator per chunk, so that the rows do not depend on how many threads there are.
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as threads:
+        jobs = [
+            threads.submit(_fill, network, codes[start : start + _CHUNK_ROWS], chunk_rng, independent, allowed or {})
+            for start, chunk_rng in zip(starts, rng.spawn(len(starts)), strict=True)
+        ]
+        for job in jobs:
+            job.result()
     return codes
 
 
