@@ -159,8 +159,9 @@ class _Search:
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         if sum(values.values()) < _IDENTIFIER_SHARE * self.present.get(column.name, self.rows):
-            pattern = "text-########"
-            return Identifier(column.name, pattern=pattern, missing=column.missing, storage=column.storage)
+            marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
+            shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
+            return Identifier(column.name, pattern="text-########", **shared)
         if column.outside != "other":
             column = replace(column, outside="other" if self.rest[column.name] > binning.SIGNIFICANT else "absorb")
         values = dict(sorted(values.items(), key=lambda item: -item[1]))

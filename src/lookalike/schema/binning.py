@@ -95,8 +95,10 @@ def trimmed(grid: Grid) -> Grid:
     The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows
     that may be there will be clamped to what is kept.
     """
-    last = len(grid.counts) - 1
-    return _part(grid, _vacant(grid, 1), last - _vacant(grid, -1))
+    first, last = _vacant(grid, 1), len(grid.counts) - 1 - _vacant(grid, -1)
+    if first > last:
+        first = last = int(np.argmax(grid.counts))
+    return _part(grid, first, last)
 
 
 def _vacant(grid: Grid, direction: int) -> int:
