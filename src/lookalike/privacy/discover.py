@@ -158,7 +158,10 @@ class _Search:
         return float((self.present.get(name, self.rows) - sum(values.values())) / max(noise, 1e-9))
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
-        if sum(values.values()) < _IDENTIFIER_SHARE * self.present.get(column.name, self.rows):
+        known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
+        if not values and column.storage.startswith("dictionary"):
+            values = {column.other_label: 0.0}
+        elif not known:
             marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
             shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
             return Identifier(column.name, pattern="text-########", **shared)
@@ -212,7 +215,7 @@ class _Search:
         return {p.name: binning.rounding_of(p.steps, answer.values[:-1], answer.stddev) for p, answer in answers}
 
     def _with_bins(self, column: Binned, grid: Cells, rounding: tuple[tuple[int, float], ...]) -> Column:
-        low, high = float(grid.edges[0]), grid.high
+        low, high = grid.edges[0].item(), grid.high
         edges, weights = binning.pieces_of(grid)
         wanted = column.bins if isinstance(column.bins, int) and column.bins != 32 else self.settings.max_bins
         bins = grid.edges if grid.unit and len(grid.edges) <= 1.5 * wanted and grid.widths.max() == 1 else None
