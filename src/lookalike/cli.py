@@ -23,7 +23,7 @@ from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
-from lookalike.release import Release, check_target, load
+from lookalike.release import Release, check_target, load, write_page
 from lookalike.schema.schema import Schema
 from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings
@@ -81,7 +81,7 @@ def synth(
     ] = None,
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
-    page: Annotated[Path | None, typer.Option("--report", help="Also write the public report as an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
     neighbours: Annotated[
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
@@ -93,13 +93,13 @@ def synth(
     """Make a synthetic table from a private one, within a privacy budget."""
     public = _schema(schema, domain, table)
     check_target(out, table=True)
-    for path in filter(None, (model, page)):
+    for path in filter(None, (model, report)):
         check_target(path, table=False)
     settings = _settings(method, setting, workload)
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan))
-    with progress_bar() as report:
+    with progress_bar() as progress:
         release = synthesize(
             table,
             schema=public,
@@ -110,7 +110,7 @@ def synth(
             seed=seed,
             ledger=ledger,
             neighbours=_neighbours(neighbours, max_rows_per_person),
-            progress=report,
+            progress=progress,
             **settings,
         )
     book = as_ledger(ledger, table)
@@ -118,10 +118,9 @@ def synth(
         release.write(out)
         if model is not None:
             release.fitted.save(model)
-        if page is not None:
-            page.write_text(release.report(), encoding="utf-8")
-            notes.print(f"Public report: {page}")
-    _print_release(release, out, model, book, as_json)
+        if report is not None:
+            write_page(report, release.report())
+    _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
 
 
 @app.command()
@@ -372,15 +371,13 @@ def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> 
     return table
 
 
-def _print_release(release: Release, out: Path, model: Path | None, book: Ledger, as_json: bool) -> None:
+def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
     spent = release.spent
     if as_json:
         by_step = {step: float(rho) for step, rho in spent.by_step().items()}
         print_json(
             {
-                "out": str(out),
-                "model": str(model) if model else None,
-                "ledger": str(book.path),
+                **{name: str(path) if path else None for name, path in paths.items()},
                 "method": spent.method,
                 "epsilon": spent.epsilon,
                 "epsilon_spent": spent.epsilon_spent,
@@ -394,10 +391,9 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
     output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
-    output.print(f"Synthetic table: {out}")
-    if model is not None:
-        output.print(f"Model:           {model}")
-    output.print(f"Ledger:          {book.path}")
+    for name, path in paths.items():
+        if path is not None:
+            output.print(f"{name}: {path}")
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, synthesize
-from lookalike.release import check_target, load
+from lookalike.release import check_target, load, write_page
 from lookalike.schema.schema import Schema
 from lookalike.terminal import notes, print_json, print_table, progress_bar
 
@@ -53,7 +53,7 @@ def evaluate(
 ) -> None:
     """Compare a synthetic table with the real one. NOT PRIVATE: for the data holder's eyes only."""
     from lookalike.evaluate import real_data
-    from lookalike.report.internal import internal_name, write_internal_report
+    from lookalike.report.internal import internal_name, internal_report
 
     public = _schema(schema, domain)
     if report is not None:
@@ -77,7 +77,8 @@ def evaluate(
     else:
         print_table("NOT PRIVATE: real against synthetic", ("measure", "value", "reading"), found.table())
     if report is not None:
-        notes.print(f"Internal report (NOT PRIVATE): {write_internal_report(found, report)}")
+        write_page(internal_name(report), internal_report(found))
+        notes.print(f"Internal report (NOT PRIVATE): {internal_name(report)}")
 
 
 def compare(
@@ -106,6 +107,8 @@ def compare(
     from lookalike.report.internal import internal_name
 
     public = _schema(schema, domain)
+    if report is not None:
+        check_target(internal_name(report), table=False)
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     run = partial(judge_method, table=real, schema=public, synthesize=synthesize, svm=svm)
     with progress_bar() as progress:
@@ -123,9 +126,8 @@ def compare(
             headings = tuple(rows[0])
             print_table(f"NOT PRIVATE: {measure}", headings, [[str(row[h]) for h in headings] for row in rows])
     if report is not None:
-        target = internal_name(report)
-        target.write_text(comparison_report(lines), encoding="utf-8")
-        notes.print(f"Page with plots (NOT PRIVATE): {target}")
+        write_page(internal_name(report), comparison_report(lines))
+        notes.print(f"Page with plots (NOT PRIVATE): {internal_name(report)}")
 
 
 def query(

@@ -230,6 +230,11 @@ def check_target(path: Path, *, table: bool) -> None:
         raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
 
 
+def write_page(path: Path, page: str) -> None:
+    """Write a page of HTML, whole or not at all."""
+    write_file(path, lambda stream: stream.write(page.encode()))
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """A synthetic table, ready to be given away, with its model and its bill.
