@@ -15,7 +15,7 @@ from lookalike.errors import SchemaError
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import GuardedTable, open_table
-from lookalike.privacy.ledger import Ledger, default_ledger_path
+from lookalike.privacy.ledger import NO_GUARANTEE, Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
@@ -70,6 +70,7 @@ def synthesize(
     search = discovery or Discovery()
     report = progress or _silent
     synthesizer = create(method, settings)
+    check_rows(rows, getattr(synthesizer, "most_rows", None))
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
     plan = _plan(schema, budget, synthesizer, search)
     book = as_ledger(ledger, table)
@@ -96,7 +97,7 @@ def synthesize(
         accounting=budget.accounting,
         neighbours=neighbours.describe(),
         charges=summary.charges,
-        private=insecure_rng is None,
+        private=insecure_rng is None and all(charge.mechanism != NO_GUARANTEE for charge in summary.charges),
         threshold_delta=budget.threshold_delta,
     )
     check_plan(plan, spent)

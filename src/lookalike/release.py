@@ -23,7 +23,7 @@ from lookalike.estimate.answers import AnsweredQuestion, answer_question
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, epsilon_spent
-from lookalike.privacy.ledger import Charge
+from lookalike.privacy.ledger import NO_GUARANTEE, Charge
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
@@ -39,7 +39,7 @@ class Spent:
 
     Attributes:
         threshold_delta: part of delta that went into noisy thresholds.
-        private: False when the noise was reproducible (`insecure_rng`): then there is no guarantee.
+        private: False when the noise was reproducible (`insecure_rng`) or a release had none: then nothing is guaranteed.
     """
 
     method: str
@@ -58,9 +58,11 @@ class Spent:
 
     @property
     def epsilon_spent(self) -> float:
-        """Epsilon of the charges made; never above the configured one."""
+        """Epsilon of the charges made; never above the configured one, unless a release had no guarantee at all."""
         if not self.charges:
             return 0.0
+        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
+            return float("inf")
         return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     def by_step(self) -> dict[str, Fraction]:
@@ -205,10 +207,12 @@ def load(path: str | Path) -> FittedModel:
         ) from error
 
 
-def check_rows(rows: int | None) -> None:
-    """Refuse a senseless number of rows to make."""
+def check_rows(rows: int | None, most: int | None = None) -> None:
+    """Refuse a senseless number of rows to make, or one above what the method's settings give."""
     if rows is not None and rows < 1:
         raise InputError(f"{rows} rows were asked for; ask for at least 1.")
+    if rows is not None and most is not None and rows > most:
+        raise InputError(f"{rows:,} rows were asked for, but these settings make {most:,}; set seeded_rows={rows}.")
 
 
 def check_target(path: Path, *, table: bool) -> None:

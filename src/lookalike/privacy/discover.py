@@ -40,7 +40,7 @@ _PASSES = (0.35, 0.65)
 """Shares of the two passes over frequent values."""
 _FIRST_CELLS, _PARTS = 128, 64
 _IDENTIFIER_SHARE = 0.5
-"""A column of texts of which no more than this share of rows hold frequent values counts as identifiers or free text."""
+"""A column of texts of which no more than this share of rows holds frequent values is identifiers or free text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,8 @@ def occupied(grid: Grid) -> Grid:
 def trimmed(grid: Grid) -> Grid:
     """The grid without the outer parts of its first and last cut-up cell that seem to hold no rows.
 
-    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows that
-    may be there will be clamped to what is kept.
+    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows
+    that may be there will be clamped to what is kept.
     """
     last = len(grid.counts) - 1
     return _part(grid, _vacant(grid, 1), last - _vacant(grid, -1))
@@ -149,8 +149,8 @@ def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.nda
 def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
     """The new counts made consistent with the old ones: m parts with noise of the same size get the old cell's weight.
 
-    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts share
-    the difference equally.
+    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts
+    share the difference equally.
     """
     parts = np.bincount(parents)
     sums = np.bincount(parents, weights=new.counts)

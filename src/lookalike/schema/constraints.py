@@ -125,8 +125,8 @@ def _always(text: str, place: str) -> Constraint:
             larger, smaller = (left[0], right[0]) if sign in (">", ">=") else (right[0], left[0])
             return AtLeast(larger, smaller, strict=sign in ("<", ">"))
     raise SchemaError(
-        f"{place} says always: {text!r}. Compare two columns, as in 'end >= start', or add some up, as in 'end = start + "
-        "days'; put names with spaces in backquotes. For conditions on values, write never: ..."
+        f"{place} says always: {text!r}. Compare two columns, as in 'end >= start', or add some up, as in "
+        "'end = start + days'; put names with spaces in backquotes. For conditions on values, write never: ..."
     )
 
 

@@ -1,4 +1,4 @@
-"""How the rules of a schema are kept: exactly in the model where that can be, by changing values in generation otherwise.
+"""How the rules of a schema are kept: exactly in the model where that can be, else by changing values in generation.
 
 `structural_zeros` says which cells of which marginals are impossible; a model that takes them never makes such rows.
 `repaired` is the last word before values are written: rows that break a rule, because the method took no zeros or
