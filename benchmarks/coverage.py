@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.csv
 
 import lookalike
-from lookalike.estimate.intervals import ErrorBars
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 
@@ -39,7 +38,7 @@ def one_run(rows: pa.Table, schema: Schema, method: str, epsilon: float, seed: i
     release = lookalike.synthesize(rows, schema=schema, epsilon=epsilon, method=method, seed=seed)
     domain, model, rng = schema.domain, release.model, np.random.default_rng([seed, 3])
     codes = np.column_stack([rows[name].to_numpy() for name in domain.names])
-    bars = ErrorBars(domain, release.fitted.measurements)
+    bars = release.fitted.error_bars()
     measured = sorted({m.attrs for m in bars.measurements if m.groups is None})
     unmeasured = [c for c in combinations(domain.names, 2) if not any(set(c) <= set(m) for m in measured)]
     chosen = [unmeasured[i] for i in rng.permutation(len(unmeasured))[:UNMEASURED_PAIRS]]
