@@ -1,10 +1,10 @@
 """How often error bars hold the true count: whole runs of a method on a papers' table, intervals compared with the
 data.
 
-    python benchmarks/coverage.py run --table nltcs --method mst --epsilon 1 --runs 200
-    python benchmarks/coverage.py table
+    python benchmarks/error_bars.py run --table nltcs --method mst --epsilon 1 --runs 200
+    python benchmarks/error_bars.py table
 
-One JSON line per run goes to benchmarks/results/coverage.jsonl: the share of intervals that hold, and their mean
+One JSON line per run goes to benchmarks/results/error_bars.jsonl: the share of intervals that hold, and their mean
 width in counts, for cells of measured 1-way and 2-way marginals, for sums of cells of measured pairs, and for cells
 of pairs that were not measured. Nominal level 90 %.
 """
@@ -28,7 +28,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 
 DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-RESULTS = Path(__file__).parent / "results" / "coverage.jsonl"
+RESULTS = Path(__file__).parent / "results" / "error_bars.jsonl"
 LEVEL = 0.9
 UNMEASURED_PAIRS = 4
 
