@@ -8,7 +8,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lookalike import __version__
 from lookalike.evaluate.compare import Result, summary, table_rows
 from lookalike.report.charts import lines
 from lookalike.report.page import render, style_sheet
@@ -39,7 +38,7 @@ def comparison_report(results: Iterable[Result]) -> str:
                 parts.append({"title": title, "rows": rows, "epsilons": epsilons, "chart": _chart(own, measure, "")})
         failures = [line for line in own if "error" in line]
         sections.append({"table": table, "parts": parts, "failures": failures, "runs": len(own) - len(failures)})
-    return render("comparison.html", version=__version__, sections=sections)
+    return render("comparison.html", sections=sections)
 
 
 def comparison_chart(results: Iterable[Result], measure: str, table: str | None = None) -> str:

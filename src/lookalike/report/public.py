@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lookalike import __version__
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
 from lookalike.report.page import render
@@ -73,7 +72,6 @@ def public_numbers(
     columns = [_column(column, counts, bars, model.total) for column, counts in zip(shown, oneways, strict=True)]
     association, pairs = _pairs(schema, model, bars)
     numbers: Numbers = {
-        "version": __version__,
         "private": spent.private,
         "rows": round(model.total) if rows is None else rows,
         "estimated_rows": round(model.total),
