@@ -127,7 +127,7 @@ class Candidates:
         self.cliques = workload.closure(domain)
         self.weights = dict(zip(self.cliques, workload.relevance(domain, self.cliques), strict=True))
         self.cells = {clique: domain.cells(clique) for clique in self.cliques}
-        self._gate = SizeGate(domain)
+        self._gate = SizeGate()
 
     def usable(
         self, model: GraphicalModel, stddev: float, model_ms: float
