@@ -60,7 +60,10 @@ def worth_compiling(function: FunctionType, seconds: float) -> bool:
 
 
 def _cached_on_disk(function: FunctionType) -> bool:
-    """Whether an earlier process left this function's machine code beside its source file."""
+    """Whether an earlier process left this function's machine code in numba's cache."""
     source = Path(function.__code__.co_filename)
     pattern = f"{source.stem}.{function.__name__}-*.nbi"
+    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
+    if elsewhere:
+        return any(Path(elsewhere).glob(f"*/{pattern}"))
     return any((source.parent / "__pycache__").glob(pattern))

@@ -9,29 +9,25 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
-from numba.core import types
 
 from lookalike.tables.executor import Executor
 from lookalike.tables.lowering import Layout, Loop, Operation
-from lookalike.tables.recipes import NUMBA, Recipe, best_recipe
-
-# The product routine behind np.dot, taken directly because it accepts leading dimensions and offsets.
-_gemm = types.ExternalFunction(
-    "numba_xxgemm",
-    types.int32(*([types.char] * 3), *([types.intp] * 11)),
+from lookalike.tables.numba_kernels import (
+    EXP_BLOCK,
+    KIND_COPY,
+    KIND_LOOPS,
+    KIND_MATRIX,
+    NO_TRANSPOSE,
+    TRANSPOSE,
+    fill_factors,
+    fill_marginals,
+    run,
 )
-
-# Sums may be regrouped into vectors; infinities and not-a-numbers keep their meaning.
-_FAST = {"reassoc", "contract", "nsz"}
-_EXP_BLOCK = 512
-_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_KIND_LOOPS, _KIND_MATRIX, _KIND_COPY = 0, 1, 2
-_NO_TRANSPOSE, _TRANSPOSE, _DOUBLE = ord("N"), ord("T"), ord("d")
+from lookalike.tables.recipes import NUMBA, Recipe, best_recipe
 
 
 class NumbaExecutor(Executor):
-    """Both sweeps of a layout in one compiled call."""
+    """Both sweeps of a layout in three compiled calls."""
 
     def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
         super().__init__(layout, impossible, scratch_cells(layout))
@@ -41,7 +37,8 @@ class NumbaExecutor(Executor):
         self._starts = np.concatenate([forward[1], adjoint[1] + len(forward[0])])
         self._offsets = np.array(layout.leaf_offsets, dtype=np.int64)
         self._zeros = np.zeros(0, dtype=np.int64) if impossible is None else impossible.astype(np.int64)
-        self._powers = np.empty(_EXP_BLOCK, dtype=np.int64)
+        self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
+        self._powers = np.empty(EXP_BLOCK, dtype=np.int64)
 
     def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
         return self._run(potentials, len(self._starts))
@@ -50,10 +47,14 @@ class NumbaExecutor(Executor):
         return self._run(potentials, self._forward_steps)
 
     def _run(self, potentials: np.ndarray, steps: int) -> tuple[float, bool]:
-        return _sweep(
-            potentials, self.buffer, self._code, self._starts, self._forward_steps, steps, self._offsets,
-            self.component_of, self.log_sizes, self.slack, self._zeros, self._powers,
+        shift, safe = fill_factors(
+            potentials, self.buffer, self._offsets, self.component_of, self.log_sizes, self.slack, self._zeros,
+            self._powers,
         )  # fmt: skip
+        run(self.buffer, self._code, self._starts, steps)
+        swept_back = steps == len(self._starts)
+        log_z = fill_marginals(self.buffer, self._offsets, self.component_of, self._alone, swept_back)
+        return shift + log_z, safe
 
 
 def scratch_cells(layout: Layout) -> int:
@@ -113,7 +114,7 @@ def _copy_instruction(moves: list[tuple[int, int, int]], outside: int, inside: i
     """Copies an array to its packed place, or back."""
     moves = moves or [(1, 0, 0)]
     source, target = (2, 1) if backwards else (1, 2)
-    code = [_KIND_COPY, inside if backwards else outside, outside if backwards else inside, len(moves) - 1]
+    code = [KIND_COPY, inside if backwards else outside, outside if backwards else inside, len(moves) - 1]
     code += [moves[-1][0], moves[-1][source], moves[-1][target]]
     for move in moves[:-1]:
         code += [move[0], move[source], move[target]]
@@ -138,8 +139,8 @@ def _matrix_instruction(recipe: Recipe, offsets: list[int], strides: list[dict[L
         order = (1, 0, 2)
     a_plain = ak == 1 or k == 1
     b_plain = bn == 1 or n == 1
-    code = [_KIND_MATRIX, offsets[order[0]], offsets[order[1]], offsets[2], len(recipe.outer), m, n, k]
-    code += [_NO_TRANSPOSE if a_plain else _TRANSPOSE, _NO_TRANSPOSE if b_plain else _TRANSPOSE]
+    code = [KIND_MATRIX, offsets[order[0]], offsets[order[1]], offsets[2], len(recipe.outer), m, n, k]
+    code += [NO_TRANSPOSE if a_plain else TRANSPOSE, NO_TRANSPOSE if b_plain else TRANSPOSE]
     code += [max(am, k) if a_plain else max(ak, m), max(bk, n) if b_plain else max(bn, k), max(cm, n)]
     for loop in recipe.outer:
         code += [loop.size, *(strides[which].get(loop, 0) for which in order)]
@@ -156,252 +157,8 @@ def _loop_instruction(loops: Sequence[Loop], offsets: list[int], is_sum: bool) -
     cells = math.prod(loop.size for loop in loops if loop.c)
     # C is written once if nothing is summed, or if only the innermost loop is.
     once = not summed or (summed == [inner])
-    code = [_KIND_LOOPS, offsets[a - 1], offsets[b - 1], offsets[2], len(outer), int(is_sum), 0 if once else cells]
+    code = [KIND_LOOPS, offsets[a - 1], offsets[b - 1], offsets[2], len(outer), int(is_sum), 0 if once else cells]
     code += [inner.size, inner[a], inner[b], inner.c, middle.size, middle[a], middle[b], middle.c]
     for loop in outer:
         code += [loop.size, loop[a], loop[b], loop.c]
     return code
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _sweep(
-    potentials, buffer, code, starts, forward_steps, steps, offsets, component_of, log_sizes, slack, zeros, powers
-):
-    """Log-normaliser and whether the spans are small enough; see `Executor.sweep`."""
-    cells, leaves, components = offsets[-1], len(log_sizes), len(slack)
-    spans = np.zeros(components)
-    members = np.zeros(components, dtype=np.int64)
-    log_z = 0.0
-    for leaf in range(leaves):
-        part = potentials[offsets[leaf] : offsets[leaf + 1]]
-        low, high = _extremes(part)
-        spans[component_of[leaf]] += high - low
-        members[component_of[leaf]] += 1
-        log_z += high + log_sizes[leaf]
-        _exponentials(part, high + log_sizes[leaf], buffer[offsets[leaf] : offsets[leaf + 1]], powers)
-    for place in zeros:
-        buffer[place] = 0.0
-    safe = True
-    for component in range(components):
-        safe = safe and spans[component] < slack[component]
-    _run(buffer, code, starts[:forward_steps])
-    for component in range(components):
-        log_z += math.log(buffer[2 * cells + component]) if buffer[2 * cells + component] > 0.0 else -np.inf
-    if steps == forward_steps and steps < len(starts):
-        return log_z, safe
-    _run(buffer, code, starts[forward_steps:])
-    for leaf in range(leaves):
-        component = component_of[leaf]
-        normaliser = buffer[2 * cells + component]
-        scale = 1.0 / normaliser if normaliser > 1e-300 else 0.0
-        source = 0 if members[component] == 1 else cells
-        start, end = offsets[leaf], offsets[leaf + 1]
-        out, values = buffer[cells + start : cells + end], buffer[source + start : source + end]
-        for i in range(end - start):
-            out[i] = values[i] * scale
-    return log_z, safe
-
-
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
-def _extremes(values):
-    """Smallest and largest of finite values; only without not-a-numbers do the two loops become vector code."""
-    low, high = values[0], values[0]
-    for value in values:
-        low = value if value < low else low
-    for value in values:
-        high = value if value > high else high
-    return low, high
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _exponentials(values, shift, out, powers):
-    """exp(values - shift), not below exp(-700): argument reduction and a Taylor sum, which compile to vector code.
-
-    The library's exp is called once per number and takes five times as long. The relative error is below 4e-16.
-    """
-    scale = powers.view(np.float64)
-    for first in range(0, len(values), _EXP_BLOCK):
-        count = min(_EXP_BLOCK, len(values) - first)
-        part, target = values[first : first + count], out[first : first + count]
-        for i in range(count):
-            x = max(part[i] - shift, -700.0)
-            power = np.floor(x * _LOG2_E + 0.5)
-            r = (x - power * _LN2_HIGH) - power * _LN2_LOW
-            p = 1.0 / 479001600.0
-            p = p * r + 1.0 / 39916800.0
-            p = p * r + 1.0 / 3628800.0
-            p = p * r + 1.0 / 362880.0
-            p = p * r + 1.0 / 40320.0
-            p = p * r + 1.0 / 5040.0
-            p = p * r + 1.0 / 720.0
-            p = p * r + 1.0 / 120.0
-            p = p * r + 1.0 / 24.0
-            p = p * r + 1.0 / 6.0
-            p = p * r + 0.5
-            p = p * r + 1.0
-            target[i] = p * r + 1.0
-            powers[i] = (np.int64(np.int32(power)) + 1023) << 52
-        for i in range(count):
-            target[i] *= scale[i]
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _run(buffer, code, starts):
-    counter = np.zeros(64, dtype=np.int64)
-    constants = np.array([1.0, 0.0])
-    for start in starts:
-        if code[start] == _KIND_LOOPS:
-            _run_loops(buffer, code, start, counter)
-        elif code[start] == _KIND_MATRIX:
-            _run_matrix(buffer, code, start, counter, constants)
-        else:
-            _run_copy(buffer, code, start, counter)
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _run_matrix(buffer, code, start, counter, constants):
-    a, b, c, outer = code[start + 1], code[start + 2], code[start + 3], code[start + 4]
-    m, n, k = code[start + 5], code[start + 6], code[start + 7]
-    lda, ldb, ldc = code[start + 10], code[start + 11], code[start + 12]
-    base = buffer.ctypes.data
-    one = constants.ctypes.data
-    table = start + 13
-    total = 1
-    for d in range(outer):
-        counter[d] = 0
-        total *= code[table + 4 * d]
-    for _ in range(total):
-        _gemm(
-            _DOUBLE, code[start + 9], code[start + 8], n, m, k, one, base + 8 * b, ldb, base + 8 * a, lda, one + 8,
-            base + 8 * c, ldc,
-        )  # fmt: skip
-        for d in range(outer - 1, -1, -1):
-            at = table + 4 * d
-            counter[d] += 1
-            a += code[at + 1]
-            b += code[at + 2]
-            c += code[at + 3]
-            if counter[d] < code[at]:
-                break
-            a -= code[at] * code[at + 1]
-            b -= code[at] * code[at + 2]
-            c -= code[at] * code[at + 3]
-            counter[d] = 0
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _run_copy(buffer, code, start, counter):
-    source, target, outer = code[start + 1], code[start + 2], code[start + 3]
-    size, from_step, to_step = code[start + 4], code[start + 5], code[start + 6]
-    table = start + 7
-    total = 1
-    for d in range(outer):
-        counter[d] = 0
-        total *= code[table + 3 * d]
-    for _ in range(total):
-        if from_step == 1 and to_step == 1:
-            buffer[target : target + size] = buffer[source : source + size]
-        else:
-            # Unsigned indices spare the compiled code its test for negative ones.
-            for i in range(size):
-                buffer[np.uintp(target + i * to_step)] = buffer[np.uintp(source + i * from_step)]
-        for d in range(outer - 1, -1, -1):
-            at = table + 3 * d
-            counter[d] += 1
-            source += code[at + 1]
-            target += code[at + 2]
-            if counter[d] < code[at]:
-                break
-            source -= code[at] * code[at + 1]
-            target -= code[at] * code[at + 2]
-            counter[d] = 0
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _run_loops(buffer, code, start, counter):
-    a, b, c, outer = code[start + 1], code[start + 2], code[start + 3], code[start + 4]
-    is_sum, clear = code[start + 5], code[start + 6]
-    size, sb, sc = code[start + 7], code[start + 9], code[start + 10]
-    middle, ma, mb, mc = code[start + 11], code[start + 12], code[start + 13], code[start + 14]
-    if clear:
-        buffer[c : c + clear] = 0.0
-    table = start + 15
-    total = 1
-    for d in range(outer):
-        counter[d] = 0
-        total *= code[table + 4 * d]
-    for _ in range(total):
-        x, y, z = a, b, c
-        for _ in range(middle):
-            if is_sum:
-                _sum_row(buffer, x, z, size, sc, clear)
-            elif sc == 0:
-                _dot_row(buffer, x, y, z, size, clear)
-            elif sb == 0:
-                _scale_row(buffer, x, y, z, size, clear)
-            else:
-                _times_row(buffer, x, y, z, size, clear)
-            x += ma
-            y += mb
-            z += mc
-        for d in range(outer - 1, -1, -1):
-            at = table + 4 * d
-            counter[d] += 1
-            a += code[at + 1]
-            b += code[at + 2]
-            c += code[at + 3]
-            if counter[d] < code[at]:
-                break
-            a -= code[at] * code[at + 1]
-            b -= code[at] * code[at + 2]
-            c -= code[at] * code[at + 3]
-            counter[d] = 0
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _sum_row(buffer, x, z, size, sc, add):
-    row = buffer[x : x + size]
-    if sc == 0:
-        total = 0.0
-        for i in range(size):
-            total += row[i]
-        buffer[z] = total + (buffer[z] if add else 0.0)
-        return
-    out = buffer[z : z + size]
-    if add:
-        for i in range(size):
-            out[i] += row[i]
-    else:
-        for i in range(size):
-            out[i] = row[i]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _dot_row(buffer, x, y, z, size, add):
-    one, two = buffer[x : x + size], buffer[y : y + size]
-    total = 0.0
-    for i in range(size):
-        total += one[i] * two[i]
-    buffer[z] = total + (buffer[z] if add else 0.0)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _scale_row(buffer, x, y, z, size, add):
-    row, out, factor = buffer[x : x + size], buffer[z : z + size], buffer[y]
-    if add:
-        for i in range(size):
-            out[i] += row[i] * factor
-    else:
-        for i in range(size):
-            out[i] = row[i] * factor
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _times_row(buffer, x, y, z, size, add):
-    one, two, out = buffer[x : x + size], buffer[y : y + size], buffer[z : z + size]
-    if add:
-        for i in range(size):
-            out[i] += one[i] * two[i]
-    else:
-        for i in range(size):
-            out[i] = one[i] * two[i]

@@ -231,7 +231,7 @@ def copy_tree(leaves, source, target):
 
 
 def best_insertion(leaves, words, tree, parent, below, above, table, path):
-    """The node to which a new leaf, number leaves-1, is best joined, and the predicted nanoseconds of the whole tree then.
+    """The node to which a new leaf, number leaves-1, is best joined, and the cost of the whole tree then.
 
     `tree`, `parent`, `below` and `above` describe the tree without the new leaf: leaves 0..leaves-2 and inner nodes
     leaves..2*leaves-3, the last of which is the root. `path` is room for one mark per node.
