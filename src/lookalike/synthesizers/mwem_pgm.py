@@ -59,6 +59,7 @@ class MWEMPGM:
         check_positive(model_ms=self.model_ms, iterations=self.iterations)
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+        as_workload(self.workload, domain).closure(domain)
         rho, rounds = float(budget.rho), self.rounds or len(domain)
         rows = rho * self.rows_share
         choices = (rho - rows) * self.choice_share
