@@ -11,7 +11,8 @@ from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import clique_mask
 from lookalike.tables.contraction import Network
-from lookalike.tables.planner import ContractionPlan, make_plan
+from lookalike.tables.plan import ContractionPlan
+from lookalike.tables.planner import make_plan
 
 
 class GraphicalModel:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from lookalike.tables.log_space import run_log_space
 from lookalike.tables.lowering import Layout, make_layout
 from lookalike.tables.numpy_executor import NumpyExecutor
-from lookalike.tables.planner import ContractionPlan
+from lookalike.tables.plan import ContractionPlan
 
 # A positive double stays normal down to exp(-708). 650 leaves 58 nats for the rounding of long sums.
 SAFE_NATS = 650.0
@@ -37,15 +38,20 @@ class Network:
         used_log_space: how many calls had to fall back to log space.
     """
 
-    def __init__(self, plan: ContractionPlan, *, impossible: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        plan: ContractionPlan,
+        *,
+        impossible: np.ndarray | None = None,
+        executor: Literal["numpy", "numba"] = "numpy",
+    ) -> None:
         self.plan = plan
         self.layout: Layout = make_layout(plan)
         cells = self.layout.leaf_cells
-        self._buffer = np.ones(self.layout.cells)
+        self._buffer, self._executor = _make_executor(executor, self.layout)
         self._factors = self._buffer[:cells]
         self.marginals = self._buffer[cells : 2 * cells]
         self._normalisers = self._buffer[2 * cells : 2 * cells + self.layout.components]
-        self._executor = NumpyExecutor(self.layout, self._buffer)
         self._starts = np.array(self.layout.leaf_offsets[:-1], dtype=np.intp)
         self._lengths = np.diff(self.layout.leaf_offsets)
         self._component_of = np.array(self.layout.component_of, dtype=np.intp)
@@ -121,7 +127,7 @@ class Network:
     def _trustworthy(self) -> bool:
         """Whether every cell that is structurally positive is far from underflow."""
         cells = self.layout.leaf_cells
-        parts = (slice(0, cells), slice(2 * cells, None))
+        parts = (slice(0, cells), slice(2 * cells, self.layout.cells))
         if self._impossible is None:
             return all(float(self._buffer[part].min()) >= _SMALLEST_TRUSTED for part in parts)
         if self._support is None:
@@ -130,7 +136,7 @@ class Network:
 
     def _structural_support(self) -> np.ndarray:
         """Which cells of the buffer are positive for finite potentials, by running the plan on zeros and ones."""
-        buffer = np.ones_like(self._buffer)
+        buffer = np.ones(self.layout.cells)
         buffer[self._impossible] = 0.0
         executor = NumpyExecutor(self.layout, buffer)
         for steps, operations in (
@@ -153,6 +159,16 @@ class Network:
         log_z, self.marginals[:] = run_log_space(self.layout, finite)
         self.log_z = float(log_z.sum())
         return self.log_z
+
+
+def _make_executor(name: str, layout: Layout):
+    if name == "numpy":
+        buffer = np.ones(layout.cells)
+        return buffer, NumpyExecutor(layout, buffer)
+    from lookalike.tables.numba_executor import NumbaExecutor, scratch_cells
+
+    buffer = np.ones(layout.cells + scratch_cells(layout))
+    return buffer, NumbaExecutor(layout, buffer)
 
 
 def _assigned_log_sizes(layout: Layout) -> np.ndarray:
