@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import html
 import json
 import os
 from collections.abc import Generator
@@ -26,18 +27,22 @@ from lookalike.privacy.budget import Accounting, Budget, epsilon_spent
 from lookalike.privacy.neighbours import Neighbours
 
 FORMAT = 1
+NO_GUARANTEE = "none"
+"""Mechanism of a release without differential privacy. A run that made one counts as infinite epsilon."""
+
 Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One act at the door: what kind, for which step of the method, at what price."""
+    """One act at the door: what kind, for which step of the method, at what price. Only thresholds cost delta."""
 
     step: str
     mechanism: str
     releases: int
     rho: Fraction
     detail: str = ""
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class RunSummary:
     neighbours: str
     status: str
     charges: tuple[Charge, ...]
+    threshold_delta: float = 0.0
 
     @property
     def rho(self) -> Fraction:
@@ -62,9 +68,11 @@ class RunSummary:
     def epsilon_counted(self) -> float:
         if not self.charges:
             return 0.0
+        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
+            return float("inf")
         if self.status == "unfinished":
             return self.epsilon
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta, self.accounting))
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     @property
     def delta_counted(self) -> float:
@@ -116,6 +124,7 @@ class Ledger:
                 "schema": schema,
                 "epsilon": budget.epsilon,
                 "delta": budget.delta,
+                "threshold_delta": budget.threshold_delta,
                 "accounting": budget.accounting,
                 "neighbours": neighbours.describe(),
             }
@@ -253,7 +262,7 @@ class Ledger:
         head = "".join(
             f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status")
         )
-        return f"<table><caption>Ledger of {self.identity}</caption><tr>{head}</tr>{cells}</table>"
+        return f"<table><caption>Ledger of {html.escape(self.identity)}</caption><tr>{head}</tr>{cells}</table>"
 
 
 class Run:
@@ -272,6 +281,7 @@ class Run:
             "releases": charge.releases,
             "rho": str(charge.rho),
             "detail": charge.detail,
+            "delta": charge.delta,
         }
         return self.ledger.append_to_run(self.number, self._budget, body)
 
@@ -332,9 +342,8 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
     status: dict[int, str] = {}
     for entry in entries:
         if entry["kind"] == "charge":
-            charge = Charge(
-                entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"]
-            )
+            words = (entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
+            charge = Charge(*words, delta=entry.get("delta", 0.0))
             charges.setdefault(entry["run"], []).append(charge)
         elif entry["kind"] == "end":
             status[entry["run"]] = entry["status"]
@@ -349,6 +358,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
             neighbours=entry["neighbours"],
             status=status.get(entry["run"], "unfinished"),
             charges=tuple(charges.get(entry["run"], ())),
+            threshold_delta=entry.get("threshold_delta", 0.0),
         )
         for entry in entries
         if entry["kind"] == "begin"

@@ -6,11 +6,18 @@ from dataclasses import fields
 from typing import Any
 
 from lookalike.errors import SchemaError
+from lookalike.synthesizers.aim import AIM
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
+from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mst import MST
+from lookalike.synthesizers.mwem import MWEM
+from lookalike.synthesizers.mwem_pgm import MWEMPGM
+from lookalike.synthesizers.privsyn import PrivSyn
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST)}
+METHODS: dict[str, type[Synthesizer]] = {
+    method.name: method for method in (Independent, MST, AIM, PrivSyn, MWEMPGM, MWEM, BSG)
+}
 
 
 def create(name: str, settings: dict[str, Any]) -> Synthesizer:
@@ -32,6 +39,8 @@ def default_settings(name: str) -> dict[str, Any]:
 
 def _check_type(method: str, setting: str, value: Any, default: Any) -> None:
     """A setting has the type of its default; a whole number may stand for a decimal, anything for a None."""
+    if setting == "workload" and isinstance(value, str | list | tuple):
+        return
     allowed = (int, float) if type(default) is float else type(default)
     if default is not None and (not isinstance(value, allowed) or isinstance(value, bool) != isinstance(default, bool)):
         expected = type(default).__name__
