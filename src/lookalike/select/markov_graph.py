@@ -168,6 +168,45 @@ def grow_graph(
     return graph
 
 
+def best_graph(
+    domain: Domain,
+    pairs: Sequence[Clique],
+    scores: np.ndarray,
+    prices: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    clique_cells: float,
+    total_cells: float,
+    tries: int,
+) -> MarkovGraph:
+    """The graph whose pairs have the largest sum of scores, of several that are grown in different orders.
+
+    The order of Algorithm 1, descending score, spends the limits on a few large pairs. Here the first order is score per
+    square root of price, the others score per random power of price, blurred. All of it is free: scores are released.
+
+    Args:
+        domain: names and sizes of the attributes.
+        pairs: all candidate edges.
+        scores: their noisy scores; pairs of a score of 0 or less are left out.
+        prices: what measuring each pair costs, (cells)^(2/3) or less.
+        rng: source of randomness.
+        clique_cells: most cells of one maximal clique.
+        total_cells: most cells of all maximal cliques together.
+        tries: how many graphs to grow.
+    """
+    values = np.maximum(np.asarray(scores, dtype=float), 0.0)
+    ends = [(domain.position(a), domain.position(b)) for a, b in pairs]
+    best, best_value = None, -1.0
+    for number in range(max(1, tries)):
+        power, blur = (0.5, 0.0) if number == 0 else (rng.uniform(0.0, 1.0), 0.3)
+        order = np.where(values > 0, values / prices**power * np.exp(rng.normal(0.0, blur, len(values))), -1.0)
+        graph = grow_graph(domain, pairs, order, clique_cells=clique_cells, total_cells=total_cells, lowest=0.0)
+        value = sum(float(value) for (u, v), value in zip(ends, values, strict=True) if graph.joined(u, v))
+        if best is None or value > best_value:
+            best, best_value = graph, value
+    return best
+
+
 def _maximal(masks: Sequence[int]) -> list[int]:
     """The masks that lie in no other one, without repeats, in the order given."""
     unique = list(dict.fromkeys(masks))
