@@ -36,12 +36,14 @@ class GraphicalModel:
         potentials: Mapping[Clique, np.ndarray],
         total: float,
         plan: ContractionPlan | None = None,
+        *,
+        network: Network | None = None,
     ) -> None:
         self.domain = domain
         self.potentials = dict(potentials)
         self.total = float(total)
         self.plan = plan if plan is not None else make_plan(domain, self.potentials)
-        self._network: Network | None = None
+        self._network = network
 
     @property
     def cliques(self) -> list[Clique]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.schema import codec
@@ -14,9 +15,23 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table
 
 
+def arrow_rows(table: Any) -> pa.Table:
+    """The exact rows of a path, or of a pandas, polars or Arrow table."""
+    return read_table(table)[0]
+
+
+def split_rows(rows: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Table]:
+    """Rows to synthesise and rows to test classifiers on, by a fixed seed; (all, all) for a share of 1."""
+    if share >= 1:
+        return rows, rows
+    order = np.random.default_rng([seed, 80]).permutation(rows.num_rows)
+    cut = max(1, round(share * rows.num_rows))
+    return rows.take(order[:cut]), rows.take(order[cut:])
+
+
 def encoded(table: Any, schema: Schema) -> np.ndarray:
     """Exact codes of a table: a path, or a pandas, polars or Arrow table. Not noisy, not charged, not for release."""
-    return codec.encode(schema, read_table(table)[0])
+    return codec.encode(schema, arrow_rows(table))
 
 
 def evaluate(

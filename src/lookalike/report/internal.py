@@ -30,13 +30,6 @@ def internal_name(path: str | Path) -> Path:
     return path if MARK in path.name else path.with_name(f"{path.stem}.{MARK}{path.suffix or '.html'}")
 
 
-def write_internal_report(evaluation: Evaluation, path: str | Path) -> Path:
-    """Write the page and return where it went: the file's name always says NOT-PRIVATE."""
-    target = internal_name(path)
-    target.write_text(internal_report(evaluation), encoding="utf-8")
-    return target
-
-
 def internal_report(evaluation: Evaluation) -> str:
     """The page of an evaluation."""
     numbers = evaluation.numbers

@@ -92,8 +92,8 @@ def occupied(grid: Grid) -> Grid:
 def trimmed(grid: Grid) -> Grid:
     """The grid without the outer parts of its first and last cut-up cell that seem to hold no rows.
 
-    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows that
-    may be there will be clamped to what is kept.
+    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows
+    that may be there will be clamped to what is kept.
     """
     last = len(grid.counts) - 1
     return _part(grid, _vacant(grid, 1), last - _vacant(grid, -1))
@@ -149,8 +149,8 @@ def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.nda
 def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
     """The new counts made consistent with the old ones: m parts with noise of the same size get the old cell's weight.
 
-    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts share
-    the difference equally.
+    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts
+    share the difference equally.
     """
     parts = np.bincount(parents)
     sums = np.bincount(parents, weights=new.counts)
@@ -189,7 +189,9 @@ def _spikes(grid: Grid) -> np.ndarray:
         counts[valid] += grid.counts[inside[valid]]
         lengths[valid] += widths[inside[valid]]
     expected = np.maximum(counts, 0) / np.maximum(lengths, 1e-300) * widths
-    return grid.counts - expected > (SIGNIFICANT + 0.5) * grid.stddev * np.sqrt(1 + widths / np.maximum(lengths, widths))
+    return grid.counts - expected > (SIGNIFICANT + 0.5) * grid.stddev * np.sqrt(
+        1 + widths / np.maximum(lengths, widths)
+    )
 
 
 def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, least: float) -> np.ndarray:
@@ -243,4 +245,6 @@ def rounding_of(steps: tuple[int, ...], counts: np.ndarray, stddev: float) -> tu
     shares[shares < max(noise, 0.002)] = 0.0
     if shares.sum() in (0.0, shares[0]):
         return ()
-    return tuple((step, round(float(share / shares.sum()), 6)) for step, share in zip(steps, shares, strict=True) if share)
+    return tuple(
+        (step, round(float(share / shares.sum()), 6)) for step, share in zip(steps, shares, strict=True) if share
+    )

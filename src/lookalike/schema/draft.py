@@ -38,8 +38,7 @@ def draft_column(name: str, kind: pa.DataType) -> Column:
     if pa.types.is_integer(kind):
         return Integer(name, outside="absorb", provenance={"bins": "open", "missing": "open"})
     if pa.types.is_decimal(kind):
-        marks = {"bins": "open", "missing": "open"}
-        return Continuous(name, decimals=kind.scale, outside="absorb", provenance=marks)
+        return Continuous(name, decimals=kind.scale, outside="absorb", provenance={"bins": "open", "missing": "open"})
     if pa.types.is_floating(kind):
         return Continuous(name, outside="absorb", provenance={"bins": "open", "missing": "open", "decimals": "open"})
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):

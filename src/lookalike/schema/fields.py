@@ -33,8 +33,8 @@ _FIELD_KEYS = (
 )  # fmt: skip
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
-    "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding", "pattern",
-    "storage", "provenance",
+    "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
+    "pattern", "storage", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 

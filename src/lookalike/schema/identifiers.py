@@ -36,7 +36,7 @@ def _alphabet(mark: str) -> str:
 
 
 def _distinct(count: int, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers below `limit`, distinct where there are enough: multiples of a step coprime to the limit, from a start."""
+    """Numbers below `limit`, distinct where there are enough: a start and steps coprime to the limit."""
     step = int(rng.integers(limit // 3 + 1, limit // 2 + 2))
     while np.gcd(step, limit) != 1:
         step += 1

@@ -20,7 +20,7 @@ from lookalike.schema import times
 from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.column import NULL, Column
-from lookalike.schema.storage import is_text
+from lookalike.schema.storage import is_text, storage_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
 """Texts that stand for a missing value where they are frequent enough to be noticed."""
@@ -193,8 +193,9 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.rint(scaled), posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
 
 
-def form_probe(column: Column, kind: pa.DataType) -> Probe | None:
+def form_probe(column: Column) -> Probe:
     """The probe that tells a column's type, format and missing markers, by its storage type."""
+    kind = storage_type(column)
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if is_text(value):
         return TextForm(column.name)

@@ -57,7 +57,9 @@ def cover_pairs(domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 500
         while len(clique) < max_size:
             gains = open_weights[clique].sum(axis=0)
             cells = sizes[clique].prod() * sizes
-            ratios = np.where(graph.adjacent[clique].all(axis=0) & (cells <= max_cells), (held + gains) / cells ** (2 / 3), 0)
+            ratios = np.where(
+                graph.adjacent[clique].all(axis=0) & (cells <= max_cells), (held + gains) / cells ** (2 / 3), 0
+            )
             best = int(np.argmax(ratios))
             if ratios[best] <= held / sizes[clique].prod() ** (2 / 3):
                 break
@@ -85,7 +87,7 @@ class _PairGraph:
 
 @dataclass(slots=True, eq=False)
 class _LargestClique:
-    """Depth-first search for the largest clique within the limits, small domains first, with a bound and a step limit."""
+    """Depth-first search for the largest clique within the limits: small domains first, with a bound, in limited steps."""
 
     graph: _PairGraph
     used: frozenset[int]

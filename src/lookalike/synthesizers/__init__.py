@@ -8,12 +8,16 @@ from typing import Any
 from lookalike.errors import SchemaError
 from lookalike.synthesizers.aim import AIM
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
+from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
+from lookalike.synthesizers.privsyn import PrivSyn
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST, AIM, MWEMPGM, MWEM)}
+METHODS: dict[str, type[Synthesizer]] = {
+    method.name: method for method in (Independent, MST, AIM, PrivSyn, MWEMPGM, MWEM, BSG)
+}
 
 
 def create(name: str, settings: dict[str, Any]) -> Synthesizer:

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from lookalike.errors import BudgetError
+from lookalike.errors import BudgetError, SchemaError
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
@@ -82,3 +82,9 @@ def check_positive(**settings: float) -> None:
     for name, value in settings.items():
         if not 0 < value < math.inf:
             raise BudgetError(f"{name} is {value}; it must be a positive number.")
+
+
+def check_choice(setting: str, value: str, choices: tuple[str, ...]) -> None:
+    """A setting that names one of a few ways."""
+    if value not in choices:
+        raise SchemaError(f"{setting} is {value!r}; it must be one of {', '.join(choices)}.")
