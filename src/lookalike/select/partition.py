@@ -9,24 +9,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Partition:
-    """A grouping of a marginal's cells.
-
-    Attributes:
-        groups: the group of every cell, 0..count-1, in the marginal's shape.
-        count: number of groups.
-        error: L1 distance between the model's counts and the same counts spread evenly within groups.
-    """
-
-    groups: np.ndarray
-    count: int
-    error: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,18 +24,24 @@ class PartitionPath:
         shape: the marginal's shape.
         errors: error of the partition with 1, 2, ... groups.
         splits: the part of the marginal (a tuple of slices) that becomes a group of its own in each step.
+        orders: for every axis the order of codes in which those slices are meant; None is the order of the codes.
     """
 
     shape: tuple[int, ...]
     errors: np.ndarray
     splits: tuple[tuple[slice, ...], ...]
+    orders: tuple[np.ndarray, ...] | None = None
 
-    def partition(self, count: int) -> Partition:
-        """The partition with that many groups."""
+    def partition(self, count: int) -> np.ndarray:
+        """The group of every cell, 0..count-1, in the marginal's shape."""
         groups = np.zeros(self.shape, dtype=np.int64)
         for number, part in enumerate(self.splits[: count - 1], start=1):
             groups[part] = number
-        return Partition(groups, count, float(self.errors[count - 1]))
+        if self.orders is None:
+            return groups
+        original = np.empty_like(groups)
+        original[np.ix_(*self.orders)] = groups
+        return original
 
     def finest_worthwhile(self, stddev: float) -> int:
         """Number of groups that minimises error plus expected noise, sqrt(2/pi) * stddev per group."""
@@ -68,12 +59,18 @@ class PartitionPath:
 
 
 def partition_path(counts: np.ndarray, most_groups: int = 1024) -> PartitionPath:
-    """The path of a model's counts: neighbours merged in one dimension (algorithm 3), boxes split in more (4)."""
-    return merged_neighbours(counts) if counts.ndim == 1 else split_boxes(counts, most_groups)
+    """The path of a model's counts: neighbours merged in one dimension (algorithm 3), boxes split in more (4).
+
+    Codes are put in order of their mass first, so that neighbours are alike also where values have no order.
+    """
+    orders = by_mass(counts)
+    sorted_counts = counts[np.ix_(*orders)]
+    path = merged_neighbours(sorted_counts) if counts.ndim == 1 else split_boxes(sorted_counts, most_groups)
+    return replace(path, orders=tuple(orders))
 
 
 def by_mass(counts: np.ndarray) -> list[np.ndarray]:
-    """For every axis its codes from frequent to rare: neighbours then are alike in mass, also for unordered values."""
+    """For every axis its codes from frequent to rare."""
     axes = range(counts.ndim)
     return [np.argsort(-counts.sum(axis=tuple(i for i in axes if i != axis)), kind="stable") for axis in axes]
 
@@ -85,9 +82,7 @@ def merged_neighbours(counts: np.ndarray) -> PartitionPath:
     while len(starts) > 1:
         ends = [*starts[1:], len(counts)]
         own = [_spread(counts[a:b]) for a, b in zip(starts, ends, strict=True)]
-        added = [
-            _spread(counts[starts[i] : ends[i + 1]]) - own[i] - own[i + 1] for i in range(len(starts) - 1)
-        ]
+        added = [_spread(counts[starts[i] : ends[i + 1]]) - own[i] - own[i + 1] for i in range(len(starts) - 1)]
         best = int(np.argmin(added))
         error += added[best]
         errors.append(error)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from lookalike.estimate import GraphicalModel, fit
 from lookalike.errors import BudgetError
+from lookalike.estimate import fit
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate, gaussian_stddev
+from lookalike.select.allocation import allocate
 from lookalike.select.model_size import SizeGate
-from lookalike.select.partition import PartitionPath, by_mass, partition_path
+from lookalike.select.partition import PartitionPath, partition_path
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 
@@ -38,7 +39,7 @@ class PPSyn:
     Attributes:
         workload: the marginals that should be accurate.
         eta: part of a marginal's improvement that noise and grouping may spoil (the paper's eta).
-        rounds: how many marginals are chosen; 0 means 3 per column. The last one takes what is left.
+        rounds: how many marginals are chosen; 0 means 4 per column. The last one takes what is left.
         oneway_share: part of the budget for one-way marginals.
         error_share: part of the budget for the noisy errors of all candidates.
         model_ms: largest model, in predicted milliseconds per evaluation.
@@ -49,7 +50,7 @@ class PPSyn:
     eta: float = 0.7
     rounds: int = 0
     oneway_share: float = 0.1
-    error_share: float = 0.1
+    error_share: float = 0.2
     model_ms: float = 3.0
     iterations: int = 30
 
@@ -98,12 +99,20 @@ class PPSyn:
         for number in range(rounds):
             progress("choosing and measuring", 0.1 + 0.8 * number / rounds)
             usable = set(gate.admitted(model, candidates, self.model_ms))
-            open_ = [i for i, clique in enumerate(candidates) if clique in usable]
-            least = door.remaining / (rounds - number)
-            clique, groups, price = self._choose(model, [candidates[i] for i in open_], errors[open_],
-                                                 [score.references[i] for i in open_], least)
-            stddev = door.stddev_for(min(price, door.remaining) if number < rounds - 1 else door.remaining)
-            measured += door.measure([clique], stddev, step=GROUPS, groups=[groups])
+            places = [i for i, clique in enumerate(candidates) if clique in usable]
+            if not places:  # every pair is too large for the model: what is left makes the columns better
+                singles = [(name,) for name in domain.names]
+                measured += door.measure(singles, door.stddev_for(door.remaining, len(singles)), step=GROUPS)
+                break
+            left = door.remaining
+            least = left / (rounds - number)
+            references = [score.references[i] for i in places]
+            choice, path, price = self._choose(
+                model.marginals([candidates[i] for i in places]), errors[places], references, least
+            )
+            stddev = door.stddev_for(min(price, left) if number < rounds - 1 else left)
+            groups = path.partition(path.finest_worthwhile(stddev))
+            measured += door.measure([candidates[places[choice]]], stddev, step=GROUPS, groups=[groups])
             if door.remaining <= MIN_LEFT * rho:
                 break
             model = fit(domain, measured, warm=model, iterations=self.iterations)
@@ -111,35 +120,25 @@ class PPSyn:
         return fit(domain, measured, warm=model)
 
     def _choose(
-        self,
-        model: GraphicalModel,
-        candidates: list[Clique],
-        errors: np.ndarray,
-        references: list[np.ndarray],
-        least: float,
-    ) -> tuple[Clique, np.ndarray, float]:
-        """The clique with the best contribution per unit of budget, its groups and its price, at least `least`."""
-        present = model.marginals(candidates)
+        self, present: list[np.ndarray], errors: np.ndarray, references: list[np.ndarray], least: float
+    ) -> tuple[int, PartitionPath, float]:
+        """Index, partitions and price of the marginal with the best contribution per unit of budget.
+
+        A price is at least `least`, and just that where no partition pays for itself.
+        """
         moved = np.array([np.abs(now - before).sum() for now, before in zip(present, references, strict=True)])
         contributions = np.maximum(errors - moved, 0.0)
-        best, choice = -1.0, 0
-        paths: dict[int, PartitionPath] = {}
-        for i in np.argsort(-contributions)[:LOOKED_AT]:
-            orders = by_mass(present[i])
-            paths[i] = partition_path(present[i][np.ix_(*orders)])
-            _, price = paths[i].cheapest(contributions[i], self.eta)
-            value = contributions[i] / max(price, least)
-            if value > best:
-                best, choice = value, int(i)
-        _, price = paths[choice].cheapest(contributions[choice], self.eta)
-        price = max(price, least)
-        groups = paths[choice].partition(paths[choice].finest_worthwhile(gaussian_stddev(price))).groups
-        original = np.empty_like(groups)
-        original[np.ix_(*by_mass(present[choice]))] = groups
-        return candidates[choice], original, price
+        found = []
+        for i in np.argsort(-contributions, kind="stable")[:LOOKED_AT]:
+            path = partition_path(present[i])
+            _, price = path.cheapest(contributions[i], self.eta)
+            price = least if math.isinf(price) else max(price, least)
+            found.append((contributions[i] / price, -len(found), int(i), path, price))
+        _, _, choice, path, price = max(found, key=lambda entry: entry[:2])
+        return choice, path, price
 
     def _candidates(self, domain: Domain) -> list[Clique]:
         return [clique for clique in as_workload(self.workload, domain).closure(domain) if len(clique) > 1]
 
     def _rounds(self, domain: Domain) -> int:
-        return self.rounds or 3 * len(domain)
+        return self.rounds or 4 * len(domain)
