@@ -1,7 +1,7 @@
 """Why PPSyn's printed selection is not private, and ours is: sensitivities on two neighbouring tables.
 
 The printed score of a marginal is contribution / required budget = pi C (eta C - RE)^2 / |P|^2 with C, RE and the
-partition P from true counts: it grows with the cube of C. Ours is the L1 distance to a fixed model: one row moves it by 1.
+partition P from true counts: it grows with the cube of C. Ours is the L1 distance to a fixed model: sensitivity 1.
 """
 
 from __future__ import annotations
