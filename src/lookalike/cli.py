@@ -14,21 +14,21 @@ from typing import Annotated, Any, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lookalike import __version__
+from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, plan_run, synthesize
+from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize, with_persons
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
-from lookalike.release import Release, check_target, load
+from lookalike.release import Release, check_target, load, write_page
 from lookalike.schema.schema import Schema
 from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
+from lookalike.terminal import notes, output, print_json, progress_bar
 
 app = typer.Typer(
     name="lookalike",
@@ -38,8 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-notes = Console(stderr=True, soft_wrap=True, highlight=False)
-output = Console(soft_wrap=True, highlight=False)
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
 SchemaOption = Annotated[
@@ -83,24 +81,27 @@ def synth(
     ] = None,
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
     neighbours: Annotated[
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
+    person: Annotated[str | None, typer.Option(help="Column that says whose row it is; surplus rows go.")] = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
-    public = _schema(schema, domain)
+    public = _schema(schema, domain, table)
     check_target(out, table=True)
-    if model is not None:
-        check_target(model, table=False)
+    for path in filter(None, (model, report)):
+        check_target(path, table=False)
     settings = _settings(method, setting, workload)
+    public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan))
-    with _progress() as report:
+    with progress_bar() as progress:
         release = synthesize(
             table,
             schema=public,
@@ -110,8 +111,8 @@ def synth(
             rows=rows,
             seed=seed,
             ledger=ledger,
-            neighbours=_neighbours(neighbours, max_rows_per_person),
-            progress=report,
+            neighbours=people,
+            progress=progress,
             **settings,
         )
     book = as_ledger(ledger, table)
@@ -119,7 +120,9 @@ def synth(
         release.write(out)
         if model is not None:
             release.fitted.save(model)
-    _print_release(release, out, model, book, as_json)
+        if report is not None:
+            write_page(report, release.report())
+    _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
 
 
 @app.command()
@@ -138,7 +141,8 @@ def sample(
 @app.command()
 def plan(
     table: Annotated[
-        Path | None, typer.Argument(metavar="[TABLE]", help="Not opened: only its ledger is consulted.")
+        Path | None,
+        typer.Argument(metavar="[TABLE]", help="Of the table, only names and types are used, and its ledger."),
     ] = None,
     schema: SchemaOption = None,
     domain: DomainOption = None,
@@ -151,13 +155,13 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a run would spend, step by step, without opening the data."""
-    public = _schema(schema, domain)
+    public = _schema(schema, domain, table)
     budget, steps = plan_run(
         public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting, workload)
     )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        _print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
+        print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
         return
     output.print(_plan_table(method, budget, steps))
     if table is not None:
@@ -167,6 +171,23 @@ def plan(
         output.print(
             f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
         )
+
+
+@app.command()
+def schema(
+    table: TablePath,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the draft goes; otherwise it is printed.")
+    ] = None,
+) -> None:
+    """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
+    drafted = as_schema(None, table)
+    if out is None:
+        sys.stdout.write(drafted.to_yaml())
+        return
+    check_target(out, table=False)
+    drafted.save(out)
+    output.print(f"Draft written to {out}. Declare what is public; a run discovers the rest inside its own budget.")
 
 
 @app.command()
@@ -181,7 +202,7 @@ def methods(as_json: JsonOption = False) -> None:
             }
             for name, method in METHODS.items()
         }
-        _print_json(listed)
+        print_json(listed)
         return
     for name, method in METHODS.items():
         output.print(f"[bold]{name}[/bold]  {method.info.title}")
@@ -209,7 +230,7 @@ def ledger(
     runs = book.runs()
     spent, spent_delta = book.spent()
     if as_json:
-        _print_json(
+        print_json(
             {
                 "table": book.identity,
                 "ledger": str(book.path),
@@ -238,6 +259,9 @@ def _root(
     """Differentially private synthetic tables."""
 
 
+add_commands(app)
+
+
 def main() -> NoReturn:
     """Run the command line; a user's mistake ends in one paragraph and exit code 2, never in a traceback."""
     try:
@@ -251,18 +275,12 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _schema(schema: Path | None, domain: Path | None) -> Schema:
-    if (schema is None) == (domain is None):
-        raise SchemaError(
-            "Give the public facts about the columns with either --schema FILE.yaml or --domain FILE.json."
-        )
-    return Schema.load(schema) if schema is not None else Schema.from_domain_json(_given(domain))
-
-
-def _given(path: Path | None) -> Path:
-    if path is None:
-        raise SchemaError("No schema was given.")
-    return path
+def _schema(schema: Path | None, domain: Path | None, table: Path | None) -> Schema:
+    if schema is not None and domain is not None:
+        raise SchemaError("Give the public facts about the columns with --schema or with --domain, not with both.")
+    if schema is None and domain is None and table is None:
+        raise SchemaError("Name a table, or give --schema FILE.yaml or --domain FILE.json.")
+    return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
 
 
 def _neighbours(relation: str, rows: int) -> Neighbours:
@@ -287,15 +305,6 @@ def _settings(method: str, given: list[str] | None, workload: str | None) -> dic
         except ValueError:
             settings[name] = value
     return settings
-
-
-@contextmanager
-def _progress() -> Generator[Any]:
-    """A callback that moves a progress bar on a terminal and stays quiet elsewhere."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda message, fraction: bar.update(task, description=message, completed=fraction)
 
 
 @contextmanager
@@ -336,15 +345,13 @@ def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> 
     return table
 
 
-def _print_release(release: Release, out: Path, model: Path | None, book: Ledger, as_json: bool) -> None:
+def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
     spent = release.spent
     if as_json:
         by_step = {step: float(rho) for step, rho in spent.by_step().items()}
-        _print_json(
+        print_json(
             {
-                "out": str(out),
-                "model": str(model) if model else None,
-                "ledger": str(book.path),
+                **{name: str(path) if path else None for name, path in paths.items()},
                 "method": spent.method,
                 "epsilon": spent.epsilon,
                 "epsilon_spent": spent.epsilon_spent,
@@ -355,13 +362,15 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
         )
         return
     bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
-    output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    if spent.private:
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    else:
+        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was charged ({bill}).")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
-    output.print(f"Synthetic table: {out}")
-    if model is not None:
-        output.print(f"Model:           {model}")
-    output.print(f"Ledger:          {book.path}")
+    for name, path in paths.items():
+        if path is not None:
+            output.print(f"{name}: {path}")
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
@@ -392,7 +401,3 @@ def _run_json(run: RunSummary) -> dict[str, Any]:
     ]
     names = ("number", "started", "method", "epsilon", "delta", "accounting", "neighbours", "status", "epsilon_counted")
     return {**{name: getattr(run, name) for name in names}, "charges": charges}
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -7,16 +7,32 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
+from lookalike.evaluate.rules import broken_rules
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table
 
 
+def arrow_rows(table: Any) -> pa.Table:
+    """The exact rows of a path, or of a pandas, polars or Arrow table."""
+    return read_table(table)[0]
+
+
+def split_rows(rows: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Table]:
+    """Rows to synthesise and rows to test classifiers on, by a fixed seed; (all, all) for a share of 1."""
+    if share >= 1:
+        return rows, rows
+    order = np.random.default_rng([seed, 80]).permutation(rows.num_rows)
+    cut = max(1, round(share * rows.num_rows))
+    return rows.take(order[:cut]), rows.take(order[cut:])
+
+
 def encoded(table: Any, schema: Schema) -> np.ndarray:
     """Exact codes of a table: a path, or a pandas, polars or Arrow table. Not noisy, not charged, not for release."""
-    return codec.encode(schema, read_table(table)[0])
+    return codec.encode(schema, arrow_rows(table))
 
 
 def evaluate(
@@ -42,4 +58,6 @@ def evaluate(
     """
     settings = replace(settings or Settings(), **changes)
     test = encoded(holdout, schema) if holdout is not None else None
-    return evaluate_codes(encoded(real, schema), encoded(synth, schema), schema, settings, test=test, progress=progress)
+    rows = [arrow_rows(table) for table in (real, synth)]
+    found = evaluate_codes(*(codec.encode(schema, r) for r in rows), schema, settings, test=test, progress=progress)
+    return Evaluation({**found.numbers, "rules": broken_rules(schema, *rows)}) if schema.constraints else found

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.thresholds import threshold_probability
 from lookalike.schema import binning, forms
@@ -23,21 +23,24 @@ from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.binning import Grid as Cells
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Identifier, Undeclared
-from lookalike.schema.probes import Grid, Roundness, form_probe
+from lookalike.schema.domain import Domain
+from lookalike.schema.enforce import aligned
+from lookalike.schema.probes import Grid, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import storage_type
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-FORMS, VALUES, RANGES, BINS, ROUNDING = (
+FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
     "discover: types and missing markers", "discover: frequent values", "discover: ranges", "discover: bins",
-    "discover: rounding",
+    "discover: rounding", "discover: rows per person",
 )  # fmt: skip
-_SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.3, ROUNDING: 0.1}
+_SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.25, ROUNDING: 0.1, PERSONS: 0.05}
 _ROUNDS = (0.6, 0.25, 0.15)
 """Shares of the rounds of bins: the first shows where rows are, the others only what is within heavy cells."""
+_PASSES = (0.35, 0.65)
+"""Shares of the two passes over frequent values."""
 _FIRST_CELLS, _PARTS = 128, 64
 _IDENTIFIER_SHARE = 0.5
-"""A column of texts of which no more than this share of rows hold frequent values counts as identifiers or free text."""
+"""A column of texts of which no more than this share of rows holds frequent values is identifiers or free text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,16 @@ class Discovery:
         if self.max_bins < 2:
             raise BudgetError(f"Discovery has max_bins {self.max_bins}; it must be at least 2.")
 
+    def budget(self, schema: Schema, epsilon: float, delta: float, accounting: Accounting) -> Budget:
+        """The run's budget, with a part of delta kept for thresholds where values may have to be found."""
+        values = any({"values", "type"} & set(facts) for facts in schema.open_facts.values())
+        return Budget(epsilon, delta, accounting, delta * self.delta_share if values else 0.0)
+
+    def nominal(self, schema: Schema) -> Domain:
+        """The domain as far as it is known, with `max_bins` codes for every column that is still open."""
+        sizes = tuple(self.max_bins if column.open_facts else column.size for column in schema.columns)
+        return Domain(schema.names, sizes)
+
     def plan(self, schema: Schema, budget: Budget) -> list[tuple[str, str, float, str]]:
         """Step, mechanism, most rho and what for, of all that could be needed for what the schema leaves open."""
         notes = {
@@ -69,13 +82,17 @@ class Discovery:
             RANGES: "smallest and largest numbers and times, on a public grid",
             BINS: "counts of finer cells where rows are",
             ROUNDING: "how often numbers are multiples of 5, 10, 50, ...",
+            PERSONS: "how many persons have 1, 2, ... rows",
         }
         if not schema.open_facts:
             return []
         rho = float(budget.rho) * self.share
+        persons = any("repeats" in facts for facts in schema.open_facts.values())
+        others = any(set(facts) - {"repeats"} for facts in schema.open_facts.values())
         return [
             (step, "threshold" if step == VALUES else "gaussian", rho * _SHARES[step], note)
             for step, note in notes.items()
+            if (persons if step == PERSONS else others)
         ]
 
     def fill(self, door: GuardedTable) -> Schema:
@@ -89,11 +106,13 @@ class _Search:
     def __init__(self, settings: Discovery, door: GuardedTable, rho: float) -> None:
         self.settings, self.door, self.rho = settings, door, rho
         self.columns = {column.name: column for column in door.schema.columns}
-        self.rows = 1.0
+        self.rows, self.rows_stddev = 1.0, 0.0
+        self.rest: dict[str, float] = {}
         self.present: dict[str, float] = {}
 
     def run(self) -> Schema:
         open_names = [name for name, column in self.columns.items() if column.open_facts]
+        self._find_repeats([n for n in open_names if "repeats" in self.columns[n].open_facts])
         self._find_forms(open_names)
         self._find_values([n for n in open_names if _is_open(self.columns[n], Categorical, "values")])
         binned = [n for n in open_names if isinstance(self.columns[n], Binned)]
@@ -101,7 +120,7 @@ class _Search:
         roundings = self._find_rounding(grids)
         for name, grid in grids.items():
             self.columns[name] = self._with_bins(cast(Binned, self.columns[name]), grid, roundings.get(name, ()))
-        return self.door.schema.with_columns([_closed(column) for column in self.columns.values()])
+        return aligned(self.door.schema.with_columns([_closed(column) for column in self.columns.values()]))
 
     def _measure(self, probes: Sequence[Column], step: str, part: float = 1.0) -> list[NoisyMarginal]:
         """One-way counts of probes, for a step's share of the budget or a part of it."""
@@ -113,32 +132,59 @@ class _Search:
         asked = [n for n in names if {"type", "missing", "decimals"} & set(self.columns[n].open_facts)]
         if not asked:
             return
-        probes = [form_probe(self.columns[name], storage_type(self.columns[name])) for name in asked]
+        probes = [form_probe(self.columns[name]) for name in asked]
         answers = self._measure(probes, FORMS)
         self.rows = estimated_total(answers)
+        self.rows_stddev = float(sum(1.0 / (answer.cells * answer.stddev**2) for answer in answers) ** -0.5)
         for probe, answer in zip(probes, answers, strict=True):
             column, absent = forms.decided(self.columns[probe.name], probe, answer.values, answer.stddev)
             self.columns[probe.name] = column
             self.present[probe.name] = max(self.rows - absent, 1.0)
 
-    def _find_values(self, names: Sequence[str]) -> None:
+    def _find_repeats(self, names: Sequence[str]) -> None:
+        """Numbers of persons by their numbers of rows: the rows of persons with k rows, divided by k."""
         if not names:
             return
-        budget = self.door.budget
-        probability = threshold_probability(budget.threshold_delta, budget.epsilon)
-        stddev = self.door.stddev_for(self.rho * _SHARES[VALUES], len(names))
-        found = self.door.frequent(names, stddev, probability, step=VALUES)
-        for name, values in zip(names, found, strict=True):
-            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), values, stddev)
+        people = {name: cast(Identifier, self.columns[name]) for name in names}
+        probes = [RowsPerPerson(name, most=column.most_rows) for name, column in people.items()]
+        for probe, answer in zip(probes, self._measure(probes, PERSONS), strict=True):
+            persons = np.maximum(answer.values, 0.0) / np.arange(1, probe.most + 1)
+            column = people[probe.name]
+            weights = tuple(round(float(weight), 3) for weight in persons) if persons.sum() > 0 else (1.0,) * probe.most
+            self.columns[probe.name] = replace(column, repeats=weights, provenance=_marks(column, "repeats"))
 
-    def _with_values(self, column: Categorical, values: dict[str, float], stddev: float) -> Column:
-        known, present = sum(values.values()), self.present.get(column.name, self.rows)
-        if known < _IDENTIFIER_SHARE * present:
-            pattern = "text-########"
-            return Identifier(column.name, pattern=pattern, missing=column.missing, storage=column.storage)
-        rest, noise = present - known, stddev * np.sqrt(len(values) + 50)
+    def _find_values(self, names: Sequence[str]) -> None:
+        """Frequent values of all columns, then once more, with less noise, of those that hold many others too."""
+        found: dict[str, dict[str, float]] = {}
+        budget = self.door.budget
+        probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(_PASSES)
+        for part in _PASSES:
+            if names:
+                stddev = self.door.stddev_for(self.rho * _SHARES[VALUES] * part, len(names))
+                answers = self.door.frequent(names, stddev, probability, step=VALUES)
+                for name, values in zip(names, answers, strict=True):
+                    found[name] = {**found.get(name, {}), **values}
+                    self.rest[name] = self._rest(name, found[name], stddev)
+            names = [name for name in names if self.rest[name] > 2.0]
+        for name, values in found.items():
+            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), values)
+
+    def _rest(self, name: str, values: dict[str, float], stddev: float) -> float:
+        """How many rows hold none of the values, in standard deviations of that estimate."""
+        noise = np.hypot(self.rows_stddev, stddev * np.sqrt(max(len(values), 1)))
+        return float((self.present.get(name, self.rows) - sum(values.values())) / max(noise, 1e-9))
+
+    def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
+        known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
+        if not values and column.storage.startswith("dictionary"):
+            values = {column.other_label: 0.0}
+        elif not known:
+            marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
+            shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
+            return Identifier(column.name, pattern="text-########", **shared)
         if column.outside != "other":
-            column = replace(column, outside="other" if rest > binning.SIGNIFICANT * noise else "absorb")
+            column = replace(column, outside="other" if self.rest[column.name] > binning.SIGNIFICANT else "absorb")
+        values = dict(sorted(values.items(), key=lambda item: -item[1]))
         label = next(text for text in ("other", "other values", "(other)", "*") if text not in values)
         return replace(column, values=tuple(values), other_label=label, provenance=_marks(column, "values"))
 
@@ -186,7 +232,7 @@ class _Search:
         return {p.name: binning.rounding_of(p.steps, answer.values[:-1], answer.stddev) for p, answer in answers}
 
     def _with_bins(self, column: Binned, grid: Cells, rounding: tuple[tuple[int, float], ...]) -> Column:
-        low, high = float(grid.edges[0]), grid.high
+        low, high = grid.edges[0].item(), grid.high
         edges, weights = binning.pieces_of(grid)
         wanted = column.bins if isinstance(column.bins, int) and column.bins != 32 else self.settings.max_bins
         bins = grid.edges if grid.unit and len(grid.edges) <= 1.5 * wanted and grid.widths.max() == 1 else None

@@ -26,6 +26,7 @@ from lookalike.privacy.choice import exponential_mechanism
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.rows import RowRelease, part_budget, part_of_rows, row_source
 from lookalike.privacy.scores import Score
 from lookalike.privacy.thresholds import passing, threshold, threshold_price
 from lookalike.schema.domain import Clique, Domain
@@ -35,6 +36,10 @@ from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable, open_source
 from lookalike.tables.measurement import NoisyMarginal
 
+Rng = Generator | None
+Groups = Sequence[np.ndarray | None] | None
+Numbers = Sequence[float] | np.ndarray | None
+
 
 class GuardedTable:
     """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
@@ -42,11 +47,11 @@ class GuardedTable:
     `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; its outputs are NOT PRIVATE.
     """
 
-    def __init__(
-        self, opened: OpenedTable, accountant: Accountant, neighbours: Neighbours, insecure_rng: Generator | None = None
-    ) -> None:
+    def __init__(self, opened: OpenedTable, accountant: Accountant, neighbours: Neighbours, insecure_rng: Rng = None):
         self._opened, self._source = opened, opened.source
         self._accountant, self._neighbours, self._insecure_rng = accountant, neighbours, insecure_rng
+
+    # Public facts: the coded columns, the schema with the table's own order and storage types, the kind of file.
 
     @property
     def domain(self) -> Domain:
@@ -54,12 +59,10 @@ class GuardedTable:
 
     @property
     def schema(self) -> Schema:
-        """Public facts about the columns, with the table's own order and storage types."""
         return self._opened.schema
 
     @property
     def form(self) -> TableForm:
-        """Which kind of file or frame the table came in."""
         return self._opened.form
 
     @property
@@ -80,12 +83,7 @@ class GuardedTable:
         return prices.stddev_for(rho, score.sensitivity * self._neighbours.rows, len(score.cliques))
 
     def measure(
-        self,
-        cliques: Sequence[Clique],
-        stddev: float | Sequence[float],
-        *,
-        step: str,
-        groups: Sequence[np.ndarray | None] | None = None,
+        self, cliques: Sequence[Clique], stddev: float | Sequence[float], *, step: str, groups: Groups = None
     ) -> list[NoisyMarginal]:
         """Noisy counts of the marginals, or of groups of their cells, with Gaussian noise rounded to integers.
 
@@ -120,13 +118,7 @@ class GuardedTable:
         return (exact + noise) / score.resolution
 
     def choose(
-        self,
-        score: Score,
-        epsilon: float,
-        *,
-        step: str,
-        weights: Sequence[float] | None = None,
-        offsets: Sequence[float] | None = None,
+        self, score: Score, epsilon: float, *, step: str, weights: Numbers = None, offsets: Numbers = None
     ) -> int:
         """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
 
@@ -155,16 +147,30 @@ class GuardedTable:
         noise = [rounded_gaussian(stddev, counts.shape, insecure_rng=self._insecure_rng) for _, counts in counted]
         return [passing(texts, counts + z, limit) for (texts, counts), z in zip(counted, noise, strict=True)]
 
+    def release_rows(self, release: RowRelease, *, step: str) -> Any:
+        """What a row-level exception of `rows.py` releases; it prices itself from public numbers and takes the rest."""
+        source = row_source(self._source)
+        settled = release.settled(self.domain, self.budget, self._accountant.spent, self._neighbours)
+        self._accountant.charge_rest(step, settled.mechanism, settled.releases, settled.detail)
+        return settled.release(source.codes, self.domain, self._insecure_rng)
+
+    def parts(self, shares: Sequence[float], *, step: str) -> list[GuardedTable]:
+        """Disjoint random parts of the rows, each with a budget of its own; together they take all of this one's."""
+        source = row_source(self._source)
+        accountants = self._accountant.split(part_budget(self.budget, shares, self._neighbours), len(shares), step)
+        part = part_of_rows(len(source.codes), shares, self._insecure_rng)
+        return [self._with(source.taken(part == j), accountant) for j, accountant in enumerate(accountants)]
+
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""
-        return self._with(replace(self._opened, source=self._source.recoded(maps)))
+        return self._with(self._source.recoded(maps), self._accountant)
 
     def encoded(self, schema: Schema) -> GuardedTable:
         """The same rows behind the same accountant, encoded by another public schema, such as one of probes."""
-        return self._with(self._opened.encoded(schema))
+        return GuardedTable(self._opened.encoded(schema), self._accountant, self._neighbours, self._insecure_rng)
 
-    def _with(self, opened: OpenedTable) -> GuardedTable:
-        return GuardedTable(opened, self._accountant, self._neighbours, self._insecure_rng)
+    def _with(self, source: Any, accountant: Accountant) -> GuardedTable:
+        return GuardedTable(replace(self._opened, source=source), accountant, self._neighbours, self._insecure_rng)
 
     def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
         """The cliques in domain order; unknown columns and too many cells are refused before anything is charged."""
@@ -183,13 +189,7 @@ class GuardedTable:
 
 
 def open_table(
-    where: Any,
-    schema: Schema | None,
-    budget: Budget,
-    run: Run,
-    *,
-    neighbours: Neighbours,
-    insecure_rng: Generator | None = None,
+    where: Any, schema: Schema | None, budget: Budget, run: Run, *, neighbours: Neighbours, insecure_rng: Rng = None
 ) -> GuardedTable:
     """Read and encode the table, and hand back the only object that may answer questions about it.
 

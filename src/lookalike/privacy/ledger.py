@@ -27,6 +27,9 @@ from lookalike.privacy.budget import Accounting, Budget, epsilon_spent
 from lookalike.privacy.neighbours import Neighbours
 
 FORMAT = 1
+NO_GUARANTEE = "none"
+"""Mechanism of a release without differential privacy. A run that made one counts as infinite epsilon."""
+
 Entry = dict[str, Any]
 
 
@@ -65,6 +68,8 @@ class RunSummary:
     def epsilon_counted(self) -> float:
         if not self.charges:
             return 0.0
+        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
+            return float("inf")
         if self.status == "unfinished":
             return self.epsilon
         return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))

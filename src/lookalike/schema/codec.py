@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
 from lookalike.schema.columns import NULL, Binned, Categorical, Column, Identifier
+from lookalike.schema.enforce import repaired
 from lookalike.schema.identifiers import made_up
 from lookalike.schema.probes import Probe
 from lookalike.schema.schema import Schema, check_names
@@ -60,8 +61,23 @@ def encode(schema: Schema, table: pa.Table) -> np.ndarray:
 
 
 def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
-    """A table whose values have these codes. `rng` chooses the values within bins."""
-    arrays = [decode_column(column, codes[:, i], rng=rng) for i, column in enumerate(schema.columns)]
+    """A table whose values have these codes and keep the schema's rules. `rng` chooses the values within bins.
+
+    Where codes break a rule, or values within bins would, values are changed until it is kept: see `enforce.py`.
+    """
+    numbers = {
+        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        for i, column in enumerate(schema.columns)
+        if isinstance(column, Binned)
+    }
+    if schema.constraints:
+        codes, numbers = repaired(schema, codes, numbers, rng)
+    arrays = [
+        _decode_binned(column, codes[:, i], numbers[column.name], storage_type(column))
+        if isinstance(column, Binned)
+        else decode_column(column, codes[:, i], rng=rng)
+        for i, column in enumerate(schema.columns)
+    ]
     return pa.Table.from_arrays(arrays, names=list(schema.names))
 
 
@@ -85,7 +101,8 @@ def decode_column(column: Column, codes: np.ndarray, *, rng: np.random.Generator
     """Values of one column, in its storage type."""
     kind = storage_type(column)
     if isinstance(column, Binned):
-        return _decode_binned(column, codes, kind, rng)
+        bins = np.where(codes < column.regular, codes, 0)
+        return _decode_binned(column, codes, draw_numbers(column, bins, rng), kind)
     if isinstance(column, Categorical):
         return _decode_categorical(column, codes, kind)
     if isinstance(column, Identifier):
@@ -140,10 +157,8 @@ def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
     return _place_rest(column, codes, rule, None)
 
 
-def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
+def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
     regular = codes < column.regular
-    bins = np.where(regular, codes, 0)
-    numbers = draw_numbers(column, bins, rng)
     value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
     try:
         array = to_array(column, numbers, ~regular, value_kind)

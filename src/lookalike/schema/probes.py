@@ -20,7 +20,7 @@ from lookalike.schema import times
 from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.column import NULL, Column
-from lookalike.schema.storage import is_text
+from lookalike.schema.storage import is_text, storage_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
 """Texts that stand for a missing value where they are frequent enough to be noticed."""
@@ -170,6 +170,21 @@ class Roundness(Probe):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsPerPerson(Probe):
+    """How many rows belong to the person of each row, up to `most`. A person's rows depend on no other person."""
+
+    most: int
+
+    @property
+    def regular(self) -> int:
+        return self.most
+
+    def codes(self, array: pa.Array) -> np.ndarray:
+        people = person_numbers(array)
+        return (np.minimum(np.bincount(people)[people], self.most) - 1).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grid(Probe):
     """Which piece of the number line a value falls into; below the first edge counts to the first, no number last."""
 
@@ -186,6 +201,15 @@ class Grid(Probe):
         return np.where(readable, np.maximum(places, 0), len(self.edges)).astype(np.int32)
 
 
+def person_numbers(array: pa.Array) -> np.ndarray:
+    """A number for the person of each row; a row without an identifier is a person of its own."""
+    coded = array.dictionary_encode() if not pa.types.is_dictionary(array.type) else array
+    numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    alone = np.flatnonzero(numbers < 0)
+    numbers[alone] = len(coded.dictionary) + np.arange(len(alone))
+    return numbers
+
+
 def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     """Whole ticks of internal numbers; those beyond 2^62 stay at that."""
     tick = base.tick
@@ -193,8 +217,9 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.rint(scaled), posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
 
 
-def form_probe(column: Column, kind: pa.DataType) -> Probe | None:
+def form_probe(column: Column) -> Probe:
     """The probe that tells a column's type, format and missing markers, by its storage type."""
+    kind = storage_type(column)
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if is_text(value):
         return TextForm(column.name)

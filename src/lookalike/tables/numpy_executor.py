@@ -9,27 +9,53 @@ from functools import partial
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from lookalike.tables.executor import Executor
 from lookalike.tables.lowering import Layout, Loop, Operation
-from lookalike.tables.recipes import LOOPS, Recipe, numpy_recipe
+from lookalike.tables.recipes import NUMPY, Recipe, best_recipe
 
 Step = Callable[[], object]
 
 
-class NumpyExecutor:
+class NumpyExecutor(Executor):
     """Both sweeps of a layout on a buffer of its own."""
 
-    def __init__(self, layout: Layout, buffer: np.ndarray) -> None:
-        self._scratch: list[np.ndarray] = []
-        self.forward = [self._step(layout, buffer, operation) for operation in layout.forward]
-        self.adjoint = [self._step(layout, buffer, operation) for operation in layout.adjoint]
+    def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
+        super().__init__(layout, impossible)
+        self._scratch: list[np.ndarray] = [np.empty(0)] * 4
+        self.lengths = np.diff(layout.leaf_offsets)
+        self.forward_steps = [self._step(layout, self.buffer, operation) for operation in layout.forward]
+        self.adjoint_steps = [self._step(layout, self.buffer, operation) for operation in layout.adjoint]
+        self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
 
-    def run_forward(self) -> None:
-        for step in self.forward:
+    def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
+        log_z, safe = self.forward(potentials)
+        for step in self.adjoint_steps:
             step()
+        # A normaliser that vanished is noticed by the caller; until then its marginals are zeros, not warnings.
+        scale = 1.0 / np.where(self.normalisers > 1e-300, self.normalisers, np.inf)
+        if len(scale) == 1:
+            source = self.factors if self._alone[0] else self.marginals
+            np.multiply(source, scale[0], out=self.marginals)
+            return log_z, safe
+        for leaf, component in enumerate(self.layout.component_of):
+            part = slice(self.layout.leaf_offsets[leaf], self.layout.leaf_offsets[leaf + 1])
+            source = self.factors if self._alone[component] else self.marginals
+            np.multiply(source[part], scale[component], out=self.marginals[part])
+        return log_z, safe
 
-    def run_adjoint(self) -> None:
-        for step in self.adjoint:
+    def forward(self, potentials: np.ndarray) -> tuple[float, bool]:
+        top = np.maximum.reduceat(potentials, self.starts)
+        span = np.bincount(self.component_of, top - np.minimum.reduceat(potentials, self.starts))
+        shift = top + self.log_sizes
+        np.subtract(potentials, np.repeat(shift, self.lengths), out=self.factors)
+        np.exp(self.factors, out=self.factors)
+        if self.impossible is not None:
+            self.factors[self.impossible] = 0.0
+        for step in self.forward_steps:
             step()
+        with np.errstate(divide="ignore"):
+            log_z = float(np.log(self.normalisers).sum() + shift.sum())
+        return log_z, bool((span < self.slack).all())
 
     def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
         loops = layout.loops(operation)
@@ -40,8 +66,8 @@ class NumpyExecutor:
         b = buffer[operation.b.offset :]
         if all(loop.c for loop in loops):
             return partial(np.multiply, _view(a, loops, 1), _view(b, loops, 2), _view(c, loops, 3))
-        recipe = numpy_recipe(loops)
-        if recipe.kind == LOOPS:
+        recipe = best_recipe(loops, NUMPY)
+        if not recipe.as_matrix:
             return _einsum_step(loops, a, b, c)
         return self._matmul_step(recipe, a, b, c)
 
@@ -72,8 +98,6 @@ class NumpyExecutor:
 
     def _place(self, which: int, cells: int) -> np.ndarray:
         """A scratch array for a transposed operand. One per operand is shared by all steps, as steps run one by one."""
-        while len(self._scratch) < 4:
-            self._scratch.append(np.empty(0))
         if self._scratch[which].size < cells:
             self._scratch[which] = np.empty(cells)
         return self._scratch[which][:cells]

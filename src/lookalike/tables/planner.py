@@ -10,7 +10,6 @@ The tree comes from random greedy merging, then annealing by rotations, on predi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -20,16 +19,15 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.tables import tree_search
 from lookalike.tables.cliques import clique_mask, connected_components, mask_positions, maximal_cliques
 from lookalike.tables.compiled import compiled, numba_available, worth_compiling
+from lookalike.tables.order import NEGATIVE_LOGS, ordered
 from lookalike.tables.plan import ContractionPlan, Pair
 
 _HOT, _COLD = 0.3, 0.003
 _PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 6e-6, 3e-6
-# A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much time as
-# a few calls, and for costly models the better tree found by a longer search pays for itself.
+# A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much
+# time as a few calls, and for costly models the better tree found by a longer search pays for itself.
 _MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 40_000, 5e6
 _EXTEND_MOVES = 5_000
-
-_DRAWS = [-math.log((i + 0.5) / tree_search.DRAWS) for i in range(tree_search.DRAWS)]
 
 
 class TreeSearch:
@@ -53,7 +51,7 @@ class TreeSearch:
         self.compiled = worth_compiling(tree_search.anneal, self.leaves**2 * _PURE_PAIR_SECONDS * self._tries())
         self.state = seed % 2147483645 + 1
         self.table = self._floats(_byte_table([sizes[position] for position in local], self.words))
-        self.draws = self._floats(_DRAWS)
+        self.draws = self._floats(NEGATIVE_LOGS)
         self.sets = self._ints((2 * self.leaves - 1) * self.words)
         self.uses = self._ints(self.words * tree_search.BITS)
         for leaf, mask in enumerate(masks):
@@ -135,6 +133,15 @@ class TreeSearch:
         at, _ = run(n, words, tree, parent, below, above, self.table, self._ints(2 * n))
         self._kernel(tree_search.insert_leaf)(n, tree, at, parent[at])
         return self._priced(tree)[0], tree
+
+    def price(self, children: Sequence[Pair]) -> tuple[float, float]:
+        """Predicted nanoseconds and cells of a given tree."""
+        tree = self._from_pairs(children)
+        return self._priced(tree)[0], self.cells(tree)
+
+    def cells(self, tree) -> float:
+        """Cells of the tree's arrays: a value and an adjoint for every node."""
+        return 2.0 * float(sum(self._priced(self._from_pairs(self.pairs(tree)))[2]))
 
     def pairs(self, tree) -> list[Pair]:
         """The tree's inner nodes as pairs of children, children before parents."""
@@ -247,7 +254,8 @@ def _cached_plan(domain: Domain, maximal: tuple[Clique, ...], seed: int, effort:
         _, children = TreeSearch(domain.sizes, [masks[i] for i in members], seed, effort).search()
         trees.append((list(range(len(leaves), len(leaves) + len(members))), children))
         leaves += [maximal[i] for i in members]
-    return ContractionPlan(domain, tuple(leaves), join_trees(len(leaves), trees), start_order(domain))
+    plan = ContractionPlan(domain, tuple(leaves), join_trees(len(leaves), trees), start_order(domain))
+    return ordered(plan, seed=seed)
 
 
 def join_trees(count: int, trees: Iterable[tuple[list[int], list[Pair]]]) -> tuple[Pair, ...]:

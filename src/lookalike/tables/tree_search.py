@@ -1,10 +1,10 @@
 """The loops of the planner, written so that they run as plain Python or compiled, with the same result.
 
-Conventions. A set of variables is `words` integers of 56 bits each, so that sums and shifts stay in 64 bits; the sets of all
-nodes lie in one flat sequence. Leaves are nodes 0..leaves-1, inner nodes follow;
-node v has the children tree[2v] and tree[2v + 1]. Sequences are lists (interpreted) or
-arrays (compiled). Random numbers come from a small multiplicative generator, logarithms from a table: nothing depends on
-a library's version, so a seed gives the same plan everywhere.
+Conventions. A set of variables is `words` integers of 56 bits each, so that sums and shifts stay in 64 bits; the sets
+of all nodes lie in one flat sequence. Leaves are nodes 0..leaves-1, inner nodes follow; node v has the children
+tree[2v] and tree[2v + 1]. Sequences are lists (interpreted) or arrays (compiled). Random numbers come from a small
+multiplicative generator, logarithms from a table: nothing depends on a library's version, so a seed gives the same
+plan everywhere.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ def merge_sets(sets, i, j, v, words, twice, uses):
 def anneal(leaves, words, tree, scope, cells, ns, table, total, state, moves, hot, decay, draws, inner, best_tree):
     """Random rotations ((x, y), b) -> ((x, b), y), cooled; leaves the best tree in `best_tree` and returns its cost.
 
-    Only two nodes change in a rotation. The new inner
-    scope is (x | b) & (y | v) with v the node above, as a variable leaves a subtree only towards the sibling or upwards.
-    A rise by the fraction f of the cost is accepted with a probability of about exp(-log(1 + f) / temperature).
+    Only two nodes change in a rotation. The new inner scope is (x | b) & (y | v) with v the node above, as a variable
+    leaves a subtree only towards the sibling or upwards. A rise by the fraction f of the cost is accepted with a
+    probability of about exp(-log(1 + f) / temperature).
     """
     best, temperature = total, hot
     copy_tree(leaves, tree, best_tree)
@@ -231,7 +231,7 @@ def copy_tree(leaves, source, target):
 
 
 def best_insertion(leaves, words, tree, parent, below, above, table, path):
-    """The node to which a new leaf, number leaves-1, is best joined, and the predicted nanoseconds of the whole tree then.
+    """The node to which a new leaf, number leaves-1, is best joined, and the cost of the whole tree then.
 
     `tree`, `parent`, `below` and `above` describe the tree without the new leaf: leaves 0..leaves-2 and inner nodes
     leaves..2*leaves-3, the last of which is the root. `path` is room for one mark per node.
