@@ -191,7 +191,8 @@ def run_wide(columns: int, rows: int) -> None:
     seconds = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     synth = np.asfortranarray(release.table[list(domain.names)].to_numpy().astype(np.int32))
-    shuffled = np.column_stack([np.random.default_rng(1).permutation(column) for column in codes.T])
+    rng = np.random.default_rng(1)
+    shuffled = np.asfortranarray(np.column_stack([rng.permutation(column) for column in codes.T]))
     linked = [(i, j) for i in range(columns) for j in range(i)]
     gaps = sorted(linked, key=lambda pair: -_gap(codes, domain, pair))[: 2 * columns]
     store(

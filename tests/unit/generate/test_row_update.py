@@ -100,6 +100,16 @@ def test_settled_marginals_are_left_alone() -> None:
     np.testing.assert_array_equal(made, codes)
 
 
+def test_settling_never_makes_the_total_error_larger() -> None:
+    codes, exact = dependent_table(300, (6, 6, 6, 6, 6), 4)
+    rng = np.random.default_rng(5)
+    noisy = tuple(np.maximum(table + rng.normal(0, 8, table.shape), 0) for table in exact.tables)
+    targets = ConsistentMarginals(exact.domain, exact.cliques, noisy, exact.stddevs, exact.total)
+    for sweeps in (1, 2, 5):
+        made = update_rows(codes, targets, np.random.default_rng(6), GumSchedule(sweeps=sweeps, settle=True))
+        assert mean_l1(made, targets) <= mean_l1(codes, targets)
+
+
 def test_schedule() -> None:
     schedule = GumSchedule(sweeps=50)
     assert [schedule.alpha(t) for t in (0, 19, 20, 40)] == pytest.approx([1, 1, 0.84, 0.84**2])
