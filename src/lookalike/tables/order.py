@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ class OrderSearch:
         """Predicted nanoseconds of the best order found in so many moves, and that order."""
         seconds = _PURE_OPERATION_SECONDS * self.operations * (1 + 0.4 * moves)
         use_numba = worth_compiling(recipe_search.search_order, seconds)
-        run = compiled(recipe_search.search_order) if use_numba else recipe_search.search_order
+        run: Any = compiled(recipe_search.search_order) if use_numba else recipe_search.search_order
 
         def ints(values: Sequence[int]):
             return np.array(values, dtype=np.int64) if use_numba else list(values)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -203,10 +204,10 @@ class TreeSearch:
     def _kernel(self, function):
         return compiled(function) if self.compiled else function
 
-    def _ints(self, length: int):
+    def _ints(self, length: int) -> Any:
         return np.zeros(length, dtype=np.int64) if self.compiled else [0] * length
 
-    def _floats(self, values):
+    def _floats(self, values: Any) -> Any:
         if isinstance(values, int):
             return np.zeros(values) if self.compiled else [0.0] * values
         return np.array(values, dtype=float) if self.compiled else list(values)
