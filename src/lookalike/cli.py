@@ -19,7 +19,7 @@ from rich.table import Table
 from lookalike import __version__
 from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize
+from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize, with_persons
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
@@ -86,6 +86,7 @@ def synth(
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
+    person: Annotated[str | None, typer.Option(help="Column that says whose row it is; surplus rows go.")] = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
@@ -96,6 +97,7 @@ def synth(
     for path in filter(None, (model, report)):
         check_target(path, table=False)
     settings = _settings(method, setting, workload)
+    public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan))
@@ -109,7 +111,7 @@ def synth(
             rows=rows,
             seed=seed,
             ledger=ledger,
-            neighbours=_neighbours(neighbours, max_rows_per_person),
+            neighbours=people,
             progress=progress,
             **settings,
         )
