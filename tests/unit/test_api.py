@@ -129,3 +129,10 @@ def test_progress_reaches_the_end() -> None:
     la.synthesize(arrow(), schema=SIZES, method="mst", progress=lambda message, fraction: seen.append(fraction))
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_every_method_has_an_estimator() -> None:
+    from lookalike import estimators
+
+    named = {value.method for value in vars(estimators).values() if isinstance(value, type) and hasattr(value, "method")}
+    assert named == set(la.methods())
