@@ -229,7 +229,7 @@ def deniability(
 
     found = check_files(model, table, rows, omega, gamma=gamma)
     if as_json:
-        _print_json(found.to_json(k))
+        print_json(found.to_json(k))
         return
     output.print("NOT PRIVATE: exact counts of real rows; do not publish.")
     shown = Table(title=f"{len(found.seeds):,} rows; a row is deniable with {k} plausible seeds", title_justify="left")
