@@ -34,7 +34,9 @@ def write_visits(path: Path) -> pd.DataFrame:
             "patient": np.repeat([f"P{i:05d}" for i in range(PEOPLE)], visits),
             "start": start.astype(str),
             "end": (start + rng.integers(0, 30, rows)).astype(str),
-            "seen at": [f"{day}T{hour:02d}:30:00+00:00" for day, hour in zip(start, rng.integers(0, 24, rows), strict=True)],
+            "seen at": [
+                f"{day}T{hour:02d}:30:00+00:00" for day, hour in zip(start, rng.integers(0, 24, rows), strict=True)
+            ],
             "income": income.astype(str),
             "height": [f"{value:.2f}" for value in rng.normal(1.7, 0.1, rows)],
             "clinic": rng.choice(["0012", "0107", "2000"], rows),
@@ -153,7 +155,9 @@ def test_any_table_round_trips_through_files(tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("tables")
     for name in ("t.csv", "t.parquet"):
         frame.write_csv(folder / name) if name.endswith("csv") else frame.write_parquet(folder / name)
-        release = la.synthesize(folder / name, epsilon=1.0, method="independent", ledger=folder / f"{name}.jsonl", seed=0)
+        release = la.synthesize(
+            folder / name, epsilon=1.0, method="independent", ledger=folder / f"{name}.jsonl", seed=0
+        )
         release.write(folder / f"out.{name}")
         made = pl.read_csv(folder / f"out.{name}") if name.endswith("csv") else pl.read_parquet(folder / f"out.{name}")
         assert made.columns == frame.columns
