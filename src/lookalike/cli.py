@@ -215,34 +215,6 @@ def methods(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def deniability(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of the method bsg.")],
-    table: TablePath,
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
-    omega: Annotated[str, typer.Option(help="Columns drawn anew: a number or a range such as 9-11; default all.")] = "",
-    gamma: Annotated[float, typer.Option(help="Factor between probabilities of one class of seeds.")] = 4.0,
-    k: Annotated[int, typer.Option(help="How many plausible seeds make a row deniable.")] = 50,
-    as_json: JsonOption = False,
-) -> None:
-    """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder."""
-    from lookalike.evaluate.deniability import check_files
-
-    found = check_files(model, table, rows, omega, gamma=gamma)
-    if as_json:
-        print_json(found.to_json(k))
-        return
-    output.print("NOT PRIVATE: exact counts of real rows; do not publish.")
-    shown = Table(title=f"{len(found.seeds):,} rows; a row is deniable with {k} plausible seeds", title_justify="left")
-    for heading in ("columns drawn anew", "fewest seeds", "median", "most", "deniable"):
-        shown.add_column(heading, justify="right")
-    for place, number in enumerate(found.omegas):
-        seeds, share = found.seeds[:, place], found.deniable(k)[place]
-        middle = int(sorted(seeds)[len(seeds) // 2])
-        shown.add_row(str(number), f"{seeds.min():,}", f"{middle:,}", f"{seeds.max():,}", f"{share:.1%}")
-    output.print(shown)
-
-
-@app.command()
 def ledger(
     table: TablePath,
     cap: Annotated[
@@ -390,7 +362,10 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
         )
         return
     bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
-    output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    if spent.private:
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    else:
+        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was charged ({bill}).")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
     for name, path in paths.items():
