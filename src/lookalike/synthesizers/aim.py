@@ -45,15 +45,17 @@ class AIM:
             this part of the table's rows; 2 is the bound beyond which no set can gain (the paper has none).
         model_ms: largest model at the end, in predicted milliseconds per evaluation.
         iterations: steps of the fit after each round; the last fit takes more.
+        penalty: of the fit, in units of 1/stddev; see `lookalike.estimate.dual`.
     """
 
     workload: WorkloadSpec = "all-3way"
-    rounds: int = 0
+    rounds: int = 100
     oneway_share: float = 0.9 / PUBLISHED_ROUNDS_PER_COLUMN
-    choice_share: float = 0.1
-    noise_limit: float = 0.2
+    choice_share: float = 0.05
+    noise_limit: float = 0.1
     model_ms: float = 3.0
     iterations: int = 30
+    penalty: float = 0.2
 
     name: ClassVar[str] = "aim"
     accounting: ClassVar[Accounting] = "zcdp"
@@ -69,7 +71,9 @@ class AIM:
         check_shares(self.oneway_share)
         check_shares(self.choice_share)
         check_rounds(self.rounds)
-        check_positive(noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations)
+        check_positive(
+            noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations, penalty=self.penalty
+        )
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         as_workload(self.workload, domain).closure(domain)
@@ -89,7 +93,7 @@ class AIM:
         progress("measuring every column", 0.0)
         oneway_rho = rho * self.oneway_share if d > 1 else rho
         measured = door.measure([(name,) for name in domain.names], door.stddev_for(oneway_rho, d), step=ONEWAYS)
-        model = fit(domain, measured)
+        model = fit(domain, measured, penalty=self.penalty)
         if d == 1:
             return model
         candidates = Candidates(domain, self.workload)
@@ -104,11 +108,11 @@ class AIM:
             measured += door.measure([clique], stddev, step=CHOSEN)
             if last:
                 break
-            model = fit(domain, measured, warm=model, iterations=self.iterations)
+            model = fit(domain, measured, warm=model, iterations=self.iterations, penalty=self.penalty)
             if np.abs(model.marginal(clique) - before).sum() <= EXPECTED_ABS * stddev * domain.cells(clique):
                 round_rho *= 4
         progress("fitting the last model", 0.9)
-        return fit(domain, measured, warm=model)
+        return fit(domain, measured, warm=model, penalty=self.penalty)
 
     def _choose(
         self, door: GuardedTable, model: GraphicalModel, candidates: Candidates, round_rho: float, model_ms: float
