@@ -26,6 +26,7 @@ from lookalike.synthesizers.base import (
 
 ONEWAYS, CHOICES, CHOSEN = "one-way marginals", "choices", "chosen marginals"
 PUBLISHED_ROUNDS_PER_COLUMN = 16
+MOST_SETS = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class AIM:
     Attributes:
         workload: the marginals that should be accurate, with weights; see `lookalike.select.workload`.
         rounds: sets the budget of the first round; 0 means the paper's 16 per column. Fewer rounds are made, as they
-            grow dearer.
+            grow dearer. On Adult 100 gave a lower error than the paper's 240, in less time.
         oneway_share: part of the budget for the one-way marginals; the default is the paper's.
         choice_share: part of every round's budget for choosing.
         noise_limit: sets of three and more columns are looked at while the expected noise on all their cells is below
@@ -52,7 +53,7 @@ class AIM:
     rounds: int = 100
     oneway_share: float = 0.9 / PUBLISHED_ROUNDS_PER_COLUMN
     choice_share: float = 0.05
-    noise_limit: float = 0.1
+    noise_limit: float = 0.03
     model_ms: float = 3.0
     iterations: int = 30
     penalty: float = 0.2
@@ -142,11 +143,21 @@ class Candidates:
         """Marginals that fit the model and may gain something at this noise, with weights and expected L1 noise.
 
         A score is an L1 distance of two tables of N rows, at most 2 N, less the expected noise; where that is beyond
-        2 N the marginal has no chance against any single column and is left out.
+        2 N the marginal has no chance against any single column and is left out, and larger sets well before. Where
+        more than `MOST_SETS` remain, larger sets are left out until two of their parts are in the model.
         """
         noise = EXPECTED_ABS * stddev
         most = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
         hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < most[len(c) > 2]]
+        if len(hopeful) > MOST_SETS:
+            factors = [frozenset(leaf) for leaf in model.plan.leaves]
+            hopeful = [c for c in hopeful if len(c) < 3 or _parts_inside(c, factors) >= 2]
         cliques = self._gate.admitted(model, hopeful, model_ms)
         weights = np.array([self.weights[clique] for clique in cliques])
         return cliques, weights, noise * np.array([self.cells[clique] for clique in cliques], dtype=float)
+
+
+def _parts_inside(clique: Clique, factors: list[frozenset[str]]) -> int:
+    """How many of the clique's parts that lack one attribute lie inside some factor."""
+    parts = [frozenset(clique) - {name} for name in clique]
+    return sum(any(part <= factor for factor in factors) for part in parts)
