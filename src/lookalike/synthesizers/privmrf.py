@@ -30,7 +30,7 @@ FIRST, FURTHER, MARGINALS = "first marginals", "further marginals and their choi
 TYPICAL_SETS = 25
 """About so many sets are measured; with the whole budget shared by them comes the noise of a typical one."""
 
-_GRAPH_WORK = 6000
+_GRAPHS, _GRAPH_WORK = 40, 6000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class PrivMRF:
         cover = Cover.of(independent, stddev, self.caution)
         graph = best_graph(
             domain, pairs, errors, cover.prices(pairs), rng,
-            tries=1 + _GRAPH_WORK // len(pairs) // max(1, len(domain) // 10), **self._limits,
+            tries=max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs))), **self._limits,
         )  # fmt: skip
         limit = useful_cells(independent.total, stddev, self.theta)
         sets = cover.first(graph.cliques, pairs, errors, door.remaining, self.max_attrs or 6, limit, rng)
