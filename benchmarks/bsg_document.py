@@ -84,7 +84,10 @@ def _price(results: dict[str, list[dict[str, Any]]]) -> str:
     rows = []
     for key, found in results["price"][0].items():
         n, count = (f"{int(part):,}" for part in key.split("/"))
-        needed = [f"{found[name]:,}" if found[name] else "none" for name in ("paper", "tight", "ours")]
+        most = int(key.split("/")[0])
+        needed = [
+            f"{found[name]:,}" if (found[name] or most + 1) <= most else "none" for name in ("paper", "tight", "ours")
+        ]
         rows.append([n, count, *needed])
     table = _table(["seed rows", "rows released", "k, paper's theorem", "k, tight constants", "k, our account"], rows)
     return f"""## What a table of seeded rows costs

@@ -3,7 +3,7 @@
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
 `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`pattern` (makes the column an identifier), `storage`, `provenance`. The type `any` leaves the kind to discovery.
+`pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The type `any` leaves the kind to discovery.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIELD_KEYS = (
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
     "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
-    "pattern", "storage", "provenance",
+    "pattern", "person", "most_rows", "repeats", "storage", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 
@@ -121,7 +121,7 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
     shared["outside"] = outside
     try:
         if "pattern" in field.own:
-            return Identifier(field.entry["name"], pattern=as_text(field.own["pattern"]), **shared)
+            return _identifier(field, shared)
         if field.type == "any":
             return Undeclared(field.entry["name"], **shared)
         if field.type in ("string", "boolean") or "enum" in field.rules:
@@ -130,6 +130,23 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
     except SchemaError as error:
         message = str(error)
         raise SchemaError(message if message.startswith(place) else f"{place}: {message}") from None
+
+
+def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
+    weights = field.texts(field.own, "repeats", ()) or ()
+    try:
+        repeats = tuple(float(weight) for weight in weights)
+    except ValueError:
+        field.fail(f"dp.repeats is {list(weights)!r}", "It must be a list of numbers.")
+        repeats = ()
+    return Identifier(
+        field.entry["name"],
+        pattern=as_text(field.own["pattern"]),
+        person=field.flag(field.own, "person"),
+        most_rows=field.integer("most_rows", 1, 1) or 1,
+        repeats=repeats,
+        **shared,
+    )
 
 
 def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
@@ -191,6 +208,8 @@ def field_of(column: Column) -> dict[str, Any]:
         own["resolution"] = column.resolution
     if isinstance(column, Identifier):
         own["pattern"] = column.pattern
+        if column.person:
+            own.update(person=True, most_rows=column.most_rows, repeats=list(column.repeats))
     for key in ("decimals", "least_decimals", "width", "zone", "storage"):
         value = getattr(column, key, None)
         if value not in (None, "") and (value != 0 or key != "width"):

@@ -87,7 +87,7 @@ class _PairGraph:
 
 @dataclass(slots=True, eq=False)
 class _LargestClique:
-    """Depth-first search for the largest clique within the limits: small domains first, with a bound, in limited steps."""
+    """Depth-first search for the largest clique within the limits: small domains first, bounded, in limited steps."""
 
     graph: _PairGraph
     used: frozenset[int]

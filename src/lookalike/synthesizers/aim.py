@@ -41,6 +41,8 @@ class AIM:
             grow dearer.
         oneway_share: part of the budget for the one-way marginals; the default is the paper's.
         choice_share: part of every round's budget for choosing.
+        noise_limit: sets of three and more columns are looked at while the expected noise on all their cells is below
+            this part of the table's rows; 2 is the bound beyond which no set can gain (the paper has none).
         model_ms: largest model at the end, in predicted milliseconds per evaluation.
         iterations: steps of the fit after each round; the last fit takes more.
     """
@@ -49,6 +51,7 @@ class AIM:
     rounds: int = 0
     oneway_share: float = 0.9 / PUBLISHED_ROUNDS_PER_COLUMN
     choice_share: float = 0.1
+    noise_limit: float = 0.2
     model_ms: float = 3.0
     iterations: int = 30
 
@@ -66,7 +69,7 @@ class AIM:
         check_shares(self.oneway_share)
         check_shares(self.choice_share)
         check_rounds(self.rounds)
-        check_positive(model_ms=self.model_ms, iterations=self.iterations)
+        check_positive(noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations)
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         as_workload(self.workload, domain).closure(domain)
@@ -112,7 +115,7 @@ class AIM:
     ) -> tuple[Clique, np.ndarray]:
         """The chosen marginal and the model's present counts of it."""
         stddev = door.stddev_for((1 - self.choice_share) * round_rho)
-        cliques, weights, penalties = candidates.usable(model, stddev, model_ms)
+        cliques, weights, penalties = candidates.usable(model, stddev, self.noise_limit, model_ms)
         references = model.marginals(cliques)
         rho = self.choice_share * round_rho
         picked = choose_worst(door, cliques, references, rho=rho, penalties=penalties, weights=weights, step=CHOICES)
@@ -127,10 +130,10 @@ class Candidates:
         self.cliques = workload.closure(domain)
         self.weights = dict(zip(self.cliques, workload.relevance(domain, self.cliques), strict=True))
         self.cells = {clique: domain.cells(clique) for clique in self.cliques}
-        self._gate = SizeGate(domain)
+        self._gate = SizeGate()
 
     def usable(
-        self, model: GraphicalModel, stddev: float, model_ms: float
+        self, model: GraphicalModel, stddev: float, noise_limit: float, model_ms: float
     ) -> tuple[list[Clique], np.ndarray, np.ndarray]:
         """Marginals that fit the model and may gain something at this noise, with weights and expected L1 noise.
 
@@ -138,7 +141,8 @@ class Candidates:
         2 N the marginal has no chance against any single column and is left out.
         """
         noise = EXPECTED_ABS * stddev
-        hopeful = [c for c in self.cliques if len(c) == 1 or noise * self.cells[c] < 2 * model.total]
+        most = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
+        hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < most[len(c) > 2]]
         cliques = self._gate.admitted(model, hopeful, model_ms)
         weights = np.array([self.weights[clique] for clique in cliques])
         return cliques, weights, noise * np.array([self.cells[clique] for clique in cliques], dtype=float)

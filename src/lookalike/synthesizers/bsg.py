@@ -77,10 +77,10 @@ class BSG:
     model_share: float = 0.5
     oneway_share: float = 0.15
     score_share: float = 0.15
-    parent_values: int = 10
+    parent_values: int = 6
     max_cost: int = 0
-    usefulness: float = 4.0
-    prior: float = 1.0
+    usefulness: float = 2.0
+    prior: float = 0.2
 
     name: ClassVar[str] = "bsg"
     accounting: ClassVar[Accounting] = "gdp"
