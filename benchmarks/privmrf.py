@@ -3,10 +3,10 @@
     python benchmarks/privmrf.py run [--parts targets,parameters,compare] [--tables nltcs,adult] [--epsilons 0.1,0.8]
     python benchmarks/privmrf.py document
 
-`run` appends one JSON line per run to benchmarks/results/privmrf.jsonl and never repeats a run that is there; `document`
-writes docs/reproductions/privmrf.md and its plots from them. 80 % of the rows are synthesised, delta is 1e-5, distances
-are means over 300 random marginals, between the training rows and as many synthetic rows as the noisy count says.
-Noise is from the operating system, so repeats differ. NOT PRIVATE: the numbers compare with real rows.
+`run` appends one JSON line per run to benchmarks/results/privmrf.jsonl and never repeats a run that is there;
+`document` writes docs/reproductions/privmrf.md and its plots from them. 80 % of the rows are synthesised, delta is
+1e-5, distances are means over 300 random marginals, between the training rows and as many synthetic rows as the noisy
+count says. Noise is from the operating system, so repeats differ. NOT PRIVATE: the numbers compare with real rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import accuracy
-
 from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
 from lookalike.report.comparison import comparison_chart
 from lookalike.synthesizers import METHODS
@@ -117,7 +116,10 @@ def comparison_rows(results: list[Result], table: str, measure: str) -> list[str
 def study_rows(results: list[Result], names: Iterable[str]) -> list[str]:
     cells = summary(results, "tvd.5")
     epsilons = sorted({key[2] for key in cells if key[1] in set(names)})
-    text = ["| setting | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |", "|---|" + "---|" * len(epsilons)]
+    text = [
+        "| setting | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |",
+        "|---|" + "---|" * len(epsilons),
+    ]
     for name in names:
         means = [cells.get(("nltcs", name, epsilon)) for epsilon in epsilons]
         text.append(f"| {name} | " + " | ".join(f"{m[0]:.4f} ({m[2]})" if m else "" for m in means) + " |")

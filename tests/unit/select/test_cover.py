@@ -1,20 +1,15 @@
-"""Sets that cover most error per price, what they get, and marginals by blocks."""
+"""Sets that cover most error per price, and what they get."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookalike.estimate import fit
 from lookalike.schema.domain import Domain
-from lookalike.select.blocks import block_marginals, blocks_of
 from lookalike.select.cover import cover_sets, effective_cells, further_sets, top_up
 from lookalike.select.useful import useful_candidates
-from lookalike.tables.measurement import NoisyMarginal
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 
@@ -58,17 +53,3 @@ def test_top_up_spends_all_and_comes_nearest_to_shares_by_price(count: int, seed
     level = ((spent + added) / prices)[added > 0]
     assert np.ptp(level) <= 1e-9 * level.max()
     assert (spent / prices >= level.max() * (1 - 1e-9))[added == 0].all()
-
-
-def test_marginals_by_blocks_are_the_models_own() -> None:
-    rng = np.random.default_rng(3)
-    domain = Domain(tuple("abcde"), (2, 3, 2, 4, 2))
-    tables = [NoisyMarginal(c, rng.uniform(1, 9, domain.shape(c)), 1.0) for c in (("a", "b"), ("b", "c"), ("c", "d"))]
-    model = fit(domain, tables)
-    wanted = [clique for k in (1, 2, 3) for clique in combinations(domain.names, k)]
-    for limit in (1, 24, 10_000):
-        for got, direct in zip(block_marginals(model, wanted, limit), model.marginals(wanted), strict=True):
-            np.testing.assert_allclose(got, direct, atol=1e-8)
-    blocks, home = blocks_of(domain, wanted, 24)
-    assert all(set(clique) <= set(blocks[number]) for clique, number in zip(wanted, home, strict=True))
-    assert all(domain.cells(block) <= 24 or block in wanted for block in blocks)
