@@ -166,11 +166,12 @@ def main() -> None:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args()
     if given.action == "run":
         epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
         listed = jobs(given.parts.split(","), given.tables.split(","), epsilons, given.repeats)
-        run_jobs(listed, run_one, RESULTS, progress=accuracy.show_progress)
+        run_jobs(listed, run_one, RESULTS, progress=accuracy.show_progress, isolated=not given.together)
     else:
         document(read_results(RESULTS))
         print(DOCUMENT)

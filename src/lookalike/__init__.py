@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = _version("lookalike")
 
 if TYPE_CHECKING:
-    from lookalike.estimators import AIM, MST, MWEM, MWEMPGM, Independent, TableSynthesizer
+    from lookalike.estimators import AIM, MST, MWEM, MWEMPGM, Independent, PrivMRF, TableSynthesizer
     from lookalike.pipeline import plan_run, synthesize
     from lookalike.privacy.budget import Budget
     from lookalike.privacy.ledger import Ledger
@@ -35,6 +35,7 @@ _HOMES = {
     "Independent": "estimators",
     "Ledger": "privacy.ledger",
     "Neighbours": "privacy.neighbours",
+    "PrivMRF": "estimators",
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
@@ -72,6 +73,7 @@ __all__ = [
     "Independent",
     "Ledger",
     "Neighbours",
+    "PrivMRF",
     "Release",
     "Schema",
     "TableSynthesizer",

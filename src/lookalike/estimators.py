@@ -109,3 +109,9 @@ class MWEM(TableSynthesizer):
     """Multiplicative weights on the whole of a small domain."""
 
     method = "mwem"
+
+
+class PrivMRF(TableSynthesizer):
+    """Marginals inside the cliques of a graph of dependent columns."""
+
+    method = "privmrf"
