@@ -118,7 +118,7 @@ def _view(array: np.ndarray, loops: Sequence[Loop], which: int) -> np.ndarray:
 def _sum_step(loops: Sequence[Loop], a: np.ndarray, c: np.ndarray) -> Step:
     axes = tuple(place for place, loop in enumerate(loops) if not loop.c)
     kept = [loop for loop in loops if loop.c]
-    return partial(np.add.reduce, _view(a, loops, 1), axes, None, _view(c, kept, 3))
+    return partial(np.add.reduce, _view(a, loops, 1), axes, None, _view(c, kept, 3))  # pyright: ignore[reportReturnType]
 
 
 def _einsum_step(loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,8 @@ class QuerySet:
             expand.append(partial(np.add, target, cells.reshape(part.broadcast), target))
             table = self.network.marginals[part.start : part.end].reshape(part.leaf_shape)
             if part.summed:
-                answer.append(partial(np.add.reduce, table, part.summed, None, cells.reshape(part.shape)))
+                total: Any = partial(np.add.reduce, table, part.summed, None, cells.reshape(part.shape))
+                answer.append(total)
             else:
                 answer.append(partial(np.copyto, cells.reshape(part.shape), table))
         return partial(_run_all, expand), partial(_run_all, answer)
