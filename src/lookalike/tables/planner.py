@@ -205,10 +205,10 @@ class TreeSearch:
     def _kernel(self, function):
         return compiled(function) if self.compiled else function
 
-    def _ints(self, length: int):
+    def _ints(self, length: int) -> Any:
         return np.zeros(length, dtype=np.int64) if self.compiled else [0] * length
 
-    def _floats(self, values):
+    def _floats(self, values: Any) -> Any:
         if isinstance(values, int):
             return np.zeros(values) if self.compiled else [0.0] * values
         return np.array(values, dtype=float) if self.compiled else list(values)
