@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -76,12 +77,12 @@ def test_a_plan_checks_itself(children, order_of_axes, message):
 def test_more_than_64_variables_and_factors_give_the_exact_normaliser():
     domain = Domain(tuple(f"v{i}" for i in range(150)), (3,) * 150)
     names = domain.names
-    network = Network(make_plan(domain, list(zip(names, names[1:], strict=False))))
+    network = Network(make_plan(domain, list(pairwise(names))))
     rng = np.random.default_rng(0)
     potentials = rng.normal(size=network.layout.leaf_cells)
     tables = {leaf: network.unpack(i, potentials) for i, leaf in enumerate(network.plan.leaves)}
     message = np.zeros(3)
-    for pair in zip(names, names[1:], strict=False):
+    for pair in pairwise(names):
         message = np.logaddexp.reduce(message[:, None] + tables[pair], axis=0)
     assert network.sweep(potentials) == pytest.approx(np.logaddexp.reduce(message), rel=1e-12)
 
@@ -89,7 +90,7 @@ def test_more_than_64_variables_and_factors_give_the_exact_normaliser():
 def test_very_wide_uniform_tables_do_not_overflow():
     domain = Domain(tuple(f"v{i}" for i in range(400)), (40,) * 400)
     names = domain.names
-    network = Network(make_plan(domain, list(zip(names, names[1:], strict=False))))
+    network = Network(make_plan(domain, list(pairwise(names))))
     assert network.sweep(np.zeros(network.layout.leaf_cells)) == pytest.approx(400 * np.log(40.0))
     assert network.used_log_space == 0
 
