@@ -111,7 +111,25 @@ class MWEM(TableSynthesizer):
     method = "mwem"
 
 
+class PrivSyn(TableSynthesizer):
+    """Dense pairs, made consistent, and rows updated until they fit."""
+
+    method = "privsyn"
+
+
 class PrivMRF(TableSynthesizer):
-    """Marginals inside the cliques of a graph of dependent columns."""
+    """A Markov random field over many small marginals."""
 
     method = "privmrf"
+
+
+class PPSyn(TableSynthesizer):
+    """Rounds that measure groups of cells."""
+
+    method = "ppsyn"
+
+
+class BSG(TableSynthesizer):
+    """A private Bayesian network, with or without seeds."""
+
+    method = "bsg"

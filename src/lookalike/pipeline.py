@@ -61,8 +61,8 @@ def synthesize(
         seed: fixes rounding and sampling given the noise. Noise itself has no seed.
         ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
         neighbours: what one person can change; adding or removing one row by default.
-        person: column that says whose row it is. No more than `neighbours.max_rows_per_person` rows of each person, chosen
-            at random, are then used, and persons are made up anew with about as many rows each.
+        person: column that says whose row it is. No more than `neighbours.max_rows_per_person` rows of each person,
+            chosen at random, are then used, and persons are made up anew with about as many rows each.
         discovery: how much of the budget the discovery of open facts may take.
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE and says so.
