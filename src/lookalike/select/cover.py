@@ -17,7 +17,7 @@ import numpy as np
 from lookalike.schema.domain import Clique
 from lookalike.select.useful import Candidates
 
-_REMEMBERED = 20_000
+_REMEMBERED, _REMEMBERED_CELLS = 20_000, 2_000
 
 
 def effective_cells(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], stddev: float) -> np.ndarray:
@@ -38,7 +38,7 @@ def effective_cells(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray]
         table = known.get(clique)
         if table is None:
             table = np.multiply.outer(expected(clique[:-1]), oneways[clique[-1]] / total).ravel()
-            if len(known) < _REMEMBERED:
+            if len(known) < _REMEMBERED and table.size <= _REMEMBERED_CELLS:
                 known[clique] = table
         return table
 

@@ -30,6 +30,8 @@ TYPICAL_SETS = 25
 """About so many sets are measured; with the whole budget shared by them comes the noise of a typical one."""
 
 _GRAPHS, _GRAPH_WORK = 40, 6000
+_MOST_CELLS, _MOST_PAIR_CELLS = 1000, 100_000
+_KEEP = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,15 +323,12 @@ class Cover:
     def _useful(
         self, cliques: Sequence[Clique], fewest: int, most: int, limit: float, rng: np.random.Generator
     ) -> tuple[Candidates, np.ndarray]:
-        """Candidates whose effective cells are within the limit, and their prices. Pairs are always useful."""
-        found = useful_candidates(self.domain, cliques, _MOST_CELLS, rng, fewest=fewest, most=most, keep=_KEEP)
+        """Candidates whose effective cells are within the limit, and their prices. Pairs are useful up to a size."""
+        found = useful_candidates(self.domain, cliques, _MOST_PAIR_CELLS, rng, fewest=fewest, most=most, keep=_KEEP)
+        found = found.where((found.cells <= _MOST_CELLS) | (found.members.sum(axis=1) == 2))
         prices = self.prices(found.cliques(range(len(found))))
         fits = (prices**1.5 <= limit) | (found.members.sum(axis=1) == 2)
-        return Candidates(self.domain, found.members[fits], found.cells[fits]), prices[fits]
-
-
-_MOST_CELLS = 1000.0
-_KEEP = 30_000
+        return found.where(fits), prices[fits]
 
 
 def _singles(domain: Domain) -> list[Clique]:

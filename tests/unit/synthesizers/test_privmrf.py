@@ -101,3 +101,12 @@ def test_narrow_and_huge_domains(faithful: bool, sizes: dict[str, int]) -> None:
 def test_settings_are_checked(settings: dict) -> None:
     with pytest.raises(LookalikeError):
         run(table(20), SIZES, **settings)
+
+
+def test_a_pair_with_many_cells_is_still_measured() -> None:
+    sizes = {"x": 60, "y": 50, "z": 2}
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 60, 20_000)
+    made = run(np.column_stack([x, x % 50, rng.integers(0, 2, 20_000)]), sizes, epsilon=5.0)
+    got = codes_of(made, sizes)
+    assert (got[:, 0] % 50 == got[:, 1]).mean() > 0.8
