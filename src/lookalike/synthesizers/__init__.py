@@ -8,9 +8,10 @@ from typing import Any
 from lookalike.errors import SchemaError
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.independent import Independent
+from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST)}
+METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST, Mosaic)}
 
 
 def create(name: str, settings: dict[str, Any]) -> Synthesizer:
