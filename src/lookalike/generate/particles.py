@@ -71,6 +71,7 @@ class MeasuredCells:
         self.offsets = np.cumsum([0, *(m.values.size for m in self.measurements)])
         self.observed = np.concatenate([m.values.ravel() for m in self.measurements])
         self.sigma = np.repeat([m.stddev for m in self.measurements], np.diff(self.offsets))
+        self.multi = np.repeat([float(len(m.attrs) > 1) for m in self.measurements], np.diff(self.offsets))
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
         """Flat cell numbers, one row per marginal."""
@@ -93,13 +94,23 @@ def fit_weights(
     *,
     penalty: float,
     iterations: int,
-    tether: float = 0.0,
+    soft: float = 0.0,
+    width: float = 0.05,
+    trust: float = 2.0,
+    grain: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Parameters theta and row weights (they add up to 1) that minimise the same penalised dual as the network's fit."""
-    ridge = penalty * measured.sigma
-    scale = np.sqrt(np.maximum(measured.observed, measured.sigma) + ridge)
+    sigma = np.sqrt(measured.sigma**2 + grain * np.maximum(measured.observed, 1.0))
+    ridge = penalty * sigma
+    scale = np.sqrt(np.maximum(measured.observed, sigma) + ridge)
+    l1 = soft * sigma * measured.multi
     rows = cells.shape[1]
     weights = np.empty(rows)
+    present = np.zeros(base.size)
+    add_counts(cells, np.ones(rows), present)
+    room = np.where(present > 0, trust, 0.0)
+    lower, upper = (base - room) * scale, (base + room) * scale
+    start = np.clip(start, base - room, base + room)
 
     def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
         theta = scaled / scale
@@ -112,16 +123,20 @@ def fit_weights(
         answers = np.zeros(theta.size)
         add_counts(cells, weights, answers)
         answers *= total
-        pull = ridge * theta
-        value = total * (top + np.log(mass / rows)) + float(theta @ (0.5 * pull - measured.observed))
-        return value, (answers - measured.observed + pull) / scale
+        root = np.sqrt(theta * theta + width * width)
+        value = total * (top + np.log(mass / rows)) - float(theta @ measured.observed) + 0.5 * float(ridge @ (theta * theta)) + float(l1 @ root)
+        return value, (answers - measured.observed + ridge * theta + l1 * theta / root) / scale
 
     result = minimize(
         objective,
         start * scale,
         jac=True,
         method="L-BFGS-B",
+        bounds=np.column_stack([lower, upper]),
         options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
     )
-    objective(result.x)
+    import os
+    v0=objective(start * scale)[0]
+    v,g=objective(result.x)
+    if os.environ.get('DBG'): print('fit', result.nit, result.nfev, v0, v, 'gradL1/total', np.abs(g*scale).sum()/total/len(measured.columns), 'absmax theta', np.abs(result.x/scale).max(), 'ess', 1/(weights**2).sum()/rows)
     return result.x / scale, weights

@@ -34,8 +34,8 @@ class ReweightedModel:
         ])
         codes = self.network.sample(size, rng)
         cells = measured.cells(codes)
-        theta, weights = fit_weights(measured, cells, self.total, base, base, penalty=s["penalty"], iterations=s["iterations"])
-        for _ in range(s["refresh"]):
+        theta, weights = fit_weights(measured, cells, self.total, base, base, grain=s["grain"] * self.total / size if s["refresh"] else 0.0, penalty=s["penalty"], iterations=s["iterations"], trust=s["trust"], soft=s["soft"], width=s["width"])
+        for turn in range(s["refresh"]):
             order = rng.permutation(len(codes))
             codes = np.asfortranarray(codes[order[systematic(weights[order], size, rng)]])
             tables = [theta[a:b].reshape(m.values.shape) for a, b, m in zip(measured.offsets, measured.offsets[1:], self.measurements)]
@@ -44,7 +44,7 @@ class ReweightedModel:
             cells = measured.cells(codes)
             if s.get("ess"):
                 print("ess", 1 / (weights**2).sum() / size)
-            theta, weights = fit_weights(measured, cells, self.total, theta, theta, penalty=s["penalty"], iterations=s["iterations"])
+            theta, weights = fit_weights(measured, cells, self.total, theta, theta, grain=s["grain"] * self.total / size if turn + 1 < s["refresh"] else 0.0, penalty=s["penalty"], iterations=s["iterations"], trust=s["trust"], soft=s["soft"], width=s["width"])
         if s.get("ess"):
             print("ess", 1 / (weights**2).sum() / size)
         return codes, weights

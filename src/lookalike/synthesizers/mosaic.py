@@ -65,11 +65,15 @@ class Mosaic:
     iterations: int = 60
     passes: int = 5
     candidates: int = 3
-    power: float = 0.5
+    power: float = 1.0
     features: int = 1_000_000
     orders: tuple = (2, 3)
-    rows: str = "reweighted"
+    mode: str = "reweighted"
     ess: bool = False
+    soft: float = 0.3
+    grain: float = 1.0
+    trust: float = 2.0
+    width: float = 0.05
 
     name: ClassVar[str] = "mosaic"
     accounting: ClassVar[Accounting] = "gdp"
@@ -114,6 +118,6 @@ class Mosaic:
         total = estimated_total(everything)
         network = fit(domain, [m for m in everything if len(m.attrs) == 1 or m.attrs in kept], total=total, penalty=self.penalty)
         say("fitted")
-        if self.rows == "network":
+        if self.mode == "network":
             return network
-        return ReweightedModel(network, everything, {n: getattr(self, n) for n in ("penalty", "iterations", "support", "refresh", "sweeps", "passes", "candidates", "power", "features", "orders", "ess")})
+        return ReweightedModel(network, everything, {n: getattr(self, n) for n in ("penalty", "iterations", "support", "refresh", "sweeps", "passes", "candidates", "power", "features", "orders", "ess", "soft", "grain", "trust", "width")})
