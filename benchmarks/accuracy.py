@@ -12,76 +12,60 @@ with replacement: about the best to hope for) and `shuffled` (every column shuff
 from __future__ import annotations
 
 import argparse
-import csv
-import json
+import math
 import os
-import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 
-from lookalike.evaluate.compare import Job, jobs_of, peak_mb, read_results, run_jobs, table_rows
-from lookalike.evaluate.marginals import marginal_distances
-from lookalike.schema.domain import Domain
+from lookalike.evaluate.compare import Job, jobs_of, judge_method, read_results, run_jobs, table_rows
+from lookalike.report.comparison import comparison_chart
+from lookalike.schema.schema import Schema
 
-DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", "./../shared/data/"))
+DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parent / "results" / "accuracy.jsonl"
 TABLES = ("nltcs", "acs", "adult", "br2000")
 REFERENCES = ("resample", "shuffled")
 
 
-def load(name: str) -> tuple[np.ndarray, Domain]:
-    """Integer codes and domain of a benchmark table."""
-    domain = Domain.of(json.loads((DATA / f"{name}-domain.json").read_text()))
-    with (DATA / f"{name}.csv").open() as file:
-        header = next(csv.reader(file))
-        codes = np.loadtxt(file, delimiter=",", dtype=np.int32)
-    return np.asfortranarray(codes[:, [header.index(column) for column in domain.names]]), domain
+def table_of(name: str) -> tuple[pa.Table, Schema]:
+    """Rows and schema of a benchmark table."""
+    return pyarrow.csv.read_csv(DATA / f"{name}.csv"), Schema.from_domain_json(DATA / f"{name}-domain.json")
 
 
-def split(codes: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to synthesise and rows to test classifiers on, by a fixed seed; (all, all) for a share of 1."""
-    if share == 1:
-        return codes, codes
-    order = np.random.default_rng([seed, 80]).permutation(len(codes))
-    cut = round(share * len(codes))
-    return codes[order[:cut]], codes[order[cut:]]
+@dataclass(frozen=True)
+class Reference:
+    """What a run gives back, for the references that are no methods."""
+
+    rows: pa.Table
+    spent: Any = field(default_factory=lambda: SimpleNamespace(epsilon_spent=math.inf))
 
 
-def generate(job: Job, codes: np.ndarray, domain: Domain) -> np.ndarray:
-    """Codes of a synthetic table by the job's method."""
-    rng = np.random.default_rng([job.repeat, 1])
-    if job.method == "resample":
-        return codes[rng.integers(0, len(codes), len(codes))]
-    if job.method == "shuffled":
-        return np.column_stack([rng.permutation(column) for column in codes.T])
+def synthesize(rows: pa.Table, *, method: str, seed: int, **arguments: Any) -> Any:
+    """A release by a method of the package, or one of the references."""
+    rng = np.random.default_rng([seed, 1])
+    if method == "resample":
+        return Reference(rows.take(rng.integers(0, rows.num_rows, rows.num_rows)))
+    if method == "shuffled":
+        columns = [column.take(rng.permutation(rows.num_rows)) for column in rows.columns]
+        return Reference(pa.table(columns, names=rows.column_names))
     import lookalike
 
-    release = lookalike.synthesize(
-        codes, domain=domain, epsilon=job.epsilon, delta=job.delta, method=job.method, seed=job.repeat
-    )
-    return np.asarray(release.table)
+    return lookalike.synthesize(rows, method=method, seed=seed, **arguments)
 
 
 def run_one(job: Job) -> dict[str, object]:
     """Numbers of one run; called in a process of its own."""
-    codes, domain = load(job.table)
-    train, test = split(codes, job.train_share, job.repeat)
-    wall, cpu = time.perf_counter(), time.process_time()
-    synth = generate(job, train, domain)
-    numbers: dict[str, object] = {
-        "cpu_seconds": round(time.process_time() - cpu, 3),
-        "wall_seconds": round(time.perf_counter() - wall, 3),
-        "peak_mb": peak_mb(),
-        "rows": len(synth),
-    }
-    distances = {k: marginal_distances(train, synth, domain, k) for k in range(1, min(5, len(domain)) + 1)}
-    numbers["tvd"] = {str(k): round(result.mean, 6) for k, result in distances.items()}
-    numbers["tvd_worst"] = {str(k): round(result.worst, 6) for k, result in distances.items()}
-    if os.environ.get("LOOKALIKE_BENCHMARK_SVM"):
-        from lookalike.evaluate.classifiers import svm_errors
-
-        numbers["svm_error"] = round(float(np.mean(list(svm_errors(synth, test, domain).values()))), 6)
+    rows, schema = table_of(job.table)
+    svm = bool(os.environ.get("LOOKALIKE_BENCHMARK_SVM"))
+    numbers = judge_method(job, table=rows, schema=schema, synthesize=synthesize, svm=svm)
+    if math.isinf(float(str(numbers["epsilon_spent"]))):
+        numbers["epsilon_spent"] = None
     return numbers
 
 
@@ -130,8 +114,6 @@ def main() -> None:
     elif given.action == "table":
         print_table(table_rows(read_results(given.results), given.measure))
     else:
-        from lookalike.report.charts import comparison_chart
-
         given.out.write_text(comparison_chart(read_results(given.results), given.measure), encoding="utf-8")
         print(given.out)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = _version("lookalike")
 
 if TYPE_CHECKING:
-    from lookalike.estimators import MST, Independent, TableSynthesizer
+    from lookalike.estimators import AIM, MST, MWEM, MWEMPGM, Independent, TableSynthesizer
     from lookalike.pipeline import plan_run, synthesize
     from lookalike.privacy.budget import Budget
     from lookalike.privacy.ledger import Ledger
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 # Names are imported when first used: a command that prints the ledger need not load numeric libraries.
 _HOMES = {
+    "AIM": "estimators",
     "MST": "estimators",
+    "MWEM": "estimators",
+    "MWEMPGM": "estimators",
     "Budget": "privacy.budget",
     "Domain": "schema.domain",
     "FittedModel": "release",
@@ -59,7 +62,10 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AIM",
     "MST",
+    "MWEM",
+    "MWEMPGM",
     "Budget",
     "Domain",
     "FittedModel",

@@ -1,29 +1,34 @@
-"""The command line: parse, call the pipeline, print. Results go to standard output, progress and notes to standard error."""
+"""The command line: parse, call the pipeline, print. Results go to standard output, notes to standard error."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+# Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lookalike import __version__
+from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, plan_run, synthesize
+from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
-from lookalike.release import Release, check_target, load
+from lookalike.release import Release, check_target, load, write_page
 from lookalike.schema.schema import Schema
+from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
+from lookalike.terminal import notes, output, print_json, progress_bar
 
 app = typer.Typer(
     name="lookalike",
@@ -33,11 +38,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-notes = Console(stderr=True, soft_wrap=True, highlight=False)
-output = Console(soft_wrap=True, highlight=False)
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
-SchemaOption = Annotated[Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")]
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")
+]
 DomainOption = Annotated[
     Path | None, typer.Option("--domain", help="JSON object {column: number of codes}, for integer-coded tables.")
 ]
@@ -47,6 +52,14 @@ MethodOption = Annotated[str, typer.Option("--method", "-m", help="See 'lookalik
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
 ]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workload",
+        metavar="SETS",
+        help="Marginals that matter, for methods that take some: all-3way, target:COLUMN, or a YAML or JSON file.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one per table.")]
 
@@ -54,31 +67,39 @@ LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file
 @app.command()
 def synth(
     table: TablePath,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic table goes; the suffix sets the format.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the synthetic table goes; the suffix sets the format.")
+    ],
     schema: SchemaOption = None,
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
     method: MethodOption = "mst",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
+    ] = None,
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
-    neighbours: Annotated[str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")] = "add-remove",
+    report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
+    neighbours: Annotated[
+        str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
+    ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
+    workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
-    public = _schema(schema, domain)
+    public = _schema(schema, domain, table)
     check_target(out, table=True)
-    if model is not None:
-        check_target(model, table=False)
-    settings = _settings(method, setting)
+    for path in filter(None, (model, report)):
+        check_target(path, table=False)
+    settings = _settings(method, setting, workload)
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan))
-    with _progress() as report:
+    with progress_bar() as progress:
         release = synthesize(
             table,
             schema=public,
@@ -89,13 +110,17 @@ def synth(
             seed=seed,
             ledger=ledger,
             neighbours=_neighbours(neighbours, max_rows_per_person),
-            progress=report,
+            progress=progress,
             **settings,
         )
-    release.write(out)
-    if model is not None:
-        release.fitted.save(model)
-    _print_release(release, out, model, as_ledger(ledger, table), as_json)
+    book = as_ledger(ledger, table)
+    with _rescue(release, book):
+        release.write(out)
+        if model is not None:
+            release.fitted.save(model)
+        if report is not None:
+            write_page(report, release.report())
+    _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
 
 
 @app.command()
@@ -113,29 +138,54 @@ def sample(
 
 @app.command()
 def plan(
-    table: Annotated[Path | None, typer.Argument(metavar="[TABLE]", help="Not opened: only its ledger is consulted.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TABLE]", help="Of the table, only names and types are used, and its ledger."),
+    ] = None,
     schema: SchemaOption = None,
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
     method: MethodOption = "mst",
     ledger: LedgerOption = None,
+    workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a run would spend, step by step, without opening the data."""
-    public = _schema(schema, domain)
-    budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting))
+    public = _schema(schema, domain, table)
+    budget, steps = plan_run(
+        public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting, workload)
+    )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        _print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
+        print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
         return
     output.print(_plan_table(method, budget, steps))
     if table is not None:
         book = as_ledger(ledger, table)
         spent, _ = book.spent()
         cap = book.cap
-        output.print(f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set."))
+        output.print(
+            f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
+        )
+
+
+@app.command()
+def schema(
+    table: TablePath,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the draft goes; otherwise it is printed.")
+    ] = None,
+) -> None:
+    """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
+    drafted = as_schema(None, table)
+    if out is None:
+        sys.stdout.write(drafted.to_yaml())
+        return
+    check_target(out, table=False)
+    drafted.save(out)
+    output.print(f"Draft written to {out}. Declare what is public; a run discovers the rest inside its own budget.")
 
 
 @app.command()
@@ -150,7 +200,7 @@ def methods(as_json: JsonOption = False) -> None:
             }
             for name, method in METHODS.items()
         }
-        _print_json(listed)
+        print_json(listed)
         return
     for name, method in METHODS.items():
         output.print(f"[bold]{name}[/bold]  {method.info.title}")
@@ -163,9 +213,39 @@ def methods(as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def deniability(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of the method bsg.")],
+    table: TablePath,
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
+    omega: Annotated[str, typer.Option(help="Columns drawn anew: a number or a range such as 9-11; default all.")] = "",
+    gamma: Annotated[float, typer.Option(help="Factor between probabilities of one class of seeds.")] = 4.0,
+    k: Annotated[int, typer.Option(help="How many plausible seeds make a row deniable.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder."""
+    from lookalike.evaluate.deniability import check_files
+
+    found = check_files(model, table, rows, omega, gamma=gamma)
+    if as_json:
+        _print_json(found.to_json(k))
+        return
+    output.print("NOT PRIVATE: exact counts of real rows; do not publish.")
+    shown = Table(title=f"{len(found.seeds):,} rows; a row is deniable with {k} plausible seeds", title_justify="left")
+    for heading in ("columns drawn anew", "fewest seeds", "median", "most", "deniable"):
+        shown.add_column(heading, justify="right")
+    for place, number in enumerate(found.omegas):
+        seeds, share = found.seeds[:, place], found.deniable(k)[place]
+        middle = int(sorted(seeds)[len(seeds) // 2])
+        shown.add_row(str(number), f"{seeds.min():,}", f"{middle:,}", f"{seeds.max():,}", f"{share:.1%}")
+    output.print(shown)
+
+
+@app.command()
 def ledger(
     table: TablePath,
-    cap: Annotated[float | None, typer.Option(help="Most epsilon that all runs on this table together may spend.")] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="Most epsilon that all runs on this table together may spend.")
+    ] = None,
     ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -176,7 +256,7 @@ def ledger(
     runs = book.runs()
     spent, spent_delta = book.spent()
     if as_json:
-        _print_json(
+        print_json(
             {
                 "table": book.identity,
                 "ledger": str(book.path),
@@ -198,9 +278,14 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Differentially private synthetic tables."""
+
+
+add_commands(app)
 
 
 def main() -> NoReturn:
@@ -216,16 +301,12 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _schema(schema: Path | None, domain: Path | None) -> Schema:
-    if (schema is None) == (domain is None):
-        raise SchemaError("Give the public facts about the columns with either --schema FILE.yaml or --domain FILE.json.")
-    return Schema.load(schema) if schema is not None else Schema.from_domain_json(_given(domain))
-
-
-def _given(path: Path | None) -> Path:
-    if path is None:
-        raise SchemaError("No schema was given.")
-    return path
+def _schema(schema: Path | None, domain: Path | None, table: Path | None) -> Schema:
+    if schema is not None and domain is not None:
+        raise SchemaError("Give the public facts about the columns with --schema or with --domain, not with both.")
+    if schema is None and domain is None and table is None:
+        raise SchemaError("Name a table, or give --schema FILE.yaml or --domain FILE.json.")
+    return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
 
 
 def _neighbours(relation: str, rows: int) -> Neighbours:
@@ -233,9 +314,14 @@ def _neighbours(relation: str, rows: int) -> Neighbours:
     return Neighbours(known.get(relation, relation), rows)  # type: ignore[arg-type]
 
 
-def _settings(method: str, given: list[str] | None) -> dict[str, Any]:
-    """Settings from NAME=VALUE texts, each read as the type of its default."""
+def _settings(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:
+    """Settings from NAME=VALUE texts, each read as JSON where it is JSON, and the workload if one is given."""
     settings: dict[str, Any] = {}
+    if workload is not None:
+        takers = [name for name in METHODS if "workload" in default_settings(name)]
+        if method in METHODS and method not in takers:
+            raise SchemaError(f"{method} takes no workload; the methods that do are {', '.join(takers)}.")
+        settings["workload"] = read_workload(workload)
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals:
@@ -248,12 +334,22 @@ def _settings(method: str, given: list[str] | None) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
-    """A callback that moves a progress bar on a terminal and stays quiet elsewhere."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-        yield lambda message, fraction: bar.update(task, description=message, completed=fraction)
+def _rescue(release: Release, book: Ledger) -> Generator[None]:
+    """Keep the model beside the ledger when its table cannot be written: the budget for it is spent."""
+    try:
+        yield
+    except InputError as error:
+        if book.path is None:
+            raise
+        kept = book.path.with_name(f"{book.path.stem}-run{len(book.runs())}.lookalike")
+        try:
+            release.fitted.save(kept)
+        except LookalikeError:
+            raise error from None
+        raise InputError(
+            f"{error} The budget is spent, so the model was kept at {kept}: 'lookalike sample {kept} -o OUT' makes the "
+            "table without spending again."
+        ) from error
 
 
 def _guarantee(accounting: str) -> str:
@@ -264,7 +360,8 @@ def _guarantee(accounting: str) -> str:
 
 
 def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> Table:
-    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, rho {float(budget.rho):.6g} ({budget.accounting})"
+    unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
+    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
     table = Table(title=title, title_justify="left")
     for heading in ("step", "mechanism", "releases", "share", "what"):
         table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
@@ -274,15 +371,13 @@ def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> 
     return table
 
 
-def _print_release(release: Release, out: Path, model: Path | None, book: Ledger, as_json: bool) -> None:
+def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
     spent = release.spent
     if as_json:
         by_step = {step: float(rho) for step, rho in spent.by_step().items()}
-        _print_json(
+        print_json(
             {
-                "out": str(out),
-                "model": str(model) if model else None,
-                "ledger": str(book.path),
+                **{name: str(path) if path else None for name, path in paths.items()},
                 "method": spent.method,
                 "epsilon": spent.epsilon,
                 "epsilon_spent": spent.epsilon_spent,
@@ -292,21 +387,28 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
             }
         )
         return
-    output.print(f"Spent: epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}, hiding {spent.neighbours}.")
+    bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
+    output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
-    output.print(f"Synthetic table: {out}")
-    if model is not None:
-        output.print(f"Model:           {model}")
-    output.print(f"Ledger:          {book.path}")
+    for name, path in paths.items():
+        if path is not None:
+            output.print(f"{name}: {path}")
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
     table = Table(title=f"Ledger of {book.identity}", title_justify="left")
-    for heading in ("run", "time", "method", "epsilon", "delta", "spent", "charges", "status"):
-        table.add_column(heading)
+    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "spent", "charges", "status"):
+        table.add_column(heading, no_wrap=True)
     for run in runs:
-        values = (run.number, run.started, run.method, f"{run.epsilon:g}", f"{run.delta:g}", f"{run.epsilon_counted:.6g}")
+        values = (
+            run.number,
+            run.started,
+            run.method,
+            f"{run.epsilon:g}",
+            f"{run.delta:g}",
+            f"{run.epsilon_counted:.6g}",
+        )
         table.add_row(*map(str, values), str(len(run.charges)), run.status)
     output.print(table)
     cap = book.cap
@@ -322,7 +424,3 @@ def _run_json(run: RunSummary) -> dict[str, Any]:
     ]
     names = ("number", "started", "method", "epsilon", "delta", "accounting", "neighbours", "status", "epsilon_counted")
     return {**{name: getattr(run, name) for name in names}, "charges": charges}
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")

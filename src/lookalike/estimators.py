@@ -91,3 +91,21 @@ class MST(TableSynthesizer):
     """A maximum spanning tree of noisy pairs."""
 
     method = "mst"
+
+
+class AIM(TableSynthesizer):
+    """Rounds of choosing, measuring and fitting, for a workload."""
+
+    method = "aim"
+
+
+class MWEMPGM(TableSynthesizer):
+    """A fixed number of rounds with a graphical model."""
+
+    method = "mwem-pgm"
+
+
+class MWEM(TableSynthesizer):
+    """Multiplicative weights on the whole of a small domain."""
+
+    method = "mwem"

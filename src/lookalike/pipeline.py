@@ -5,6 +5,7 @@ schema -> budget -> plan -> ledger -> door -> model -> rows -> values
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,18 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.privacy.budget import Budget
-from lookalike.privacy.door import open_table
-from lookalike.privacy.ledger import Ledger, default_ledger_path
+from lookalike.privacy.discover import Discovery
+from lookalike.privacy.door import GuardedTable, open_table
+from lookalike.privacy.ledger import NO_GUARANTEE, Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.release import FittedModel, Release, Spent
+from lookalike.privacy.recording import RecordingTable
+from lookalike.release import FittedModel, Release, Spent, check_rows
+from lookalike.schema.draft import draft
+from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
+from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
-from lookalike.synthesizers.base import PlannedStep, Progress
+from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 def synthesize(
     table: Any,
     *,
-    schema: Schema | str | Path | dict[str, Any],
+    schema: Schema | str | Path | dict[str, Any] | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     method: str = "mst",
@@ -35,6 +41,7 @@ def synthesize(
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     neighbours: Neighbours | None = None,
+    discovery: Discovery | None = None,
     progress: Progress | None = None,
     insecure_rng: Generator | None = None,
     **settings: Any,
@@ -43,7 +50,8 @@ def synthesize(
 
     Args:
         table: a pandas, polars or Arrow table, or the path of a CSV or Parquet file.
-        schema: public facts about the columns: a Schema, a path to one, or {column: number of codes}.
+        schema: public facts about the columns: a Schema, a path to one, or {column: number of codes}. Facts that it
+            leaves open are discovered privately, inside the same budget; without a schema all but names and types are.
         epsilon: privacy budget of this run.
         delta: probability that the guarantee may miss by more than epsilon.
         method: one of `lookalike.methods()`.
@@ -51,22 +59,31 @@ def synthesize(
         seed: fixes rounding and sampling given the noise. Noise itself has no seed.
         ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
         neighbours: what one person can change; adding or removing one row by default.
+        discovery: how much of the budget the discovery of open facts may take.
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE and says so.
         **settings: settings of the method.
     """
-    schema = as_schema(schema)
+    check_rows(rows)
+    schema = as_schema(schema, table)
     neighbours = neighbours or Neighbours()
+    search = discovery or Discovery()
     report = progress or _silent
     synthesizer = create(method, settings)
-    budget = Budget(epsilon, delta, synthesizer.accounting)
-    plan = tuple(synthesizer.plan(schema.domain, budget))
+    check_rows(rows, getattr(synthesizer, "most_rows", None))
+    budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
+    plan = _plan(schema, budget, synthesizer, search)
     book = as_ledger(ledger, table)
     run = book.begin(method=synthesizer.name, schema=schema.fingerprint(), budget=budget, neighbours=neighbours)
     status = "failed"
     try:
         report("reading the table", 0.0)
         door = open_table(table, schema, budget, run, neighbours=neighbours, insecure_rng=insecure_rng)
+        if schema.open_facts:
+            report("discovering what the schema leaves open", 0.02)
+            door = door.encoded(search.fill(door))
+            plan = _plan(schema, budget, synthesizer, search, door)
+        door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         status = "done"
     finally:
@@ -80,23 +97,44 @@ def synthesize(
         accounting=budget.accounting,
         neighbours=neighbours.describe(),
         charges=summary.charges,
-        private=insecure_rng is None,
+        private=insecure_rng is None and all(charge.mechanism != NO_GUARANTEE for charge in summary.charges),
+        threshold_delta=budget.threshold_delta,
     )
     check_plan(plan, spent)
     report("making rows", 0.9)
-    fitted = FittedModel(door.schema, model, spent, door.form)
+    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released))
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
 
 
 def plan_run(
-    schema: Schema, *, epsilon: float, delta: float, method: str, settings: dict[str, Any] | None = None
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    method: str,
+    settings: dict[str, Any] | None = None,
+    discovery: Discovery | None = None,
 ) -> tuple[Budget, tuple[PlannedStep, ...]]:
     """What a run would spend, step by step, from public facts alone."""
     synthesizer = create(method, settings or {})
-    budget = Budget(epsilon, delta, synthesizer.accounting)
-    return budget, tuple(synthesizer.plan(schema.domain, budget))
+    search = discovery or Discovery()
+    budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
+    return budget, _plan(schema, budget, synthesizer, search)
+
+
+def _plan(
+    schema: Schema, budget: Budget, synthesizer: Synthesizer, search: Discovery, door: GuardedTable | None = None
+) -> tuple[PlannedStep, ...]:
+    """The steps of discovery and of the method, which gets what is left; after discovery that is known exactly."""
+    found = [PlannedStep(step, kind, -1, rho, note) for step, kind, rho, note in search.plan(schema, budget)]
+    left = 1.0 - sum(step.rho for step in found) / float(budget.rho)
+    if door is not None:
+        left = door.remaining / float(budget.rho)
+    domain = search.nominal(schema) if door is None else door.domain
+    steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
+    return (*found, *(steps or synthesizer.plan(domain, budget)))
 
 
 def check_plan(plan: tuple[PlannedStep, ...], spent: Spent) -> None:
@@ -109,14 +147,18 @@ def check_plan(plan: tuple[PlannedStep, ...], spent: Spent) -> None:
             raise RuntimeError(f"{spent.method} spent rho {float(rho)} on {step!r}; its plan allows {allowed[step]}")
 
 
-def as_schema(schema: Schema | str | Path | dict[str, Any]) -> Schema:
+def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
+    """The schema given, read from its file, or drafted from the names and types of the table's columns."""
+    if schema is None:
+        return draft(read_structure(table))
     if isinstance(schema, Schema):
-        return schema
+        return aligned(schema)
     if isinstance(schema, dict):
-        return Schema.from_sizes(schema) if all(isinstance(v, int) for v in schema.values()) else Schema.from_dict(schema)
+        coded = all(isinstance(value, int) for value in schema.values())
+        return Schema.from_sizes(schema) if coded else aligned(Schema.from_dict(schema))
     if isinstance(schema, (str, Path)):
         path = Path(schema)
-        return Schema.from_domain_json(path) if path.suffix == ".json" else Schema.load(path)
+        return Schema.from_domain_json(path) if path.suffix == ".json" else aligned(Schema.load(path))
     raise SchemaError(f"A schema cannot be a {type(schema).__name__}; give a Schema, a path or a mapping of sizes.")
 
 
@@ -137,5 +179,3 @@ def table_identity(table: Any) -> str | None:
 
 def _silent(message: str, fraction: float) -> None:
     """No progress wanted."""
-
-

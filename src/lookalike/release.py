@@ -19,14 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.errors import InputError, ModelFileError
+from lookalike.estimate.answers import AnsweredQuestion, answer_question
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import epsilon_spent
-from lookalike.privacy.ledger import Charge
+from lookalike.privacy.budget import Accounting, epsilon_spent
+from lookalike.privacy.ledger import NO_GUARANTEE, Charge
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
+from lookalike.tables.measurement import NoisyMarginal
 
 FORMAT = 1
 
@@ -36,17 +38,19 @@ class Spent:
     """What a run was allowed to spend, and every charge it made. Public once the release is.
 
     Attributes:
-        private: False when the noise was reproducible (`insecure_rng`): then there is no guarantee.
+        threshold_delta: part of delta that went into noisy thresholds.
+        private: False when the noise was reproducible (`insecure_rng`) or a release had none: then nothing is guaranteed.
     """
 
     method: str
     settings: dict[str, Any]
     epsilon: float
     delta: float
-    accounting: str
+    accounting: Accounting
     neighbours: str
     charges: tuple[Charge, ...]
     private: bool = True
+    threshold_delta: float = 0.0
 
     @property
     def rho(self) -> Fraction:
@@ -54,8 +58,12 @@ class Spent:
 
     @property
     def epsilon_spent(self) -> float:
-        """Epsilon of the charges made; never above the configured one."""
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta, self.accounting)) if self.charges else 0.0
+        """Epsilon of the charges made; never above the configured one, unless a release had no guarantee at all."""
+        if not self.charges:
+            return 0.0
+        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
+            return float("inf")
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     def by_step(self) -> dict[str, Fraction]:
         """Total rho of each step, in the order of first use."""
@@ -81,12 +89,17 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """A model with the schema that turns its codes into values: sampling from it needs no data and no budget."""
+    """A model with the schema that turns its codes into values: sampling from it needs no data and no budget.
+
+    Attributes:
+        measurements: the noisy marginals that the run paid for; error bars come from them.
+    """
 
     schema: Schema
     model: Model
     spent: Spent
     form: TableForm
+    measurements: tuple[NoisyMarginal, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -105,11 +118,20 @@ class FittedModel:
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> pa.Table:
         """A synthetic table as an Arrow table."""
+        check_rows(rows)
         count = self.rows if rows is None else rows
-        if count < 1:
-            raise InputError(f"{count} rows were asked for; ask for at least 1.")
         rng = np.random.default_rng(seed)
         return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
+
+    def query(self, question: str, *, level: float = 0.9) -> AnsweredQuestion:
+        """Counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
+        return answer_question(question, self.schema, self.model, self.measurements, level)
+
+    def report(self, rows: int | None = None) -> str:
+        """The public report as one self-contained HTML page, made from released values only."""
+        from lookalike.report.public import public_numbers, public_report
+
+        return public_report(public_numbers(self.schema, self.model, self.spent, self.measurements, rows=rows))
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
@@ -121,7 +143,14 @@ class FittedModel:
             "spent": self.spent.to_json(),
             "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
             "model": meta,
+            "measurements": [
+                {"attrs": m.attrs, "stddev": m.stddev, "ledger_entry": m.ledger_entry} for m in self.measurements
+            ],
         }
+        for i, measurement in enumerate(self.measurements):
+            arrays[f"measured-{i}"] = measurement.values
+            if measurement.groups is not None:
+                arrays[f"measured-{i}-groups"] = measurement.groups
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -158,6 +187,16 @@ def load(path: str | Path) -> FittedModel:
             model=model_from_parts(document["kind"], document["model"], arrays),
             spent=Spent.from_json(document["spent"]),
             form=TableForm(document["form"]["kind"], CsvStyle(**document["form"]["csv"])),
+            measurements=tuple(
+                NoisyMarginal(
+                    tuple(entry["attrs"]),
+                    arrays[f"measured-{i}"],
+                    entry["stddev"],
+                    arrays.get(f"measured-{i}-groups"),
+                    entry["ledger_entry"],
+                )
+                for i, entry in enumerate(document.get("measurements", ()))
+            ),
         )
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None
@@ -168,17 +207,32 @@ def load(path: str | Path) -> FittedModel:
         ) from error
 
 
+def check_rows(rows: int | None, most: int | None = None) -> None:
+    """Refuse a senseless number of rows to make, or one above what the method's settings give."""
+    if rows is not None and rows < 1:
+        raise InputError(f"{rows} rows were asked for; ask for at least 1.")
+    if rows is not None and most is not None and rows > most:
+        raise InputError(f"{rows:,} rows were asked for, but these settings make {most:,}; set seeded_rows={rows}.")
+
+
 def check_target(path: Path, *, table: bool) -> None:
     """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
     if table:
         kind_of_path(path)
     folder = path.parent
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place.")
+        raise InputError(
+            f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place."
+        )
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page of HTML, whole or not at all."""
+    write_file(path, lambda stream: stream.write(page.encode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +258,10 @@ class Release:
         """Write the rows to a file of the kind its name says, whole or not at all."""
         form = self.fitted.form
         write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
+
+    def report(self) -> str:
+        """The public report as one self-contained HTML page, made from released values only."""
+        return self.fitted.report(self.rows.num_rows)
 
     @property
     def model(self) -> Model:

@@ -36,17 +36,18 @@ def brute_force(network: Network, potentials: np.ndarray) -> tuple[float, np.nda
     return log_z, np.exp(joint - log_z)
 
 
+@pytest.mark.parametrize("executor", ["numpy", "numba"])
 @pytest.mark.parametrize("span", [1.0, 60.0, 400.0, 3000.0])
 @pytest.mark.parametrize("share_impossible", [0.0, 0.2])
 @settings(max_examples=40, deadline=None)
 @given(case=networks())
-def test_marginals_equal_brute_force(case, span, share_impossible):
+def test_marginals_equal_brute_force(case, executor, span, share_impossible):
     domain, cliques, seed = case
     rng = np.random.default_rng(seed)
     plan = make_plan(domain, cliques, seed=seed)
     cells = sum(domain.cells(leaf) for leaf in plan.leaves)
     impossible = rng.random(cells) < share_impossible
-    network = Network(plan, impossible=impossible)
+    network = Network(plan, impossible=impossible, executor=executor)
     potentials = rng.uniform(-span, 0.0, cells)
     log_z, joint = brute_force(network, np.where(impossible, -np.inf, potentials))
     if np.isneginf(log_z):

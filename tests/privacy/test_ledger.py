@@ -159,7 +159,9 @@ def test_binary_rubbish_is_refused(path: Path) -> None:
         Ledger(path, "t").entries()
 
 
-def test_a_full_disk_refuses_the_charge_and_leaves_the_ledger_sound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_the_charge_and_leaves_the_ledger_sound(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = Ledger(path, "t")
     run = open_run(ledger)
     real = os.write
@@ -206,7 +208,9 @@ def test_killed_at_any_point_it_reports_at_least_what_was_released(path: Path) -
 
 
 def test_concurrent_writers_lose_no_line(path: Path) -> None:
-    children = [subprocess.Popen([sys.executable, "-c", CHILD, str(path), "40"], stdout=subprocess.DEVNULL) for _ in range(3)]
+    children = [
+        subprocess.Popen([sys.executable, "-c", CHILD, str(path), "40"], stdout=subprocess.DEVNULL) for _ in range(3)
+    ]
     assert [child.wait() for child in children] == [0, 0, 0]
     runs = Ledger(path, "t").runs()
     assert [len(run.charges) for run in runs] == [40, 40, 40]

@@ -174,9 +174,10 @@ def test_float_path_refinement_and_brute_force_agree(kind: Callable[[float], Law
 
 
 @pytest.mark.parametrize("kind", LAWS)
-def test_v_below_its_first_63_bits_is_always_refined(kind: Callable[[float], Law]) -> None:
+@pytest.mark.parametrize("scale", [0.1, 1000.0])
+def test_v_below_its_first_63_bits_is_always_refined(kind: Callable[[float], Law], scale: float) -> None:
     """m = 0 says only that V < 2^-64: the words after it decide, however small they make V."""
-    law = kind(1000.0)
+    law = kind(scale)
     for words in ((2**63,), (1,), (0, 77, 1), (0, 0, 0, 1, 2**63)):
         value = 0
         for word in words:

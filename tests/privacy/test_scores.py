@@ -1,4 +1,4 @@
-"""Every score's stated sensitivity, checked on all tables of up to three rows over a tiny domain and all their neighbours."""
+"""Every score's stated sensitivity, checked on all tables of up to three rows over a tiny domain and all neighbours."""
 
 from __future__ import annotations
 

@@ -17,17 +17,52 @@ from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConsistentMarginals:
-    """Tables over `cliques` that have the same total, equal shared sub-marginals and no negative cell."""
+    """Tables over `cliques` that have the same total, equal shared sub-marginals and no negative cell.
+
+    Attributes:
+        domain: names and sizes.
+        cliques: attributes of each table, in domain order.
+        tables: expected counts.
+        stddevs: noise per cell of the measurement behind each table; 0 for exact or public counts.
+        total: number of rows, the sum of every table.
+    """
 
     domain: Domain
     cliques: tuple[Clique, ...]
     tables: tuple[np.ndarray, ...]
+    stddevs: tuple[float, ...]
     total: float
 
     def __post_init__(self) -> None:
+        if not len(self.cliques) == len(self.tables) == len(self.stddevs):
+            raise ValueError(f"{len(self.cliques)} cliques, {len(self.tables)} tables, {len(self.stddevs)} stddevs")
         for clique, table in zip(self.cliques, self.tables, strict=True):
             if table.shape != self.domain.shape(clique):
                 raise ValueError(f"table of {clique} has shape {table.shape}, expected {self.domain.shape(clique)}")
+
+    def only(self, names: Sequence[str], kept: Sequence[int]) -> ConsistentMarginals:
+        """The tables numbered `kept`, over the domain of `names` alone."""
+        return ConsistentMarginals(
+            self.domain.project(names),
+            tuple(self.cliques[i] for i in kept),
+            tuple(self.tables[i] for i in kept),
+            tuple(self.stddevs[i] for i in kept),
+            self.total,
+        )
+
+    def maximal(self) -> ConsistentMarginals:
+        """Without the tables whose attributes all lie in another one: they say nothing new."""
+        sets = [frozenset(clique) for clique in self.cliques]
+        holders: dict[str, list[int]] = {}
+        for i, held in enumerate(sets):
+            for name in held:
+                holders.setdefault(name, []).append(i)
+        kept = []
+        for i, held in enumerate(sets):
+            others = (sets[j] for j in holders[next(iter(held))]) if held else sets
+            if not any(held < other for other in others):
+                kept.append(i)
+        return self.only(self.domain.names, kept)
 
     def one_way(self, name: str) -> np.ndarray:
         """Counts of one attribute from any table that holds it; even counts where none does."""
@@ -89,7 +124,7 @@ def make_consistent(
     *,
     total: float | None = None,
     rounds: int = 200,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-3,
 ) -> ConsistentMarginals:
     """The marginals nearest to the measurements that agree with each other and have no negative cell.
 
@@ -98,15 +133,16 @@ def make_consistent(
     one cell of A), so the best common value weighs it by 1 / (g_i stddev_i^2), and each table takes its correction in
     g_i equal parts. (The paper prints the variance of one cell as 1/rho_i; it is 1/(2 rho_i), the weights are the
     same.) Agreement and `norm_sub` are alternated with Dykstra's correction, so the limit is the nearest point of both
-    sets, not just some point of them. If `rounds` do not bring them within `tolerance`, the tables that agree are
-    mixed with as little of the uniform table as lifts their last negative cells to 0, which keeps agreement exact.
+    sets, not just some point of them. At the end the tables that agree are mixed with as little of the uniform table as
+    lifts their last, tiny negative cells to 0, which keeps agreement exact.
 
     Args:
         domain: names and sizes.
         measurements: noisy marginals, at least one; repeated cliques are averaged.
         total: number of rows, if known better than from the measurements (their inverse-variance mean otherwise).
         rounds: limit of the alternation.
-        tolerance: allowed difference of shared sub-marginals, in rows, relative to 1 row.
+        tolerance: stop when agreement and norm-sub move no cell by more than this many rows. The result agrees and is
+            non-negative in any case; a larger tolerance only means that it is a little less near.
     """
     merged = merge_repeats(domain, measurements)
     total = estimated_total(merged) if total is None else max(float(total), 1.0)
@@ -120,10 +156,11 @@ def make_consistent(
         lifted = [x + c for x, c in zip(agreeing, corrections, strict=True)]
         positive = [norm_sub(x, total) for x in lifted]
         corrections = [x - y for x, y in zip(lifted, positive, strict=True)]
-        if max(float(np.abs(x - y).max()) for x, y in zip(agreeing, positive, strict=True)) <= tolerance * 1e-3:
+        if max(float(np.abs(x - y).max()) for x, y in zip(agreeing, positive, strict=True)) <= tolerance:
             break
     tables = _lift_negatives(_agree([x.copy() for x in positive], shared, total), total)
-    return ConsistentMarginals(domain, tuple(cliques), tuple(tables), total)
+    stddevs = tuple(measurement.stddev for measurement in merged)
+    return ConsistentMarginals(domain, tuple(cliques), tuple(tables), stddevs, total)
 
 
 def _shared_plans(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Shared]:

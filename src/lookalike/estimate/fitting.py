@@ -12,6 +12,8 @@ from lookalike.estimate.graphical import GraphicalModel
 from lookalike.estimate.mirror_descent import mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.schema.domain import Clique, Domain
+from lookalike.tables.contraction import ExecutorName
+from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal
 
 _ITERATIONS = {"dual": 200, "mirror": 1000}
@@ -27,7 +29,9 @@ def fit(
     iterations: int | None = None,
     penalty: float = 0.5,
     zeros: Mapping[Clique, np.ndarray] | None = None,
+    limits: Limits | None = None,
     seed: int = 0,
+    executor: ExecutorName = "auto",
     callback: Callable[[int, float], None] | None = None,
 ) -> GraphicalModel:
     """The maximum-entropy model that explains the noisy marginals, with weights 1/stddev^2.
@@ -43,12 +47,24 @@ def fit(
         iterations: most steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
         zeros: impossible combinations of values: a boolean table per attribute set, True where impossible.
+        limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
         seed: of the plan's random search.
+        executor: "auto" takes numba for costly models and NumPy for the rest.
         callback: called with the step's number and the objective (dual) or the loss (mirror).
     """
-    problem = Problem(domain, measurements, total=total, zeros=zeros, seed=seed)
-    start = problem.start_from(warm.potentials) if warm is not None else np.zeros(problem.queries.size)
     steps = iterations if iterations is not None else _ITERATIONS[method]
+    problem = Problem(
+        domain,
+        measurements,
+        total=total,
+        zeros=zeros,
+        seed=seed,
+        warm_plan=warm.plan if warm is not None else None,
+        limits=limits,
+        executor=executor,
+        calls=steps,
+    )
+    start = problem.start_from(warm.potentials) if warm is not None else np.zeros(problem.queries.size)
     if method == "dual":
         parameters = dual_parameters(problem, start, penalty=penalty, iterations=steps, callback=callback)
     elif method == "mirror":
@@ -59,4 +75,5 @@ def fit(
     for attrs, table in (zeros or {}).items():
         known = potentials.get(attrs, np.zeros(table.shape))
         potentials[attrs] = np.where(table, -np.inf, known)
-    return GraphicalModel(domain, potentials, problem.total, problem.network.plan)
+    problem.evaluate(parameters)
+    return GraphicalModel(domain, potentials, problem.total, problem.network.plan, network=problem.network)

@@ -11,7 +11,8 @@ from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import clique_mask
 from lookalike.tables.contraction import Network
-from lookalike.tables.planner import ContractionPlan, make_plan
+from lookalike.tables.plan import ContractionPlan
+from lookalike.tables.planner import make_plan
 
 
 class GraphicalModel:
@@ -35,12 +36,14 @@ class GraphicalModel:
         potentials: Mapping[Clique, np.ndarray],
         total: float,
         plan: ContractionPlan | None = None,
+        *,
+        network: Network | None = None,
     ) -> None:
         self.domain = domain
         self.potentials = dict(potentials)
         self.total = float(total)
         self.plan = plan if plan is not None else make_plan(domain, self.potentials)
-        self._network: Network | None = None
+        self._network = network
 
     @property
     def cliques(self) -> list[Clique]:

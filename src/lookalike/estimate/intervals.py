@@ -31,6 +31,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from lookalike.errors import InputError
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -90,6 +91,8 @@ class ErrorBars:
             total: the model's number of rows.
             level: probability with which the interval is to hold the true count.
         """
+        if not 0 < level < 1:
+            raise InputError(f"An interval of level {level} makes no sense; give for instance 0.9.")
         share = min(1.0, max(0.0, value / total)) if total > 0 else 0.0
         sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
         found = self.linear(attrs, weights)
@@ -112,7 +115,7 @@ class ErrorBars:
         if found is not None:
             estimates, stddev = found
             low, high = _measured_interval(estimates, stddev, 1.0, level)
-            return np.minimum(low, values), np.maximum(high, values), "measured"
+            return np.fmin(low, values), np.fmax(high, values), "measured"
         answers = []
         for cell in range(values.size):
             weights = np.zeros(values.size)
@@ -296,7 +299,8 @@ def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for i, mean in enumerate(means):
         if mean < half:
             excess = lambda high, mean=mean: ndtr(high - mean) - ndtr(lower_end(mean, high) - mean) - level  # noqa: E731
-            highs[i] = brentq(excess, mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9)
+            start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
+            highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
             lows[i] = lower_end(mean, highs[i])
     # At a mean of zero every negative observation is equally likely against its best mean, so all are accepted.
     return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)

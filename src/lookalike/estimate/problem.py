@@ -8,8 +8,13 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.contraction import Network
+from lookalike.tables.cliques import clique_mask
+from lookalike.tables.contraction import ExecutorName, Network
+from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
+from lookalike.tables.extension import extend_plan
+from lookalike.tables.lowering import make_layout
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
+from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan
 from lookalike.tables.queries import Query, QuerySet
 
@@ -35,7 +40,11 @@ class Problem:
         *,
         total: float | None,
         zeros: Mapping[Clique, np.ndarray] | None,
-        seed: int,
+        seed: int = 0,
+        warm_plan: ContractionPlan | None = None,
+        limits: Limits | None = None,
+        executor: ExecutorName = "auto",
+        calls: int = 1,
     ) -> None:
         for measurement in measurements:
             _check(domain, measurement)
@@ -43,27 +52,26 @@ class Problem:
         self.total = float(total) if total is not None else estimated_total(measurements)
         self.measurements = _averaged(measurements)
         zeros = zeros or {}
-        plan = make_plan(domain, [*(m.attrs for m in self.measurements), *zeros], seed=seed)
-        self.impossible = flat_impossible(Network(plan), zeros) if zeros else None
-        self.network = Network(plan, impossible=self.impossible)
+        plan = _plan(domain, [*(m.attrs for m in self.measurements), *zeros], warm_plan, seed)
+        (limits or DEFAULT_LIMITS).check(f"A model of {len(plan.leaves)} attribute sets", plan_cost(plan))
+        impossible = impossible_cells(plan, zeros) if zeros else None
+        self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
         self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
         self.observed = np.empty(self.queries.size)
         self.sigma = np.empty(self.queries.size)
         for number, measurement in enumerate(self.measurements):
             self.observed[self.queries.slices[number]] = self.queries.pack(number, measurement.values)
             self.sigma[self.queries.slices[number]] = measurement.stddev
-        if self.impossible is not None:
+        if impossible is not None:
             self._forget_impossible_cells()
         self.answers = np.zeros(self.queries.size)
-        self._potentials = np.zeros(self.network.layout.leaf_cells)
         self.calls = 0
 
     def evaluate(self, parameters: np.ndarray) -> float:
         """Log-normaliser at the parameters; expected counts of all measured cells are left in `answers`."""
         self.calls += 1
-        self.queries.expand(parameters, self._potentials)
-        log_z = self.network.sweep(self._potentials)
-        self.queries.answer(self.network.marginals, self.answers)
+        log_z = self.network.sweep(self.queries.expand(parameters))
+        self.queries.answer(self.answers)
         self.answers *= self.total
         return log_z
 
@@ -99,14 +107,26 @@ class Problem:
         """Counts of impossible cells are pure noise; at 0 they ask nothing of the parameters."""
         self.network.sweep(np.zeros(self.network.layout.leaf_cells))
         support = np.empty(self.queries.size)
-        self.queries.answer(self.network.marginals, support)
+        self.queries.answer(support)
         self.observed[support <= 0.0] = 0.0
 
 
-def flat_impossible(network: Network, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
-    """The leaf cells that some table of impossible combinations rules out, as a flat mask."""
-    domain = network.plan.domain
-    flags = np.zeros(network.layout.leaf_cells, dtype=bool)
+def _plan(domain: Domain, cliques: Sequence[Clique], warm_plan: ContractionPlan | None, seed: int) -> ContractionPlan:
+    """A plan for these cliques, grown from an earlier one where that is a part of it."""
+    if warm_plan is None or warm_plan.domain != domain:
+        return make_plan(domain, cliques, seed=seed)
+    wanted = [clique_mask(domain, clique) for clique in cliques]
+    for leaf in warm_plan.leaves:
+        mask = clique_mask(domain, leaf)
+        if not any(mask & other == mask for other in wanted):
+            return make_plan(domain, cliques, seed=seed)
+    return extend_plan(warm_plan, cliques, seed=seed)
+
+
+def impossible_cells(plan: ContractionPlan, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
+    """The leaf cells that some table of impossible combinations rules out, as a flat mask in storage order."""
+    domain, layout = plan.domain, make_layout(plan)
+    flags = np.zeros(layout.leaf_cells, dtype=bool)
     for attrs, table in zeros.items():
         clique = domain.canonical(attrs)
         if tuple(attrs) != clique or table.shape != domain.shape(clique):
@@ -114,14 +134,14 @@ def flat_impossible(network: Network, zeros: Mapping[Clique, np.ndarray]) -> np.
                 f"Structural zeros of {attrs} have shape {table.shape}; "
                 f"expected {domain.shape(clique)} in the order {clique}."
             )
-        leaf = next(i for i, leaf in enumerate(network.plan.leaves) if set(clique) <= set(leaf))
-        names = network.plan.leaves[leaf]
+        leaf = next(i for i, leaf in enumerate(plan.leaves) if set(clique) <= set(leaf))
+        names = plan.leaves[leaf]
         wide = np.broadcast_to(
             table.astype(bool).reshape([domain.size(name) if name in clique else 1 for name in names]),
             domain.shape(names),
         )
-        part = slice(network.layout.leaf_offsets[leaf], network.layout.leaf_offsets[leaf + 1])
-        flags[part] |= network.pack(leaf, wide)
+        part = slice(layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1])
+        flags[part] |= wide.transpose(layout.axes_from_domain(layout.leaf_masks[leaf])).ravel()
     return flags
 
 

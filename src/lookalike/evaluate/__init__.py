@@ -1,0 +1,1 @@
+"""How good a release is, by the papers' measures. NOT PRIVATE: all of it compares with the real rows."""

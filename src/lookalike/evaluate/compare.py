@@ -16,8 +16,17 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from lookalike.errors import InputError
+from lookalike.evaluate.classifiers import svm_errors
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
+from lookalike.evaluate.ranges import range_errors
+from lookalike.schema import codec
+from lookalike.schema.domain import Domain
+from lookalike.schema.schema import Schema
 
 Result = dict[str, object]
 """One line of results: the job's fields, the numbers that its run returned, `cpu_seconds`, `peak_mb`, or `error`."""
@@ -120,6 +129,52 @@ def run_jobs(
         if progress:
             progress(number + 1, len(jobs), job, line)
     return [found[job] for job in jobs]
+
+
+def judge_method(job: Job, *, table: Any, schema: Schema, synthesize: Callable[..., Any], svm: bool = False) -> Result:
+    """Numbers of one run: synthesise (a share of) the table by the job's method, and measure the outcome.
+
+    The run's ledger is in memory: nothing of a comparison may be released, so nothing of it counts as spent.
+
+    Args:
+        job: method, budget and repeat.
+        table: a path, or a pandas, polars or Arrow table.
+        schema: its columns.
+        synthesize: `lookalike.synthesize`, or a function with its arguments.
+        svm: also the mean error of a linear SVM over all columns, as in PrivMRF (slow).
+    """
+    from lookalike.evaluate.real_data import arrow_rows, split_rows
+
+    train, test = split_rows(arrow_rows(table), job.train_share, job.repeat)
+    wall, cpu = time.perf_counter(), time.process_time()
+    release = synthesize(train, schema=schema, epsilon=job.epsilon, delta=job.delta, method=job.method, seed=job.repeat)
+    numbers: Result = {
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "wall_seconds": round(time.perf_counter() - wall, 3),
+        "peak_mb": peak_mb(),
+        "rows": release.rows.num_rows,
+        "epsilon_spent": release.spent.epsilon_spent,
+    }
+    return {
+        **numbers,
+        **measures(*(codec.encode(schema, rows) for rows in (train, release.rows, test)), schema.domain, svm),
+    }
+
+
+def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Domain, svm: bool = False) -> Result:
+    """The numbers that comparisons store: distances of 1- to 5-way marginals, range queries, SVM error if asked for."""
+    pair = TablePair(real, synth, domain)
+    found = {k: distances_of(pair, random_cliques(domain, k)) for k in range(1, min(5, len(domain)) + 1)}
+    numbers: Result = {
+        "tvd": {str(k): round(result.mean, 6) for k, result in found.items()},
+        "tvd_worst": {str(k): round(result.worst, 6) for k, result in found.items()},
+        "ranges": {
+            str(k): range_errors(pair, k, sets).mean_squared for k, sets in ((3, 210), (5, 37)) if k <= len(domain)
+        },
+    }
+    if svm:
+        numbers["svm_error"] = round(float(np.mean(list(svm_errors(synth, test, domain).values()))), 6)
+    return numbers
 
 
 def summary(results: Iterable[Result], measure: str) -> dict[tuple[str, str, float], tuple[float, float, int]]:

@@ -50,7 +50,7 @@ def logistic_regression(
     features: sparse.csr_matrix, signs: np.ndarray, regularisation: float, linear: np.ndarray | None = None
 ) -> np.ndarray:
     """Coefficients w that minimise mean log(1 + exp(-y w.x)) + regularisation/2 |w|^2 + linear.w / n; y is -1 or 1."""
-    n, width = features.shape
+    n, width = features.get_shape()
     tilt = np.zeros(width) if linear is None else linear / n
 
     def loss_and_gradient(weights: np.ndarray) -> tuple[float, np.ndarray]:
@@ -70,7 +70,7 @@ def output_perturbation(
 
     The minimiser moves by at most 2 / (n regularisation) when one row changes (Corollary 8).
     """
-    n, width = features.shape
+    n, width = features.get_shape()
     noise = _spherical_noise(width, 2.0 / (n * regularisation * epsilon), rng)
     return logistic_regression(features, signs, regularisation) + noise
 
@@ -83,7 +83,7 @@ def objective_perturbation(
     epsilon' = epsilon - ln(1 + 2c/(n r) + c^2/(n r)^2); where that is not positive the regularisation r is raised so
     that half of epsilon is left (Theorem 9).
     """
-    n, width = features.shape
+    n, width = features.get_shape()
     ratio = _CURVATURE / (n * regularisation)
     left = epsilon - 2.0 * np.log1p(ratio)
     if left <= 0:

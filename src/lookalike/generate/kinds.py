@@ -8,9 +8,18 @@ import numpy as np
 
 from lookalike.errors import ModelFileError
 from lookalike.estimate.graphical import GraphicalModel
+from lookalike.generate.bayes_net import BayesNet
+from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
+from lookalike.generate.prefix_histogram import PrefixHistogram
+from lookalike.generate.refine import RefinedModel
+from lookalike.generate.released_rows import ReleasedRows
+from lookalike.generate.rows_model import RowsModel
 
-KINDS: dict[str, type[Model]] = {model.kind: model for model in (GraphicalModel,)}
+KINDS: dict[str, type[Model]] = {
+    model.kind: model
+    for model in (DenseModel, GraphicalModel, BayesNet, RefinedModel, RowsModel, ReleasedRows, PrefixHistogram)
+}
 
 
 def model_from_parts(kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:

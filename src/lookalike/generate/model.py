@@ -30,7 +30,7 @@ class Model(Protocol):
         """Expected counts of the marginal, axes in domain order, adding up to `total`."""
         ...
 
-    def marginals(self, cliques: Sequence[Iterable[str]]) -> list[np.ndarray]:
+    def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
         """Several marginals at once, which may be much cheaper than one by one."""
         ...
 

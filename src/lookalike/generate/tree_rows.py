@@ -44,7 +44,7 @@ def tree_rows(network: Network, rows: int, rng: np.random.Generator, *, independ
             scope = layout.leaf_masks[node]
             if node in set(network.plan.roots):
                 known = 0
-            tables = [(scope, network.leaf_factor(node))]
+            tables = [(scope, network.factor(node))]
         else:
             tables = [
                 (layout.values[child].mask, network.value(child)) for child in network.plan.children[node - count]

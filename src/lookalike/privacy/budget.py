@@ -53,6 +53,7 @@ class Budget:
         epsilon: between 1e-6 and 1000.
         delta: probability with which the epsilon bound may fail, 1e-100 to below 1; 0 for accounting "pure".
         accounting: "gdp", "zcdp" or "pure", see the module.
+        threshold_delta: part of delta that is kept for noisy thresholds; the charges' rho gets the rest.
         total: what charges may add up to, in `unit`, rounded down.
 
     >>> budget = Budget(1.0, 1e-5, "gdp")
@@ -63,6 +64,7 @@ class Budget:
     epsilon: float
     delta: float
     accounting: Accounting
+    threshold_delta: float = 0.0
     total: Fraction = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -75,8 +77,10 @@ class Budget:
             total = _down(Fraction(self.epsilon))
         else:
             check_delta(self.delta)
+            if not 0 <= self.threshold_delta < self.delta:
+                raise BudgetError(f"threshold_delta is {self.threshold_delta:g}; it must be below delta.")
             rho = gdp_rho if self.accounting == "gdp" else zcdp_rho
-            total = rho(self.epsilon, self.delta)
+            total = rho(self.epsilon, self.delta - self.threshold_delta)
         object.__setattr__(self, "total", total)
 
     @property
@@ -92,7 +96,7 @@ class Budget:
 
     def spent(self, charges: Fraction) -> float:
         """Epsilon, at this delta, of charges with that sum, rounded up; within `total` never above `epsilon`."""
-        epsilon = epsilon_spent(charges, self.delta, self.accounting)
+        epsilon = epsilon_spent(charges, self.delta - self.threshold_delta, self.accounting)
         return min(epsilon, self.epsilon) if charges <= self.total else epsilon
 
 
@@ -195,7 +199,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def gdp_rho(epsilon: float, delta: float) -> Fraction:
     """Largest mu^2 / 2 for which mu-GDP implies (epsilon, delta)-DP, rounded down."""
-    target = math.log(delta)
+    target = math.log(check_delta(delta))
     low = high = math.sqrt(2 * epsilon)
     while _log_delta(low, epsilon) > target:
         low /= 2

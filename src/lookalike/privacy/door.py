@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from lookalike.privacy import budget as prices
@@ -25,7 +26,9 @@ from lookalike.privacy.choice import exponential_mechanism
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.rows import RowRelease, part_budget, part_of_rows, row_source
 from lookalike.privacy.scores import Score
+from lookalike.privacy.thresholds import passing, threshold, threshold_price
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques
@@ -33,29 +36,22 @@ from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable, open_source
 from lookalike.tables.measurement import NoisyMarginal
 
-if TYPE_CHECKING:
-    from numpy.random import Generator
+Rng = Generator | None
+Groups = Sequence[np.ndarray | None] | None
+Numbers = Sequence[float] | np.ndarray | None
 
 
 class GuardedTable:
     """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
 
-    `insecure_rng` replaces operating-system entropy by a reproducible stream for benchmarks; the outputs are then NOT
-    PRIVATE, and the pipeline stamps them so.
+    `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; its outputs are NOT PRIVATE.
     """
 
-    def __init__(
-        self,
-        opened: OpenedTable,
-        accountant: Accountant,
-        neighbours: Neighbours,
-        insecure_rng: Generator | None = None,
-    ) -> None:
-        self._opened = opened
-        self._source = opened.source
-        self._accountant = accountant
-        self._neighbours = neighbours
-        self._insecure_rng = insecure_rng
+    def __init__(self, opened: OpenedTable, accountant: Accountant, neighbours: Neighbours, insecure_rng: Rng = None):
+        self._opened, self._source = opened, opened.source
+        self._accountant, self._neighbours, self._insecure_rng = accountant, neighbours, insecure_rng
+
+    # Public facts: the coded columns, the schema with the table's own order and storage types, the kind of file.
 
     @property
     def domain(self) -> Domain:
@@ -63,12 +59,10 @@ class GuardedTable:
 
     @property
     def schema(self) -> Schema:
-        """Public facts about the columns, with the table's own order and storage types."""
         return self._opened.schema
 
     @property
     def form(self) -> TableForm:
-        """Which kind of file or frame the table came in."""
         return self._opened.form
 
     @property
@@ -89,12 +83,7 @@ class GuardedTable:
         return prices.stddev_for(rho, score.sensitivity * self._neighbours.rows, len(score.cliques))
 
     def measure(
-        self,
-        cliques: Sequence[Clique],
-        stddev: float | Sequence[float],
-        *,
-        step: str,
-        groups: Sequence[np.ndarray | None] | None = None,
+        self, cliques: Sequence[Clique], stddev: float | Sequence[float], *, step: str, groups: Groups = None
     ) -> list[NoisyMarginal]:
         """Noisy counts of the marginals, or of groups of their cells, with Gaussian noise rounded to integers.
 
@@ -106,7 +95,7 @@ class GuardedTable:
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         groupings = list(groups) if groups is not None else [None] * len(cliques)
         rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
-        entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {_range(stddevs)}")
+        entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {min(stddevs):.6g} to {max(stddevs):.6g}")
         counts = self._source.counts(cliques)
         results: list[NoisyMarginal] = []
         for clique, count, sigma, grouping in zip(cliques, counts, stddevs, groupings, strict=True):
@@ -129,13 +118,7 @@ class GuardedTable:
         return (exact + noise) / score.resolution
 
     def choose(
-        self,
-        score: Score,
-        epsilon: float,
-        *,
-        step: str,
-        weights: Sequence[float] | None = None,
-        offsets: Sequence[float] | None = None,
+        self, score: Score, epsilon: float, *, step: str, weights: Numbers = None, offsets: Numbers = None
     ) -> int:
         """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
 
@@ -149,14 +132,45 @@ class GuardedTable:
         detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(cliques)} candidates"
         self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
         exact = score.evaluate(self._source.counts(cliques)) / score.resolution
-        return exponential_mechanism(
-            weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng
-        )
+        return exponential_mechanism(weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng)
+
+    def frequent(self, names: Sequence[str], stddev: float, probability: float, *, step: str) -> list[dict[str, float]]:
+        """For each column the values whose noisy counts pass a threshold, most frequent first, with those counts.
+
+        Values of one person only pass with at most `probability`: `thresholds.py` says what delta that costs, and why.
+        """
+        limit = threshold(stddev, probability / len(names), self._neighbours)
+        rho = self._neighbours.squared_l2 * len(names) * prices.gaussian_rho(1, stddev)
+        price, detail = threshold_price(probability, self.budget.epsilon), f"stddev {stddev:.6g}, threshold {limit:.6g}"
+        self._charge(step, "threshold", len(names), rho, detail, price)
+        counted = [self._opened.value_counts(name) for name in names]
+        noise = [rounded_gaussian(stddev, counts.shape, insecure_rng=self._insecure_rng) for _, counts in counted]
+        return [passing(texts, counts + z, limit) for (texts, counts), z in zip(counted, noise, strict=True)]
+
+    def release_rows(self, release: RowRelease, *, step: str) -> Any:
+        """What a row-level exception of `rows.py` releases: it prices itself from public numbers, and takes the rest."""
+        source = row_source(self._source)
+        settled = release.settled(self.domain, self.budget, self._accountant.spent, self._neighbours)
+        self._accountant.charge_rest(step, settled.mechanism, settled.releases, settled.detail)
+        return settled.release(source.codes, self.domain, self._insecure_rng)
+
+    def parts(self, shares: Sequence[float], *, step: str) -> list[GuardedTable]:
+        """Disjoint random parts of the rows, each with a budget of its own; together they take all of this one's."""
+        source = row_source(self._source)
+        accountants = self._accountant.split(part_budget(self.budget, shares, self._neighbours), len(shares), step)
+        part = part_of_rows(len(source.codes), shares, self._insecure_rng)
+        return [self._with(source.taken(part == j), accountant) for j, accountant in enumerate(accountants)]
 
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         """The same table behind the same accountant, with columns recoded by public maps from old code to new code."""
-        recoded = replace(self._opened, source=self._source.recoded(maps))
-        return GuardedTable(recoded, self._accountant, self._neighbours, self._insecure_rng)
+        return self._with(self._source.recoded(maps), self._accountant)
+
+    def encoded(self, schema: Schema) -> GuardedTable:
+        """The same rows behind the same accountant, encoded by another public schema, such as one of probes."""
+        return GuardedTable(self._opened.encoded(schema), self._accountant, self._neighbours, self._insecure_rng)
+
+    def _with(self, source: Any, accountant: Accountant) -> GuardedTable:
+        return GuardedTable(replace(self._opened, source=source), accountant, self._neighbours, self._insecure_rng)
 
     def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
         """The cliques in domain order; unknown columns and too many cells are refused before anything is charged."""
@@ -164,8 +178,8 @@ class GuardedTable:
         check_cliques(self.domain, canonical)
         return canonical
 
-    def _charge(self, step: str, mechanism: str, releases: int, rho: Fraction, detail: str) -> int:
-        return self._accountant.charge(Charge(step, mechanism, releases, rho, detail))
+    def _charge(self, step: str, kind: str, releases: int, rho: Fraction, detail: str, delta: float = 0.0) -> int:
+        return self._accountant.charge(Charge(step, kind, releases, rho, detail, delta))
 
     def __repr__(self) -> str:
         return f"GuardedTable({len(self.domain)} columns, rho {self.remaining:.6g} left)"
@@ -175,22 +189,11 @@ class GuardedTable:
 
 
 def open_table(
-    where: Any,
-    schema: Schema,
-    budget: Budget,
-    run: Run,
-    *,
-    neighbours: Neighbours,
-    insecure_rng: Generator | None = None,
+    where: Any, schema: Schema | None, budget: Budget, run: Run, *, neighbours: Neighbours, insecure_rng: Rng = None
 ) -> GuardedTable:
     """Read and encode the table, and hand back the only object that may answer questions about it.
 
-    Reading checks values against the public schema. A value outside it stops the run with an error that names the
-    column and not the value; that the run stopped is itself visible, so declare `other` or `clamp` where it matters.
+    A value outside the public schema stops the run with an error that names the column and not the value. That the run
+    stopped is itself visible: declare `other` or `clamp` where it matters. What a schema leaves open takes every value.
     """
     return GuardedTable(open_source(where, schema), Accountant(budget, run), neighbours, insecure_rng)
-
-
-def _range(stddevs: Sequence[float]) -> str:
-    low, high = min(stddevs), max(stddevs)
-    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

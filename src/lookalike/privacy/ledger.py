@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import html
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,22 +23,26 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
-from lookalike.privacy.budget import Budget, epsilon_spent
+from lookalike.privacy.budget import Accounting, Budget, epsilon_spent
 from lookalike.privacy.neighbours import Neighbours
 
 FORMAT = 1
+NO_GUARANTEE = "none"
+"""Mechanism of a release without differential privacy. A run that made one counts as infinite epsilon."""
+
 Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One act at the door: what kind, for which step of the method, at what price."""
+    """One act at the door: what kind, for which step of the method, at what price. Only thresholds cost delta."""
 
     step: str
     mechanism: str
     releases: int
     rho: Fraction
     detail: str = ""
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,11 @@ class RunSummary:
     method: str
     epsilon: float
     delta: float
-    accounting: str
+    accounting: Accounting
     neighbours: str
     status: str
     charges: tuple[Charge, ...]
+    threshold_delta: float = 0.0
 
     @property
     def rho(self) -> Fraction:
@@ -62,9 +68,11 @@ class RunSummary:
     def epsilon_counted(self) -> float:
         if not self.charges:
             return 0.0
+        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
+            return float("inf")
         if self.status == "unfinished":
             return self.epsilon
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta, self.accounting))
+        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     @property
     def delta_counted(self) -> float:
@@ -108,18 +116,20 @@ class Ledger:
         with self._locked():
             entries = self._read()
             self._check_cap(entries, budget.epsilon)
-            body = {
+            number = 1 + sum(entry["kind"] == "begin" for entry in entries)
+            body: Entry = {
                 "kind": "begin",
-                "run": 1 + sum(entry["kind"] == "begin" for entry in entries),
+                "run": number,
                 "method": method,
                 "schema": schema,
                 "epsilon": budget.epsilon,
                 "delta": budget.delta,
+                "threshold_delta": budget.threshold_delta,
                 "accounting": budget.accounting,
                 "neighbours": neighbours.describe(),
             }
             self._append(entries, body)
-        return Run(self, body["run"], budget)
+        return Run(self, number, budget)
 
     def _check_cap(self, entries: list[Entry], epsilon: float, run: int | None = None) -> None:
         cap = _cap(entries)
@@ -149,7 +159,7 @@ class Ledger:
     # Files and the chain.
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Generator[None]:
         if self.path is None:
             yield
             return
@@ -171,7 +181,9 @@ class Ledger:
         try:
             text = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
-            raise LedgerError(f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions.") from error
+            raise LedgerError(
+                f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions."
+            ) from error
         if len(text) < self._known_bytes:
             self._known, self._known_bytes = [], 0
         complete = text.rfind(b"\n") + 1  # what follows was never completed, hence never acted upon
@@ -199,22 +211,23 @@ class Ledger:
             complete = False
         if not complete:
             raise LedgerError(
-                f"The ledger {self.path} does not reach the line that {head.name} names: lines are missing or one of the "
-                "two files was changed. What was spent is unknown; restore both from a backup."
+                f"The ledger {self.path} does not reach the line that {head.name} names: lines are missing, or one of "
+                "the two files was changed. What was spent is unknown; restore both from a backup."
             )
 
     def _append(self, entries: list[Entry], body: Entry) -> int:
         if not entries and body["kind"] != "table":
             self._append(entries, {"kind": "table", "table": self.identity, "format": FORMAT})
         previous = entries[-1]["hash"] if entries else ""
-        entry = {"n": len(entries), "time": datetime.now(UTC).isoformat(timespec="seconds"), **body, "prev": previous}
+        number = len(entries)
+        entry: Entry = {"n": number, "time": datetime.now(UTC).isoformat(timespec="seconds"), **body, "prev": previous}
         entry["hash"] = _digest(entry)
         if self.path is not None:
             line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-            self._write(self.path, line, len(entries) + 1, entry["hash"])
+            self._write(self.path, line, number + 1, entry["hash"])
             self._known_bytes += len(line)
         entries.append(entry)
-        return entry["n"]
+        return number
 
     def _write(self, path: Path, line: bytes, count: int, digest: str) -> None:
         try:
@@ -246,8 +259,10 @@ class Ledger:
             f"<td>{run.delta:g}</td><td>{run.epsilon_counted:.4g}</td><td>{run.status}</td></tr>"
             for run in self.runs()
         )
-        head = "".join(f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status"))
-        return f"<table><caption>Ledger of {self.identity}</caption><tr>{head}</tr>{cells}</table>"
+        head = "".join(
+            f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status")
+        )
+        return f"<table><caption>Ledger of {html.escape(self.identity)}</caption><tr>{head}</tr>{cells}</table>"
 
 
 class Run:
@@ -266,6 +281,7 @@ class Run:
             "releases": charge.releases,
             "rho": str(charge.rho),
             "detail": charge.detail,
+            "delta": charge.delta,
         }
         return self.ledger.append_to_run(self.number, self._budget, body)
 
@@ -326,7 +342,8 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
     status: dict[int, str] = {}
     for entry in entries:
         if entry["kind"] == "charge":
-            charge = Charge(entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
+            words = (entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
+            charge = Charge(*words, delta=entry.get("delta", 0.0))
             charges.setdefault(entry["run"], []).append(charge)
         elif entry["kind"] == "end":
             status[entry["run"]] = entry["status"]
@@ -341,6 +358,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
             neighbours=entry["neighbours"],
             status=status.get(entry["run"], "unfinished"),
             charges=tuple(charges.get(entry["run"], ())),
+            threshold_delta=entry.get("threshold_delta", 0.0),
         )
         for entry in entries
         if entry["kind"] == "begin"

@@ -47,5 +47,7 @@ class Neighbours:
         return self.max_rows_per_person**2 * (1 if self.relation == "add-remove" else 2)
 
     def describe(self) -> str:
-        person = "one row" if self.max_rows_per_person == 1 else f"one person with up to {self.max_rows_per_person} rows"
+        person = (
+            "one row" if self.max_rows_per_person == 1 else f"one person with up to {self.max_rows_per_person} rows"
+        )
         return f"{'adding or removing' if self.relation == 'add-remove' else 'replacing'} {person}"

@@ -97,8 +97,16 @@ def _texts(column: Binned, numbers: np.ndarray) -> list[str] | pa.Array:
         return pa.array(numbers).cast(pa.string()).to_pylist()
     if isinstance(column, Continuous) and column.decimals is not None:
         scale, places = 10.0**column.decimals, column.decimals
-        return [f"{number / scale:.{places}f}" for number in numbers.tolist()]
+        texts = [f"{number / scale:.{places}f}" for number in numbers.tolist()]
+        return texts if column.least_decimals is None else [_trimmed(text, column.least_decimals) for text in texts]
     return [repr(number) for number in numbers.tolist()]
+
+
+def _trimmed(text: str, places: int) -> str:
+    """The text without final zeros, but with at least so many places."""
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0").ljust(places, "0")
+    return f"{whole}.{fraction}" if fraction else whole
 
 
 def _read_times(column: Datetime, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +130,7 @@ def _parse_times(column: Datetime, texts: pa.Array) -> pa.Array:
 
 def _parse_time(text: str, format: str, tz: object) -> datetime | None:
     try:
-        when = datetime.strptime(text, format)
+        when = datetime.strptime(text, format.replace("%:z", "%z"))
     except ValueError:
         return None
     return when if when.tzinfo is None else when.astimezone(tz).replace(tzinfo=None)  # type: ignore[arg-type]
@@ -142,4 +150,10 @@ def _format_times(column: Datetime, micros: pa.Array) -> pa.Array:
         return pc.strftime(micros.cast(pa.timestamp("s"), safe=False), format=column.format)
     tz = times.offset_zone(column.zone) if column.zone else UTC
     aware = [None if when is None else when.replace(tzinfo=tz) for when in micros.to_pylist()]
-    return pa.array([None if when is None else when.strftime(column.format) for when in aware], type=pa.string())
+    return pa.array([None if when is None else _format_time(when, column.format) for when in aware], type=pa.string())
+
+
+def _format_time(when: datetime, format: str) -> str:
+    """strftime that also knows `%:z`, the offset with a colon, which Python learnt in 3.12."""
+    offset = when.strftime("%z")
+    return when.strftime(format.replace("%:z", f"{offset[:3]}:{offset[3:]}"))

@@ -15,9 +15,13 @@ import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
-from lookalike.schema.columns import NULL, Binned, Categorical, Column, Continuous
+from lookalike.schema.columns import NULL, Binned, Categorical, Column, Identifier
+from lookalike.schema.enforce import repaired
+from lookalike.schema.identifiers import made_up
+from lookalike.schema.probes import Probe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type
+from lookalike.schema.within import draw_numbers
 
 
 def bind(schema: Schema, types: pa.Schema) -> Schema:
@@ -57,8 +61,23 @@ def encode(schema: Schema, table: pa.Table) -> np.ndarray:
 
 
 def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
-    """A table whose values have these codes. `rng` chooses the values within bins."""
-    arrays = [decode_column(column, codes[:, i], rng=rng) for i, column in enumerate(schema.columns)]
+    """A table whose values have these codes and keep the schema's rules. `rng` chooses the values within bins.
+
+    Where codes break a rule, or values within bins would, values are changed until it is kept: see `enforce.py`.
+    """
+    numbers = {
+        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        for i, column in enumerate(schema.columns)
+        if isinstance(column, Binned)
+    }
+    if schema.constraints:
+        codes, numbers = repaired(schema, codes, numbers, rng)
+    arrays = [
+        _decode_binned(column, codes[:, i], numbers[column.name], storage_type(column))
+        if isinstance(column, Binned)
+        else decode_column(column, codes[:, i], rng=rng)
+        for i, column in enumerate(schema.columns)
+    ]
     return pa.Table.from_arrays(arrays, names=list(schema.names))
 
 
@@ -71,6 +90,10 @@ def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndar
         return _encode_binned(column, array)
     if isinstance(column, Categorical):
         return _encode_categorical(column, array)
+    if isinstance(column, Identifier):
+        return np.maximum(_encode_missing(column, array), 0).astype(np.int32)
+    if isinstance(column, Probe):
+        return column.codes(array)
     raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
 
 
@@ -78,9 +101,12 @@ def decode_column(column: Column, codes: np.ndarray, *, rng: np.random.Generator
     """Values of one column, in its storage type."""
     kind = storage_type(column)
     if isinstance(column, Binned):
-        return _decode_binned(column, codes, kind, rng)
+        bins = np.where(codes < column.regular, codes, 0)
+        return _decode_binned(column, codes, draw_numbers(column, bins, rng), kind)
     if isinstance(column, Categorical):
         return _decode_categorical(column, codes, kind)
+    if isinstance(column, Identifier):
+        return _decode_identifier(column, codes, kind, rng)
     raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
 
 
@@ -88,7 +114,8 @@ def _encode_categorical(column: Categorical, array: pa.Array) -> np.ndarray:
     values = column.values or ()
     codes = _lookup(array, _typed(column, values, array.type))
     codes = np.where(codes < 0, _encode_missing(column, array), codes)
-    return _place_rest(column, codes, "it is not in the list of values", column.other_code)
+    fallback = 0 if column.outside == "absorb" else column.other_code
+    return _place_rest(column, codes, "it is not in the list of values", fallback)
 
 
 def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -118,23 +145,20 @@ def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
     numbers, readable = to_numbers(column, array)
     low, high = column.internal(column.minimum), column.internal(column.maximum)
     inside = readable & (numbers >= low) & (numbers <= high)
-    clamps = column.outside == "clamp"
+    clamps = column.outside in ("clamp", "absorb")
     bins = np.searchsorted(column.edges, numbers.clip(low, high), side="right") - 1
     codes = np.where(markers >= 0, markers, np.where(inside | (clamps & readable), bins, -1))
     if clamps:
-        return _place_rest(column, codes, "it cannot be read as the declared type", column.missing_code())
+        fallback = column.missing_code()
+        if fallback is None and column.outside == "absorb":
+            fallback = column.regular // 2
+        return _place_rest(column, codes, "it cannot be read as the declared type", fallback)
     rule = f"it is not of the declared type or not between {column.minimum} and {column.maximum}"
     return _place_rest(column, codes, rule, None)
 
 
-def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
+def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
     regular = codes < column.regular
-    bins = np.where(regular, codes, 0)
-    if isinstance(column, Continuous) and column.decimals is None:
-        numbers = _uniform_floats(column, bins, rng)
-    else:
-        first, last = column.tick_ranges()
-        numbers = rng.integers(first[bins], last[bins], endpoint=True)
     value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
     try:
         array = to_array(column, numbers, ~regular, value_kind)
@@ -143,18 +167,21 @@ def _decode_binned(column: Binned, codes: np.ndarray, kind: pa.DataType, rng: np
             f"Column {column.name!r} is stored as {kind}, which cannot hold all values between {column.minimum} and "
             f"{column.maximum}. Narrow the bounds or change the storage type."
         ) from None
+    return _with_markers(column, array, codes, kind)
+
+
+def _decode_identifier(column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
+    value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    return _with_markers(column, made_up(column, len(codes), value_kind, rng), codes, kind)
+
+
+def _with_markers(column: Column, array: pa.Array, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """The array with missing markers where the codes say so, in the storage type."""
+    regular = codes < column.regular
     if column.missing and not regular.all():
-        markers = _markers(column, value_kind).take(pa.array(np.where(regular, 0, codes - column.regular)))
+        markers = _markers(column, array.type).take(pa.array(np.where(regular, 0, codes - column.regular)))
         array = pc.if_else(pa.array(regular), array, markers)
     return array.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array.cast(kind)
-
-
-def _uniform_floats(column: Continuous, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    high = column.internal(column.maximum)
-    lows = column.edges[bins]
-    highs = np.append(column.edges[1:], high)[bins]
-    ends = np.where(bins + 1 < column.regular, np.nextafter(highs, -np.inf), highs)
-    return np.clip(lows + rng.random(len(bins)) * (highs - lows), lows, ends)
 
 
 def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
@@ -163,7 +190,7 @@ def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
     null = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     code = column.missing_code(NULL)
     if code is None:
-        if null.any():
+        if null.any() and column.outside not in ("other", "absorb"):
             raise OutOfDomainError(
                 column.name, "the schema says it is never missing", "Remove 'required: true' or list missingValues."
             )

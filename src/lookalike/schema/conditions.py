@@ -74,6 +74,23 @@ def parse_question(text: str, schema: Schema) -> Question:
     return Question(text, domain.canonical(by), attrs, weights)
 
 
+def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
+    """Where the bounds in a condition cut the number lines of its columns, as lower edges of the parts above them.
+
+    Bins that have these edges are never cut, so that the condition's weights are 0 or 1.
+    """
+    parser = _Parser(text, schema)
+    parser.question()
+    cuts: dict[str, list[float]] = {}
+    for part in parser.ranges:
+        if isinstance(part.column, Binned):
+            gap = 0.0 if part.column.tick is None else float(part.column.tick)
+            ends = [] if part.low is None else [part.low + gap * part.low_open]
+            ends += [] if part.high is None else [part.high + gap * (not part.high_open)]
+            cuts.setdefault(part.column.name, []).extend(float(end) for end in ends)
+    return cuts
+
+
 class _Parser:
     """Recursive descent over the tokens of one question."""
 
@@ -83,6 +100,7 @@ class _Parser:
         self._tokens = _tokens(text)
         self._at = 0
         self._depth = 0
+        self.ranges: list[_Range] = []
 
     def question(self) -> tuple[list[str], _Weights]:
         by: list[str] = []
@@ -144,20 +162,31 @@ class _Parser:
             low = self._value()
             if not self._word("and"):
                 raise InputError(f"'between' needs two values joined by 'and'. {_EXAMPLE}")
-            return _Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value()))
+            return self._noted(_Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value())))
         negated = self._word("not")
         if self._word("in"):
             self._expect("(")
             values = self._list(self._value)
             self._expect(")")
-            return _chosen(column, _any_of(column, values), negated)
+            return self._among(column, values, negated)
         sign = self._next()
         if negated or sign not in _COMPARISONS:
             raise InputError(f"After column {column.name!r} a comparison is expected, not {sign!r}. {_EXAMPLE}")
         value = self._value()
         if sign in ("=", "==", "!=", "<>"):
-            return _chosen(column, _any_of(column, [value]), sign in ("!=", "<>"))
-        return _Range.of(column, sign, value)
+            return self._among(column, [value], sign in ("!=", "<>"))
+        return self._noted(_Range.of(column, sign, value))
+
+    def _among(self, column: Column, values: list[str], negated: bool) -> _Weights:
+        if isinstance(column, Binned):
+            for value in values:
+                if value not in column.missing:
+                    self._noted(_Range(column, _position(column, value), _position(column, value)))
+        return _chosen(column, _any_of(column, values), negated)
+
+    def _noted(self, found: _Range) -> _Range:
+        self.ranges.append(found)
+        return found
 
     def _combined(
         self, parts: Sequence[_Weights | _Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -2,7 +2,8 @@
 
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
-`other` (label of the catch-all), `decimals`, `width`, `resolution`, `zone`, `storage`, `provenance`.
+`other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
+`pattern` (makes the column an identifier), `storage`, `provenance`. The type `any` leaves the kind to discovery.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lookalike.errors import SchemaError
+from lookalike.schema.column import OUTSIDES
 from lookalike.schema.columns import (
     DEFAULT_BINS,
     Binned,
@@ -18,17 +20,22 @@ from lookalike.schema.columns import (
     Column,
     Continuous,
     Datetime,
+    Identifier,
     Integer,
     Ordinal,
+    Undeclared,
     as_text,
 )
 
-TYPES = ("string", "boolean", "integer", "number", "date", "datetime")
+TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "any")
 _FIELD_KEYS = (
     "name", "type", "format", "title", "description", "missingValues", "categoriesOrdered", "constraints", "dp",
 )  # fmt: skip
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
-_DP_KEYS = ("bins", "outside", "other", "decimals", "width", "resolution", "zone", "storage", "provenance")
+_DP_KEYS = (
+    "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
+    "pattern", "storage", "provenance",
+)  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 
 
@@ -88,6 +95,16 @@ class _Field:
             self.fail(f"{key} is {value!r}", "It must be a list of values.")
         return tuple(as_text(item) for item in value)
 
+    def pairs(self, key: str, first: str, second: str) -> tuple[tuple[str, float], ...]:
+        """Two lists of the same length under one key, as pairs."""
+        lists = self.mapping(self.own, key, (first, second))
+        left, right = self.texts(lists, first, ()) or (), self.texts(lists, second, ()) or ()
+        try:
+            return tuple(zip(left, [float(text) for text in right], strict=True))
+        except ValueError:
+            self.fail(f"dp.{key} has {len(left)} {first} and {len(right)} {second}", "Give as many numbers in each.")
+            return ()
+
 
 def column_of(entry: Any, place: str, table_markers: Any) -> Column:
     """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's."""
@@ -98,11 +115,15 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
         "storage": as_text(field.own.get("storage", "")),
         "provenance": dict(field.own.get("provenance") or {}),
     }
-    outside = as_text(field.own.get("outside", "error"))
-    if outside not in ("error", "clamp", "other"):
-        field.fail(f"dp.outside is {outside!r}", "Use error, clamp or other.")
+    outside = as_text(field.own.get("outside", "absorb" if "pattern" in field.own else "error"))
+    if outside not in OUTSIDES:
+        field.fail(f"dp.outside is {outside!r}", f"Use one of {', '.join(OUTSIDES)}.")
     shared["outside"] = outside
     try:
+        if "pattern" in field.own:
+            return Identifier(field.entry["name"], pattern=as_text(field.own["pattern"]), **shared)
+        if field.type == "any":
+            return Undeclared(field.entry["name"], **shared)
         if field.type in ("string", "boolean") or "enum" in field.rules:
             return _categorical(field, shared)
         return _binned(field, shared)
@@ -133,11 +154,14 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
         kind, shared["width"] = Integer, field.integer("width", 0, 0)
     elif field.type == "number":
         kind, shared["decimals"] = Continuous, field.integer("decimals", 0, None)
+        shared["least_decimals"] = field.integer("least_decimals", 0, None)
     else:
         kind = Datetime
         shared["format"] = as_text(field.entry.get("format", _DEFAULT_FORMAT[field.type]))
         shared["resolution"] = as_text(field.own.get("resolution", ""))
         shared["zone"] = as_text(field.own.get("zone", ""))
+    shared["shape"] = field.pairs("shape", "edges", "weights")
+    shared["rounding"] = field.pairs("rounding", "steps", "shares")
     return kind(name, minimum=field.rules.get("minimum"), maximum=field.rules.get("maximum"), **shared)
 
 
@@ -156,17 +180,25 @@ def field_of(column: Column) -> dict[str, Any]:
     if isinstance(column, Binned):
         rules.update({key: value for key in ("minimum", "maximum") if (value := getattr(column, key)) is not None})
         own["bins"] = list(column.bins) if isinstance(column.bins, tuple) else column.bins
+        if column.shape:
+            edges, weights = zip(*column.shape, strict=True)
+            own["shape"] = {"edges": list(edges), "weights": list(weights)}
+        if column.rounding:
+            steps, shares = zip(*column.rounding, strict=True)
+            own["rounding"] = {"steps": list(steps), "shares": list(shares)}
     if isinstance(column, Datetime):
         entry["format"] = column.format
         own["resolution"] = column.resolution
-    for key in ("decimals", "width", "zone", "storage"):
+    if isinstance(column, Identifier):
+        own["pattern"] = column.pattern
+    for key in ("decimals", "least_decimals", "width", "zone", "storage"):
         value = getattr(column, key, None)
-        if value not in (None, "") and (value != 0 or key == "decimals"):
+        if value not in (None, "") and (value != 0 or key != "width"):
             own[key] = value
     if column.missing:
         entry["missingValues"] = list(column.missing)
     if rules:
         entry["constraints"] = rules
     own["outside"] = column.outside
-    marks = {fact: column.fact(fact) for fact in column.facts if fact not in column.open_facts}
+    marks = {fact: column.fact(fact) for fact in column.facts}
     return {**entry, "dp": {**own, "provenance": marks}}

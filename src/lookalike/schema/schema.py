@@ -18,7 +18,7 @@ import yaml
 from lookalike.errors import SchemaError
 from lookalike.schema import fields
 from lookalike.schema.columns import Column, Integer
-from lookalike.schema.constraints import Constraint
+from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.domain import Domain
 
 VERSION = 1
@@ -130,7 +130,8 @@ class Schema:
         for i, entry in enumerate(content["fields"]):
             place = where[i] if i < len(where) else f"field {i + 1}"
             columns.append(fields.column_of(entry, place, markers))
-        return cls(tuple(columns))
+        rules = (own.get("constraints") or []) if isinstance(own, Mapping) else []
+        return cls(tuple(columns), tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)))
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the schema file."""
@@ -153,11 +154,14 @@ class Schema:
             raise SchemaError(f"{path} is not YAML{line}: {getattr(error, 'problem', 'broken text')}.") from None
         return cls.from_dict(content, where=_places(tree, str(path)))
 
+    def to_yaml(self) -> str:
+        """The text of the schema file."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
     def save(self, path: str | Path) -> None:
         """Writes the YAML file."""
-        text = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            Path(path).write_text(self.to_yaml(), encoding="utf-8")
         except OSError as error:
             raise SchemaError(f"Cannot write the schema to {path}: {error.strerror}. Choose another place.") from None
 

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 
 from lookalike.errors import SchemaError
-from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Undeclared
 
 _ALIASES = {"large_string": pa.large_string(), "string_view": pa.string_view(), "null": pa.null()}
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
@@ -64,8 +64,12 @@ def storage_type(column: Column) -> pa.DataType:
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_null(value):
         fits = bool(column.missing)
+    elif isinstance(column, Undeclared):
+        fits = is_text(value)
     elif isinstance(column, Categorical):
         fits = is_text(value) or _is_number(value) or pa.types.is_boolean(value) or pa.types.is_temporal(value)
+    elif isinstance(column, Identifier):
+        fits = is_text(value) or pa.types.is_integer(value)
     elif isinstance(column, Datetime):
         fits = is_text(value) or pa.types.is_timestamp(value) or pa.types.is_date(value)
     else:

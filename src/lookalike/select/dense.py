@@ -5,6 +5,7 @@ Works on released scores only; the door has been paid before anything here runs.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -14,21 +15,48 @@ import numpy as np
 from lookalike.schema.domain import Clique, Domain
 
 
-def all_pairs(domain: Domain) -> list[Clique]:
-    """Every pair of attributes, in domain order."""
-    return list(itertools.combinations(domain.names, 2))
+def candidate_pairs(domain: Domain, max_cells: int = 1_000_000) -> list[Clique]:
+    """Every pair of attributes with at most `max_cells` cells, in domain order."""
+    return [pair for pair in itertools.combinations(domain.names, 2) if domain.cells(pair) <= max_cells]
 
 
-def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float) -> list[int]:
+def in_batches(domain: Domain, cliques: Sequence[Clique], max_cells: int = 10_000_000) -> list[list[Clique]]:
+    """The cliques in their order, cut so that no part has more than `max_cells` cells in all, or else one clique."""
+    batches: list[list[Clique]] = []
+    room = 0
+    for clique in cliques:
+        cells = domain.cells(clique)
+        if not batches or cells > room:
+            batches.append([])
+            room = max_cells
+        batches[-1].append(clique)
+        room -= cells
+    return batches
+
+
+def independent_tables(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], total: float) -> list[np.ndarray]:
+    """The counts that independent columns with these 1-way counts would have, for each clique."""
+    shares = {name: counts / total for name, counts in oneways.items()}
+    return [total * functools.reduce(np.multiply.outer, (shares[name] for name in clique)) for clique in cliques]
+
+
+def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_weight: float = 1.0) -> list[int]:
     """Indices of the pairs worth measuring, in the order they were picked (Algorithm 1).
 
     Each step takes the pair that lowers noise error + dependency error of the pairs left out the most, and stops when
-    none lowers it. With the best allocation the noise error of a selection is (sum c_i^(2/3))^(3/2) / sqrt(pi rho), so a
-    candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
+    none lowers it. With the best allocation the noise error of a selection is (sum c_i^(2/3))^(3/2) / sqrt(pi rho), so
+    a candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
+
+    Args:
+        scores: noisy dependency error of each pair, in rows.
+        cells: number of cells of each pair.
+        rho: budget for measuring all picked pairs.
+        noise_weight: factor of the noise error. The paper has 1; consistency and smoothing remove part of the noise, so
+            that a smaller factor is nearer to the error that remains.
     """
     gains = np.maximum(np.asarray(scores, dtype=float), 0.0)
     weights = np.asarray(cells, dtype=float) ** (2 / 3)
-    scale = 1.0 / math.sqrt(math.pi * rho)
+    scale = noise_weight / math.sqrt(math.pi * rho)
     picked: list[int] = []
     left = np.ones(gains.size, dtype=bool)
     used = 0.0
@@ -44,13 +72,18 @@ def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float) -> list[int]
 
 
 def connect_isolated(domain: Domain, pairs: Sequence[Clique], scores: Mapping[Clique, float]) -> list[Clique]:
-    """`pairs`, and for each attribute in none of them its pair of highest score with an attribute that is."""
-    joined = {name for pair in pairs for name in pair}
-    anchors = joined or set(domain.names[:1])
+    """`pairs`, and for each attribute in none of them its scored pair of highest score with an attribute that is.
+
+    Where nothing was picked at all, attributes are joined to the first one. An attribute without a scored pair stays
+    alone.
+    """
+    joined = {name for pair in pairs for name in pair} or set(domain.names[:1])
     added = []
     for name in domain.names:
-        if name in joined or (not joined and name in anchors):
+        if name in joined:
             continue
-        options = [domain.canonical((name, other)) for other in anchors if other != name]
-        added.append(max(options, key=lambda pair: (scores[pair], pair)))
+        options = [domain.canonical((name, other)) for other in joined]
+        options = [pair for pair in options if pair in scores]
+        if options:
+            added.append(max(options, key=lambda pair: (scores[pair], pair)))
     return [*pairs, *added]

@@ -38,7 +38,9 @@ def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
             raise SchemaError(f"Clique {clique} is not in the order of the domain; use domain.canonical(attrs).")
     cells = sum(domain.cells(clique) for clique in cliques)
     if cells > MAX_CELLS:
-        what = f"Counting {len(cliques)} marginals" if len(cliques) > 1 else f"Counting {len(cliques[0])} columns together"
+        what = (
+            f"Counting {len(cliques)} marginals" if len(cliques) > 1 else f"Counting {len(cliques[0])} columns together"
+        )
         remedy = "Give the widest columns fewer bins or values in the schema."
         raise ModelTooLargeError(what, cells, MAX_CELLS, "cells", remedy)
 

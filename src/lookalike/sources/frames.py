@@ -63,6 +63,20 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
     return table, form
 
 
+def read_structure(source: Any) -> pa.Schema:
+    """Names, order and storage types of a table's columns, without its rows: what everybody may know about it."""
+    if not isinstance(source, str | os.PathLike):
+        return _read_frame(source)[0].schema
+    path = Path(source)
+    kind = kind_of_path(path)
+    if kind == "parquet" and path.is_file():
+        try:
+            return parquet.read_schema(path).remove_metadata()
+        except (pa.ArrowInvalid, pa.ArrowException, OSError):
+            raise InputError(f"{path} cannot be read as {kind}: the file is damaged or of another kind.") from None
+    return _read_path(path)[0].schema
+
+
 def kind_of_path(path: Path) -> str:
     """The kind of file by the end of its name."""
     name = path.name.lower()

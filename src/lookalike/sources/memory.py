@@ -39,6 +39,13 @@ class MemorySource:
     def domain(self) -> Domain:
         return self._domain
 
+    @property
+    def codes(self) -> np.ndarray:
+        return self._codes
+
+    def taken(self, chosen: np.ndarray) -> MemorySource:
+        return MemorySource(self._domain, self._codes[chosen])
+
     def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
         check_cliques(self._domain, cliques)
         results = [np.zeros(self._domain.cells(clique), dtype=np.int64) for clique in cliques]

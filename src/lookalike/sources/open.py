@@ -1,11 +1,23 @@
 """From a place to a source: read, bind the schema to the table's public structure, encode."""
 
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lookalike.schema.codec import bind, encode
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lookalike.schema.codec import bind, encode_column
+from lookalike.schema.column import Column
+from lookalike.schema.domain import Domain
+from lookalike.schema.draft import draft
+from lookalike.schema.probes import MARKERS
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
@@ -19,15 +31,49 @@ class OpenedTable:
     Attributes:
         schema: the given schema with the table's column order and storage types.
         form: what kind of file or frame the table came in.
+        table: the rows as they were read, kept only where the schema had open facts.
     """
 
     source: Source
     schema: Schema
     form: TableForm
+    table: pa.Table | None = field(default=None, repr=False)
+
+    def encoded(self, schema: Schema) -> OpenedTable:
+        """The same rows under another schema, whose columns must take every value without an error."""
+        return replace(self, source=_encode(self._rows(), schema.columns), schema=schema)
+
+    def value_counts(self, name: str) -> tuple[list[str], np.ndarray]:
+        """The distinct texts of a column but missing markers, and how many rows hold each. Private, both of them."""
+        column = self._rows().column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        counted = pc.value_counts(column.cast(pa.string()).combine_chunks().drop_null())
+        texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_numpy()
+        kept = [i for i, text in enumerate(texts) if text not in MARKERS]
+        return [texts[i] for i in kept], counts[kept].astype(np.int64)
+
+    def _rows(self) -> pa.Table:
+        if self.table is None:
+            raise RuntimeError("the rows of a table with a complete schema are not kept")
+        return self.table
 
 
-def open_source(where: Any, schema: Schema) -> OpenedTable:
-    """The encoded table at `where`. Only the door and the evaluation call this."""
+def open_source(where: Any, schema: Schema | None) -> OpenedTable:
+    """The encoded table at `where`. Only the door and the evaluation call this.
+
+    Without a schema, one is drafted from the table's names and types. While facts are open, the source has only the
+    columns that are complete.
+    """
     table, form = read_table(where)
-    bound = bind(schema, table.schema).ordered(table.column_names)
-    return OpenedTable(MemorySource(bound.domain, encode(bound, table)), bound, form)
+    bound = bind(schema or draft(table.schema), table.schema).ordered(table.column_names)
+    complete = [column for column in bound.columns if not column.open_facts]
+    source = _encode(table, complete)
+    return OpenedTable(source, bound, form, table if len(complete) < len(bound.columns) else None)
+
+
+def _encode(table: pa.Table, columns: Sequence[Column]) -> MemorySource:
+    codes = np.empty((table.num_rows, len(columns)), dtype=np.int32, order="F")
+    for i, column in enumerate(columns):
+        codes[:, i] = encode_column(column, table.column(column.name))
+    return MemorySource(Domain(tuple(c.name for c in columns), tuple(c.size for c in columns)), codes)

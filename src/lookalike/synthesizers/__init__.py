@@ -6,12 +6,19 @@ from dataclasses import fields
 from typing import Any
 
 from lookalike.errors import SchemaError
+from lookalike.synthesizers.aim import AIM
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
+from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
+from lookalike.synthesizers.mwem import MWEM
+from lookalike.synthesizers.mwem_pgm import MWEMPGM
+from lookalike.synthesizers.privsyn import PrivSyn
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, MST, Mosaic)}
+METHODS: dict[str, type[Synthesizer]] = {
+    method.name: method for method in (Independent, MST, Mosaic, AIM, PrivSyn, MWEMPGM, MWEM, BSG)
+}
 
 
 def create(name: str, settings: dict[str, Any]) -> Synthesizer:
@@ -22,12 +29,23 @@ def create(name: str, settings: dict[str, Any]) -> Synthesizer:
     for setting in settings:
         if setting not in known:
             raise SchemaError(f"{name} has no setting {setting!r}; it has {', '.join(known) or 'none'}.")
+        _check_type(name, setting, settings[setting], known[setting])
     return METHODS[name](**settings)
 
 
 def default_settings(name: str) -> dict[str, Any]:
     """The settings of a method and their defaults."""
     return settings_of(METHODS[name]())
+
+
+def _check_type(method: str, setting: str, value: Any, default: Any) -> None:
+    """A setting has the type of its default; a whole number may stand for a decimal, anything for a None."""
+    if setting == "workload" and isinstance(value, str | list | tuple):
+        return
+    allowed = (int, float) if type(default) is float else type(default)
+    if default is not None and (not isinstance(value, allowed) or isinstance(value, bool) != isinstance(default, bool)):
+        expected = type(default).__name__
+        raise SchemaError(f"{method}: setting {setting} is {value!r}; it must be a {expected} such as {default!r}.")
 
 
 def settings_of(synthesizer: Synthesizer) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from lookalike.errors import BudgetError
+from lookalike.errors import BudgetError, SchemaError
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
@@ -68,3 +69,22 @@ def check_shares(*shares: float) -> None:
     if any(not share > 0 for share in shares) or sum(shares) >= 1:
         listed = ", ".join(f"{share:g}" for share in shares)
         raise BudgetError(f"The shares of the budget are {listed}; each must be positive and their sum below 1.")
+
+
+def check_rounds(rounds: int) -> None:
+    """A number of rounds is not negative; 0 leaves it to the method."""
+    if rounds < 0:
+        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or 0 for the method's own rule.")
+
+
+def check_positive(**settings: float) -> None:
+    """Settings that must be above 0, by name."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            raise BudgetError(f"{name} is {value}; it must be a positive number.")
+
+
+def check_choice(setting: str, value: str, choices: tuple[str, ...]) -> None:
+    """A setting that names one of a few ways."""
+    if value not in choices:
+        raise SchemaError(f"{setting} is {value!r}; it must be one of {', '.join(choices)}.")

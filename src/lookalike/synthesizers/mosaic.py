@@ -21,31 +21,15 @@ from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress
 from lookalike.tables.cliques import clique_mask, maximal_cliques, connected_components
 from lookalike.tables.measurement import estimated_total
-from lookalike.tables.planner import Sizes, greedy_tree, shared_masks, tree_ns
+from lookalike.tables.cost import predict_cost
 
 ONEWAYS, SCORES, SETS = "one-way marginals", "pair scores", "chosen sets"
-
-
-def network_ns(domain, cliques, limit):
-    masks = [clique_mask(domain, c) for c in maximal_cliques(domain, cliques)]
-    sizes = Sizes(domain.sizes)
-    total = 0.0
-    for members in connected_components(masks):
-        shared = shared_masks([masks[i] for i in members])
-        best = np.inf
-        rng = random.Random(0)
-        for noise, alpha in [(0.0, 1.0), (0.0, 0.0), (0.3, 0.5), (0.1, 1.0)]:
-            best = min(best, tree_ns(sizes, shared, greedy_tree(sizes, shared, rng, noise, alpha)))
-            if total + best < limit:
-                break
-        total += best
-    return total
 
 
 def fitting_subset(domain, cliques, limit_ns):
     kept = []
     for c in cliques:
-        if network_ns(domain, [*kept, c], limit_ns) <= limit_ns:
+        if predict_cost(domain, [*kept, c]).seconds_per_call <= limit_ns * 1e-9:
             kept.append(c)
     return kept
 

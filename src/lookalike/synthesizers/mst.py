@@ -14,6 +14,7 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
+from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
 from lookalike.select.spanning_tree import maximum_spanning_tree
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
@@ -39,8 +40,8 @@ class MST:
         title="MST",
         paper="McKenna, Miklau, Sheldon: Winning the NIST Contest (J. Privacy and Confidentiality 2021)",
         good_for="a robust, fast baseline; wide tables; many values per column",
-        corrected="the tree comes from one noisy scoring of all pairs (sensitivity 1) instead of exponential mechanisms, "
-        "so that the run is all-Gaussian and the exact curve applies; the row count is noisy",
+        corrected="the tree comes from one noisy scoring of all pairs (sensitivity 1) instead of exponential "
+        "mechanisms, so that the run is all-Gaussian and the exact curve applies; the row count is noisy",
     )
 
     def __post_init__(self) -> None:
@@ -75,4 +76,4 @@ class MST:
         shares = allocate([domain.cells(pair) for pair in tree], door.remaining)
         measured = door.measure(tree, [door.stddev_for(r) for r in shares], step=PAIRS)
         progress("fitting the tree", 0.6)
-        return fit(domain, [*oneways, *measured], warm=independent)
+        return fit(domain, [*oneways, *measured], warm=independent, zeros=structural_zeros(door.schema))

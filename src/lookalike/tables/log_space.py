@@ -11,8 +11,8 @@ from lookalike.tables.lowering import Array, Layout, Operation
 _CHUNK_CELLS = 1 << 22
 
 
-def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log-normaliser of each component, and the leaf marginals as probabilities, each leaf summing to 1.
+def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[Array, np.ndarray]]:
+    """Log-normaliser of each component, the leaf marginals as probabilities, and the logarithms of all arrays.
 
     Args:
         layout: of the plan to evaluate.
@@ -32,7 +32,7 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
         # A component of one leaf has no adjoint sweep: its potentials are its marginal.
         values = arrays.get(Array(cells + start, mask), arrays[Array(start, mask)])
         marginals[start:end] = np.exp(values - log_z[layout.component_of[leaf]]).ravel()
-    return log_z, marginals
+    return log_z, marginals, arrays
 
 
 def _log_contract(layout: Layout, operation: Operation, arrays: dict[Array, np.ndarray]) -> np.ndarray:

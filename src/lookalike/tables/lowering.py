@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lookalike.tables.cliques import clique_mask, mask_positions
-from lookalike.tables.planner import ContractionPlan, shared_masks, tree_scopes
+from lookalike.tables.plan import ContractionPlan, shared_masks, tree_scopes
 
 
 class Loop(NamedTuple):

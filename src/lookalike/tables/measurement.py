@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import Clique, Domain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +40,25 @@ class NoisyMarginal:
     def cells(self) -> int:
         """How many noisy numbers were released."""
         return int(self.values.size)
+
+
+def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], domain: Domain) -> NoisyMarginal:
+    """The same noisy numbers as counts of groups of cells of `domain`, whose codes `maps` sends to the measured ones.
+
+    Columns without a map have the same codes in both domains.
+
+    >>> coarse = NoisyMarginal(("a",), np.array([5.0, 7.0]), 1.0)
+    >>> on_finer_domain(coarse, {"a": np.array([0, 1, 1])}, Domain(("a",), (3,))).groups.tolist()
+    [0, 1, 1]
+    """
+    if not any(name in maps for name in measurement.attrs):
+        return measurement
+    codes = [np.asarray(maps.get(name, np.arange(domain.size(name)))) for name in measurement.attrs]
+    if measurement.groups is None:
+        groups = np.arange(measurement.values.size).reshape(measurement.values.shape)
+    else:
+        groups = measurement.groups
+    return replace(measurement, values=measurement.values.ravel(), groups=groups[np.ix_(*codes)].astype(np.int32))
 
 
 def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:

@@ -5,39 +5,57 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from lookalike.tables.executor import Executor
 from lookalike.tables.lowering import Layout, Loop, Operation
-
-_CALL_NS = 1200.0
-_COPY_NS_PER_CELL = 1.0
-_BATCH_NS = 60.0
-_EINSUM_CALL_NS = 3000.0
-_EINSUM_ROW_NS = 15.0
-_EINSUM_NS_PER_TERM = 0.5
-_GEMM_NS_PER_TERM = 0.15
+from lookalike.tables.recipes import NUMPY, Recipe, best_recipe
 
 Step = Callable[[], object]
 
 
-class NumpyExecutor:
+class NumpyExecutor(Executor):
     """Both sweeps of a layout on a buffer of its own."""
 
-    def __init__(self, layout: Layout, buffer: np.ndarray) -> None:
-        self._scratch: list[np.ndarray] = []
-        self.forward = [self._step(layout, buffer, operation) for operation in layout.forward]
-        self.adjoint = [self._step(layout, buffer, operation) for operation in layout.adjoint]
+    def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
+        super().__init__(layout, impossible)
+        self._scratch: list[np.ndarray] = [np.empty(0)] * 4
+        self.lengths = np.diff(layout.leaf_offsets)
+        self.forward_steps = [self._step(layout, self.buffer, operation) for operation in layout.forward]
+        self.adjoint_steps = [self._step(layout, self.buffer, operation) for operation in layout.adjoint]
+        self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
 
-    def run_forward(self) -> None:
-        for step in self.forward:
+    def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
+        log_z, safe = self.forward(potentials)
+        for step in self.adjoint_steps:
             step()
+        # A normaliser that vanished is noticed by the caller; until then its marginals are zeros, not warnings.
+        scale = 1.0 / np.where(self.normalisers > 1e-300, self.normalisers, np.inf)
+        if len(scale) == 1:
+            source = self.factors if self._alone[0] else self.marginals
+            np.multiply(source, scale[0], out=self.marginals)
+            return log_z, safe
+        for leaf, component in enumerate(self.layout.component_of):
+            part = slice(self.layout.leaf_offsets[leaf], self.layout.leaf_offsets[leaf + 1])
+            source = self.factors if self._alone[component] else self.marginals
+            np.multiply(source[part], scale[component], out=self.marginals[part])
+        return log_z, safe
 
-    def run_adjoint(self) -> None:
-        for step in self.adjoint:
+    def forward(self, potentials: np.ndarray) -> tuple[float, bool]:
+        top = np.maximum.reduceat(potentials, self.starts)
+        span = np.bincount(self.component_of, top - np.minimum.reduceat(potentials, self.starts))
+        shift = top + self.log_sizes
+        np.subtract(potentials, np.repeat(shift, self.lengths), out=self.factors)
+        np.exp(self.factors, out=self.factors)
+        if self.impossible is not None:
+            self.factors[self.impossible] = 0.0
+        for step in self.forward_steps:
             step()
+        with np.errstate(divide="ignore"):
+            log_z = float(np.log(self.normalisers).sum() + shift.sum())
+        return log_z, bool((span < self.slack).all())
 
     def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
         loops = layout.loops(operation)
@@ -46,14 +64,14 @@ class NumpyExecutor:
         if operation.b is None:
             return _sum_step(loops, a, c)
         b = buffer[operation.b.offset :]
-        recipe = best_recipe(loops)
-        if recipe is None:
-            return _einsum_step(loops, a, b, c)
-        if not any(loop.c == 0 for loop in loops):
+        if all(loop.c for loop in loops):
             return partial(np.multiply, _view(a, loops, 1), _view(b, loops, 2), _view(c, loops, 3))
+        recipe = best_recipe(loops, NUMPY)
+        if not recipe.as_matrix:
+            return _einsum_step(loops, a, b, c)
         return self._matmul_step(recipe, a, b, c)
 
-    def _matmul_step(self, recipe: _Recipe, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
+    def _matmul_step(self, recipe: Recipe, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
         outer, m, k, n, copied = recipe.outer, recipe.m, recipe.k, recipe.n, recipe.copied
         views = []
         before: list[Step] = []
@@ -80,57 +98,9 @@ class NumpyExecutor:
 
     def _place(self, which: int, cells: int) -> np.ndarray:
         """A scratch array for a transposed operand. One per operand is shared by all steps, as steps run one by one."""
-        while len(self._scratch) < 4:
-            self._scratch.append(np.empty(0))
         if self._scratch[which].size < cells:
             self._scratch[which] = np.empty(cells)
         return self._scratch[which][:cells]
-
-
-class _Recipe:
-    """How one contraction becomes a batched matrix product, and what that is predicted to cost."""
-
-    __slots__ = ("copied", "k", "m", "n", "ns", "outer")
-
-    def __init__(self, outer: list[Loop], m: list[Loop], k: list[Loop], n: list[Loop]) -> None:
-        self.outer, self.m, self.k, self.n = outer, m, k, n
-        self.copied = [not _fits(rows, columns, which) for which, rows, columns in ((1, m, k), (2, k, n), (3, m, n))]
-        batches = math.prod(loop.size for loop in outer)
-        terms = batches * math.prod(loop.size for loop in (*m, *k, *n))
-        self.ns = _CALL_NS + _BATCH_NS * batches + _GEMM_NS_PER_TERM * terms
-        for which, (rows, columns) in enumerate(((m, k), (k, n), (m, n)), start=1):
-            if self.copied[which - 1]:
-                cells = math.prod(loop.size for loop in (*outer, *rows, *columns) if loop[which])
-                self.ns += _CALL_NS + _COPY_NS_PER_CELL * cells
-
-
-def best_recipe(loops: Sequence[Loop]) -> _Recipe | None:
-    """The cheapest matrix product for these loops, or None where a plain sum of products is predicted to be faster."""
-    batch = [loop for loop in loops if loop.a and loop.b and loop.c]
-    m = [loop for loop in loops if loop.a and not loop.b]
-    n = [loop for loop in loops if loop.b and not loop.a]
-    k = [loop for loop in loops if not loop.c]
-    recipes = []
-    for inner_m in [m, *([[loop] for loop in m] if len(m) > 1 else [])]:
-        for inner_n in [n, *([[loop] for loop in n] if len(n) > 1 else [])]:
-            outer = [loop for loop in loops if loop in batch or (loop not in k and loop not in inner_m + inner_n)]
-            recipes.append(_Recipe(outer, inner_m, k, inner_n))
-    best = min(recipes, key=lambda recipe: recipe.ns)
-    terms = math.prod(loop.size for loop in loops)
-    row = loops[-1].size if loops else 1
-    plain = _EINSUM_CALL_NS + _EINSUM_ROW_NS * terms / row + _EINSUM_NS_PER_TERM * terms
-    return None if plain < best.ns and k else best
-
-
-def _fits(rows: Sequence[Loop], columns: Sequence[Loop], which: int) -> bool:
-    """Whether an operand can be handed to BLAS as it lies: rows and columns each one loop, one of them contiguous."""
-    if not (_mergeable(rows, which) and _mergeable(columns, which)):
-        return False
-    return not rows or not columns or 1 in (rows[-1][which], columns[-1][which])
-
-
-def _mergeable(loops: Sequence[Loop], which: int) -> bool:
-    return all(outer[which] == inner[which] * inner.size for outer, inner in pairwise(loops))
 
 
 def _stride(loops: Sequence[Loop], which: int) -> int:

@@ -1,263 +1,231 @@
-"""Search for a good contraction tree and a good order of the variables.
+"""Search for a good contraction tree, from scratch or after one more clique.
 
 A model's factors form a tensor network. A binary tree over the factors says in which order they are multiplied; a
 variable is summed out as soon as no factor outside the subtree knows it. Every inner node touches three arrays (its two
 children and itself) and costs the product of the sizes of all variables in them, whichever of the three is computed
 from the other two. So one number per node prices the forward and the adjoint sweep, and the root may be anywhere.
 
-The tree comes from random greedy merging, then annealing by rotations. Nothing here looks at data.
+The tree comes from random greedy merging, then annealing by rotations, on predicted time. Nothing here looks at data.
 """
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from functools import lru_cache
+
+import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
+from lookalike.tables import tree_search
 from lookalike.tables.cliques import clique_mask, connected_components, mask_positions, maximal_cliques
+from lookalike.tables.compiled import compiled, numba_available, worth_compiling
+from lookalike.tables.order import NEGATIVE_LOGS, ordered
+from lookalike.tables.plan import ContractionPlan, Pair
 
-NS_PER_STEP = 65.0
-NS_PER_MULTIPLY_ADD = 0.10
-NS_PER_CELL = 0.43
+_HOT, _COLD = 0.3, 0.003
+_PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 6e-6, 3e-6
+# A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much
+# time as a few calls, and for costly models the better tree found by a longer search pays for itself.
+_MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 40_000, 5e6
+_EXTEND_MOVES = 5_000
 
-Pair = tuple[int, int]
 
+class TreeSearch:
+    """Greedy merging, annealing and insertion for the factors of one connected component.
 
-@dataclass(frozen=True, slots=True)
-class ContractionPlan:
-    """All that decides how a model is evaluated: its factors, the tree over them and the order of the variables.
-
-    Attributes:
-        domain: names and sizes of all attributes, also of those in no factor.
-        leaves: scopes of the factors, none inside another. Factors of one connected component stand together.
-        children: one pair of node numbers per inner node. Leaf i is node i, inner node j is node len(leaves) + j;
-            children come before parents. Every component has its own tree.
-        order: every attribute position once; arrays store their axes in this order.
+    Args:
+        sizes: of all attributes.
+        masks: the factors' scopes.
+        seed: of the random search; the same seed gives the same trees, compiled or not.
+        effort: multiplies the number of annealing moves.
     """
 
-    domain: Domain
-    leaves: tuple[Clique, ...]
-    children: tuple[Pair, ...]
-    order: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if sorted(self.order) != list(range(len(self.domain))):
-            raise ValueError(f"order {self.order} is no permutation of {len(self.domain)} attributes")
-        used = [child for pair in self.children for child in pair]
-        if len(set(used)) != len(used):
-            raise ValueError("a node of the contraction tree has two parents")
-        for j, pair in enumerate(self.children):
-            if max(pair) >= len(self.leaves) + j or min(pair) < 0:
-                raise ValueError(
-                    f"node {len(self.leaves) + j} of the contraction tree comes before its children {pair}"
-                )
-
-    @property
-    def roots(self) -> list[int]:
-        """Root of every component, in the order of their first leaves."""
-        used = {child for pair in self.children for child in pair}
-        nodes = range(len(self.leaves) + len(self.children))
-        return [node for node in nodes if node not in used]
-
-    def to_json(self) -> dict[str, object]:
-        """The plan without its domain, in JSON values."""
-        return {
-            "leaves": [list(leaf) for leaf in self.leaves],
-            "children": [list(pair) for pair in self.children],
-            "order": list(self.order),
-        }
-
-    @classmethod
-    def from_json(cls, domain: Domain, data: dict) -> ContractionPlan:
-        """The plan that `to_json` wrote."""
-        return cls(
-            domain,
-            tuple(tuple(leaf) for leaf in data["leaves"]),
-            tuple((int(a), int(b)) for a, b in data["children"]),
-            tuple(int(position) for position in data["order"]),
-        )
-
-
-class Sizes:
-    """Numbers of cells of sets of attributes, remembered because a search asks for the same sets again and again."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = tuple(sizes)
-        self._cells: dict[int, float] = {0: 1.0}
-
-    def cells(self, mask: int) -> float:
-        """Product of the sizes of the attributes in the mask, as a float: huge sets are priced, not built."""
-        known = self._cells.get(mask)
-        if known is None:
-            known = 1.0
+    def __init__(self, sizes: Sequence[int], masks: Sequence[int], seed: int, effort: float = 1.0) -> None:
+        self.leaves = len(masks)
+        self.effort = effort
+        used = 0
+        for mask in masks:
+            used |= mask
+        local = {position: i for i, position in enumerate(mask_positions(used))}
+        self.words = -(-len(local) // tree_search.BITS)
+        self.compiled = worth_compiling(tree_search.anneal, self.leaves**2 * _PURE_PAIR_SECONDS * self._tries())
+        self.state = seed % 2147483645 + 1
+        self.table = self._floats(_byte_table([sizes[position] for position in local], self.words))
+        self.draws = self._floats(NEGATIVE_LOGS)
+        self.sets = self._ints((2 * self.leaves - 1) * self.words)
+        self.uses = self._ints(self.words * tree_search.BITS)
+        for leaf, mask in enumerate(masks):
             for position in mask_positions(mask):
-                known *= self.sizes[position]
-            self._cells[mask] = known
-        return known
+                word, bit = divmod(local[position], tree_search.BITS)
+                self.sets[leaf * self.words + word] |= 1 << bit
+                self.uses[local[position]] += 1
 
-    def node_ns(self, a: int, b: int, c: int) -> float:
-        """Predicted nanoseconds of the three contractions at a node whose arrays have these scopes."""
-        cells = self.cells
-        return (
-            3.0 * (NS_PER_STEP + NS_PER_MULTIPLY_ADD * cells(a | b | c))
-            + NS_PER_CELL * (cells(a) + cells(b) + cells(c))
+    def search(self) -> tuple[float, list[Pair]]:
+        """Predicted nanoseconds of both sweeps, and the best tree found."""
+        if self.leaves < 2:
+            return 0.0, []
+        cost, tree = self.greedy(0.0, 1.0)
+        for number in range(1, self._tries()):
+            noise, alpha = (0.0, 0.1, 0.3, 1.0)[number % 4], (0.0, 0.5, 1.0)[number % 3]
+            cost, tree = min((cost, tree), self.greedy(noise, alpha), key=lambda found: found[0])
+        cost, tree = self.anneal(cost, tree, self._moves(cost))
+        return cost, self.pairs(tree)
+
+    def _moves(self, cost: float) -> int:
+        most = _MAX_MOVES if cost < _COSTLY_NS else _MAX_MOVES_COSTLY
+        moves = int(self.effort * min(max(cost * _MOVES_PER_NS, 20 * self.leaves), most))
+        return moves if numba_available() else min(moves, _MAX_MOVES_PURE)
+
+    def greedy(self, noise: float, alpha: float):
+        """Cost and tree of one greedy run."""
+        n, words = self.leaves, self.words
+        sets, uses = self.sets[:], self.uses[:]
+        if self.compiled:
+            sets, uses = sets.copy(), uses.copy()
+        twice = self._ints(words)
+        for at, count in enumerate(uses):
+            if count == 2:
+                twice[at // tree_search.BITS] |= 1 << at % tree_search.BITS
+            elif count == 1:
+                # A private variable is summed out of its factor before the tree begins.
+                for leaf in range(n):
+                    sets[leaf * words + at // tree_search.BITS] &= ~(1 << at % tree_search.BITS)
+        tree, nodes = self._ints(4 * n - 2), 2 * n - 1
+        run = self._kernel(tree_search.greedy)
+        self.state = run(
+            n, words, sets, twice, uses, self.table, self._floats(nodes), tree, self._ints(nodes), self._floats(nodes),
+            self._ints(nodes), alpha, noise, self.state, self.draws,
         )  # fmt: skip
+        return self._priced(tree)[0], tree
 
+    def anneal(self, cost: float, tree, moves: int):
+        """Cost and tree after so many rotations; never worse."""
+        if self.leaves < 3 or moves < 1:
+            return cost, tree
+        if not self.compiled and worth_compiling(tree_search.anneal, moves * _PURE_MOVE_SECONDS):
+            self._switch_to_compiled()
+            tree = np.array(tree, dtype=np.int64)
+        total, scope, cells, ns = self._priced(tree)
+        best = self._ints(4 * self.leaves - 2)
+        moves_decay = (_COLD / _HOT) ** (1.0 / moves)
+        cost = self._kernel(tree_search.anneal)(
+            self.leaves, self.words, tree, scope, cells, ns, self.table, total, self.state, moves, _HOT, moves_decay,
+            self.draws, self._ints(self.words), best,
+        )  # fmt: skip
+        self.state = tree_search.next_random(self.state)
+        return float(cost), self._from_pairs(self.pairs(best))
 
-def shared_masks(masks: Sequence[int]) -> list[int]:
-    """Each mask without the bits that occur in no other mask: those are summed out of the factor before all else."""
-    once, twice = 0, 0
-    for mask in masks:
-        twice |= once & mask
-        once |= mask
-    return [mask & twice for mask in masks]
+    def insert_last(self, children: Sequence[Pair]):
+        """Cost and tree when the last leaf is joined at the best place to a tree over the others."""
+        n, words = self.leaves, self.words
+        tree = self._ints(4 * n - 2)
+        parent = self._ints(2 * n)
+        for v in range(2 * n):
+            parent[v] = -1
+        for j, pair in enumerate(children):
+            for side, child in enumerate(pair):
+                # Inner nodes move up by one to make room for the new leaf's number.
+                child += child >= n - 1
+                tree[2 * (n + j) + side] = child
+                parent[child] = n + j
+        below, above = self._below_above(tree)
+        run = self._kernel(tree_search.best_insertion)
+        at, _ = run(n, words, tree, parent, below, above, self.table, self._ints(2 * n))
+        self._kernel(tree_search.insert_leaf)(n, tree, at, parent[at])
+        return self._priced(tree)[0], tree
 
+    def price(self, children: Sequence[Pair]) -> tuple[float, float]:
+        """Predicted nanoseconds and cells of a given tree."""
+        tree = self._from_pairs(children)
+        return self._priced(tree)[0], self.cells(tree)
 
-def tree_scopes(leaf_masks: Sequence[int], children: Sequence[Pair]) -> list[int]:
-    """Scope of every node: the attributes that occur both in leaves below the node and in leaves elsewhere."""
-    count = len(leaf_masks)
-    below = list(leaf_masks)
-    for a, b in children:
-        below.append(below[a] | below[b])
-    above = [0] * len(below)
-    for j in range(len(children) - 1, -1, -1):
-        a, b = children[j]
-        above[a] = above[count + j] | below[b]
-        above[b] = above[count + j] | below[a]
-    return [low & high for low, high in zip(below, above, strict=True)]
+    def cells(self, tree) -> float:
+        """Cells of the tree's arrays: a value and an adjoint for every node."""
+        return 2.0 * float(sum(self._priced(self._from_pairs(self.pairs(tree)))[2]))
 
-
-def tree_ns(sizes: Sizes, leaf_masks: Sequence[int], children: Sequence[Pair]) -> float:
-    """Predicted nanoseconds of one forward and one adjoint sweep over a tree."""
-    scopes = tree_scopes(leaf_masks, children)
-    count = len(leaf_masks)
-    return sum(sizes.node_ns(scopes[a], scopes[b], scopes[count + j]) for j, (a, b) in enumerate(children))
-
-
-def greedy_tree(sizes: Sizes, leaf_masks: Sequence[int], rng: random.Random, noise: float, alpha: float) -> list[Pair]:
-    """A tree by merging, again and again, the pair whose product adds the least.
-
-    The score of a pair is cells(product) - alpha * (cells(a) + cells(b)), each time blurred by a random factor
-    exp(noise * gumbel). Only pairs that share an attribute are looked at: the leaves must form one component.
-    """
-    cells = sizes.cells
-    scope = dict(enumerate(leaf_masks))
-    uses: dict[int, int] = {}
-    for mask in leaf_masks:
-        for position in mask_positions(mask):
-            uses[1 << position] = uses.get(1 << position, 0) + 1
-
-    def product(a: int, b: int) -> int:
-        both = a & b
-        dead = 0
-        while both:
-            low = both & -both
-            if uses[low] == 2:
-                dead |= low
-            both ^= low
-        return (a | b) & ~dead
-
-    def entry(i: int, j: int) -> tuple[float, int, int]:
-        a, b = scope[i], scope[j]
-        score = cells(product(a, b)) - alpha * (cells(a) + cells(b))
-        if noise:
-            score -= noise * abs(score) * math.log(-math.log(rng.random() or 0.5))
-        return (score, i, j)
-
-    heap = [entry(i, j) for i in scope for j in scope if i < j and scope[i] & scope[j]]
-    heapify(heap)
-    children: list[Pair] = []
-    while len(scope) > 1:
-        if not heap:
-            heap = [entry(i, j) for i in scope for j in scope if i < j]
-            heapify(heap)
-        _, i, j = heappop(heap)
-        if i not in scope or j not in scope:
-            continue
-        a, b = scope.pop(i), scope.pop(j)
-        merged = product(a, b)
-        for low in (1 << position for position in mask_positions(a & b)):
-            uses[low] -= 2 if not merged & low else 1
-        new = len(leaf_masks) + len(children)
-        children.append((i, j))
-        scope[new] = merged
-        for other, mask in scope.items():
-            if other != new and mask & merged:
-                heappush(heap, entry(other, new))
-    return children
-
-
-def anneal_tree(
-    sizes: Sizes, leaf_masks: Sequence[int], children: Sequence[Pair], rng: random.Random, moves: int
-) -> list[Pair]:
-    """The tree after random rotations, cooled on the logarithm of the predicted time; never worse than the given one.
-
-    A rotation turns ((x, y), b) into ((x, b), y). Only two nodes change, and the new inner scope is (x | b) & (y |
-    v), where v is the scope of the node above: an attribute leaves a subtree only to the sibling or upwards.
-    """
-    count, scope = len(leaf_masks), tree_scopes(leaf_masks, children)
-    left = [-1] * count + [a for a, _ in children]
-    right = [-1] * count + [b for _, b in children]
-    price = sizes.node_ns
-    ns = [0.0] * count + [
-        price(scope[left[v]], scope[right[v]], scope[v]) for v in range(count, count + len(children))
-    ]  # fmt: skip
-    total = best_total = sum(ns)
-    best = (left[:], right[:])
-    hot, cold = 0.3, 0.003
-    for move in range(moves if len(children) > 1 else 0):
-        temperature = hot * (cold / hot) ** (move / moves)
-        v = rng.randrange(count, len(scope))
-        a, b = (left[v], right[v]) if rng.random() < 0.5 else (right[v], left[v])
-        if a < count:
-            continue
-        x, y = (left[a], right[a]) if rng.random() < 0.5 else (right[a], left[a])
-        inner = (scope[x] | scope[b]) & (scope[y] | scope[v])
-        ns_a = price(scope[x], scope[b], inner)
-        ns_v = price(inner, scope[y], scope[v])
-        change = ns_a + ns_v - ns[a] - ns[v]
-        if change > 0 and rng.random() >= math.exp(-math.log1p(change / total) / temperature):
-            continue
-        left[a], right[a], left[v], right[v] = x, b, a, y
-        scope[a], ns[a], ns[v] = inner, ns_a, ns_v
-        total += change
-        if total < best_total * (1 - 1e-12):
-            best_total, best = total, (left[:], right[:])
-    return postorder(count, *best)
-
-
-def postorder(count: int, left: Sequence[int], right: Sequence[int]) -> list[Pair]:
-    """The same tree with inner nodes renumbered so that children come first."""
-    inner = range(count, len(left))
-    used = {child for v in inner for child in (left[v], right[v])}
-    number: dict[int, int] = {leaf: leaf for leaf in range(count)}
-    children: list[Pair] = []
-    for root in (v for v in inner if v not in used):
-        stack = [(root, False)]
+    def pairs(self, tree) -> list[Pair]:
+        """The tree's inner nodes as pairs of children, children before parents."""
+        n = self.leaves
+        number: dict[int, int] = {leaf: leaf for leaf in range(n)}
+        children: list[Pair] = []
+        used = {int(child) for child in tree[2 * n :]}
+        stack = [(v, False) for v in range(n, 2 * n - 1) if v not in used]
         while stack:
             v, done = stack.pop()
-            if v < count:
+            if v < n:
                 continue
+            a, b = int(tree[2 * v]), int(tree[2 * v + 1])
             if done:
-                number[v] = count + len(children)
-                children.append((number[left[v]], number[right[v]]))
+                number[v] = n + len(children)
+                children.append((number[a], number[b]))
             else:
-                stack += [(v, True), (right[v], False), (left[v], False)]
-    return children
+                stack += [(v, True), (b, False), (a, False)]
+        return children
+
+    def _from_pairs(self, children: Sequence[Pair]):
+        tree = self._ints(4 * self.leaves - 2)
+        for j, (a, b) in enumerate(children):
+            tree[2 * (self.leaves + j)], tree[2 * (self.leaves + j) + 1] = a, b
+        return tree
+
+    def _priced(self, tree):
+        nodes = 2 * self.leaves - 1
+        below, above, scope = (self._ints(nodes * self.words) for _ in range(3))
+        below[: self.leaves * self.words] = self.sets[: self.leaves * self.words]
+        self._kernel(tree_search.fill_scopes)(self.leaves, self.words, tree, below, above, scope)
+        cells, ns = self._floats(nodes), self._floats(nodes)
+        cost = self._kernel(tree_search.tree_cost)(self.leaves, self.words, tree, scope, cells, ns, self.table)
+        return float(cost), scope, cells, ns
+
+    def _below_above(self, tree):
+        """Variables below and elsewhere, for a tree that lacks the last leaf; the leaf's own set is its `below`."""
+        n, words = self.leaves, self.words
+        below, above = self._ints(2 * n * words), self._ints(2 * n * words)
+        below[: n * words] = self.sets[: n * words]
+        for v in range(n, 2 * n - 2):
+            for w in range(words):
+                below[v * words + w] = below[tree[2 * v] * words + w] | below[tree[2 * v + 1] * words + w]
+        for v in range(2 * n - 3, n - 1, -1):
+            for w in range(words):
+                up = above[v * words + w]
+                above[tree[2 * v] * words + w] = up | below[tree[2 * v + 1] * words + w]
+                above[tree[2 * v + 1] * words + w] = up | below[tree[2 * v] * words + w]
+        return below, above
+
+    def _tries(self) -> int:
+        return max(3, min(16, 1200 // self.leaves))
+
+    def _switch_to_compiled(self) -> None:
+        self.compiled = True
+        self.table, self.draws = self._floats(self.table), self._floats(self.draws)
+        self.sets, self.uses = (np.array(values, dtype=np.int64) for values in (self.sets, self.uses))
+
+    def _kernel(self, function):
+        return compiled(function) if self.compiled else function
+
+    def _ints(self, length: int):
+        return np.zeros(length, dtype=np.int64) if self.compiled else [0] * length
+
+    def _floats(self, values):
+        if isinstance(values, int):
+            return np.zeros(values) if self.compiled else [0.0] * values
+        return np.array(values, dtype=float) if self.compiled else list(values)
 
 
-def search_tree(sizes: Sizes, leaf_masks: Sequence[int], seed: int, effort: float = 1.0) -> list[Pair]:
-    """A good tree over the factors of one component: the best of some greedy tries, annealed."""
-    if len(leaf_masks) < 2:
-        return []
-    rng = random.Random(seed)
-    tries = [(0.0, 1.0), (0.0, 0.0)] + [(rng.choice([0.1, 0.3, 1.0]), rng.choice([0.0, 0.5, 1.0])) for _ in range(6)]
-    trees = [greedy_tree(sizes, leaf_masks, rng, noise, alpha) for noise, alpha in tries]
-    best = min(trees, key=lambda children: tree_ns(sizes, leaf_masks, children))
-    return anneal_tree(sizes, leaf_masks, best, rng, int(effort * 60 * len(leaf_masks)))
+def _byte_table(sizes: Sequence[int], words: int) -> list[float]:
+    """For each byte of a set and each of its 256 values, the product of the sizes of the variables it stands for."""
+    table = []
+    for word in range(words):
+        for byte in range(tree_search.BYTES):
+            first = word * tree_search.BITS + 8 * byte
+            row = [1.0] * 256
+            for bit, size in enumerate(sizes[first : first + 8]):
+                for value in range(1 << bit, 1 << (bit + 1)):
+                    row[value] = row[value - (1 << bit)] * size
+            for value in range(1 << max(0, min(8, len(sizes) - first)), 256):
+                row[value] = 1.0
+            table += row
+    return table
 
 
 def start_order(domain: Domain) -> tuple[int, ...]:
@@ -274,16 +242,20 @@ def make_plan(
     >>> make_plan(domain, [("a", "b"), ("b", "c"), ("b",)]).leaves
     (('a', 'b'), ('b', 'c'))
     """
-    maximal = maximal_cliques(domain, cliques)
+    return _cached_plan(domain, tuple(maximal_cliques(domain, cliques)), seed, effort)
+
+
+@lru_cache(maxsize=256)
+def _cached_plan(domain: Domain, maximal: tuple[Clique, ...], seed: int, effort: float) -> ContractionPlan:
     masks = [clique_mask(domain, clique) for clique in maximal]
-    sizes = Sizes(domain.sizes)
     leaves: list[Clique] = []
     trees: list[tuple[list[int], list[Pair]]] = []
     for members in connected_components(masks):
-        shared = shared_masks([masks[i] for i in members])
-        trees.append((list(range(len(leaves), len(leaves) + len(members))), search_tree(sizes, shared, seed, effort)))
+        _, children = TreeSearch(domain.sizes, [masks[i] for i in members], seed, effort).search()
+        trees.append((list(range(len(leaves), len(leaves) + len(members))), children))
         leaves += [maximal[i] for i in members]
-    return ContractionPlan(domain, tuple(leaves), join_trees(len(leaves), trees), start_order(domain))
+    plan = ContractionPlan(domain, tuple(leaves), join_trees(len(leaves), trees), start_order(domain))
+    return ordered(plan, seed=seed)
 
 
 def join_trees(count: int, trees: Iterable[tuple[list[int], list[Pair]]]) -> tuple[Pair, ...]:

@@ -26,8 +26,8 @@ def test_shows_and_pickles_no_data():
 
 
 def test_too_many_cells_are_refused_before_counting():
-    domain = Domain.of({"a": 10_000, "b": 10_000})
-    with pytest.raises(ModelTooLargeError, match=r"1e\+08 cells"):
+    domain = Domain.of({"a": 100_000, "b": 10_000})
+    with pytest.raises(ModelTooLargeError, match=r"1e\+09 cells"):
         MemorySource(domain, np.zeros((1, 2))).counts([("a", "b")])
 
 

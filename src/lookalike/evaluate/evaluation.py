@@ -1,0 +1,297 @@
+"""All measures of a synthetic table against the real one, collected as plain numbers. NOT PRIVATE."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lookalike.evaluate.association import column_shapes, pair_association, pair_trends
+from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, svm_errors
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
+from lookalike.evaluate.private_classifiers import private_reference
+from lookalike.evaluate.ranges import range_errors
+from lookalike.evaluate.scores import copies, group_errors, k_marginal_score, sample_equivalent
+from lookalike.schema.columns import Binned, Ordinal
+from lookalike.schema.conditions import parse_question
+from lookalike.schema.schema import Schema
+
+NOTICE = "NOT PRIVATE: computed from the real rows without noise. Do not publish."
+_RANGE_SETS = {3: 210, 5: 37}
+_WORST = 10
+
+Numbers = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Measures of a synthetic table as plain JSON values, stamped NOT PRIVATE.
+
+    Attributes:
+        numbers: what was measured, by kind; `notice` and `private` (False) always among them.
+    """
+
+    numbers: Numbers
+
+    def __post_init__(self) -> None:
+        if self.numbers.get("private") is not False or "notice" not in self.numbers:
+            raise ValueError("an evaluation must carry the notice that it is not private")
+
+    def __getitem__(self, key: str) -> Any:
+        return self.numbers[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.numbers
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        return json.dumps(self.numbers, indent=indent, allow_nan=False)
+
+    def table(self) -> list[tuple[str, str, str]]:
+        """Measure, value and how to read it, for printing."""
+        return list(_table_rows(self.numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure besides the cheap things.
+
+    Attributes:
+        orders: numbers of attributes of the marginals that are compared.
+        sets: at most this many marginals per order.
+        group_by: column whose groups get errors of their own.
+        questions: counts to compare, as in `lookalike query`.
+        target: column that classifiers predict; none are trained without.
+        svm: also an SVM for every column (slow).
+        epsilon: budget of the private classifiers that are trained for reference.
+        ordered: columns whose codes have an order; None takes ordinal, number and time columns that are never missing.
+        seed: fixes which marginals, ranges and rows are drawn.
+    """
+
+    orders: tuple[int, ...] = (1, 2, 3, 4, 5)
+    sets: int = 300
+    group_by: str | None = None
+    questions: tuple[str, ...] = ()
+    target: str | None = None
+    svm: bool = False
+    epsilon: float = 1.0
+    ordered: Collection[str] | None = None
+    seed: int = 0
+
+
+def evaluate_codes(
+    real: np.ndarray,
+    synth: np.ndarray,
+    schema: Schema,
+    settings: Settings | None = None,
+    *,
+    test: np.ndarray | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Evaluation:
+    """All measures of two integer-coded tables.
+
+    Args:
+        real: codes of the real rows that were synthesised.
+        synth: codes of the synthetic rows.
+        schema: the columns.
+        settings: what to measure.
+        test: codes of real rows that were not synthesised, to test classifiers on. Without them a fifth of the real
+            rows is kept from the classifiers trained on real rows, but not from the synthetic table, which has seen
+            them.
+        progress: called with what is being done and the share of measures behind.
+    """
+    settings = settings or Settings()
+    pair = TablePair(real, synth, schema.domain)
+    ordered = _ordered(schema) if settings.ordered is None else frozenset(settings.ordered)
+    numbers: Numbers = {
+        "notice": NOTICE,
+        "private": False,
+        "rows": {"real": pair.real_rows, "synth": pair.synth_rows},
+        "seconds": {},
+    }
+    steps: dict[str, Callable[[], Any]] = {
+        "histograms": lambda: _histograms(pair, schema),
+        "marginals": lambda: _marginals(pair, settings),
+        "association": lambda: _association(pair, ordered),
+        "ranges": lambda: _ranges(pair, settings.seed),
+        "copies": lambda: asdict(copies(pair)),
+    }
+    if settings.group_by is not None:
+        steps["groups"] = lambda: _groups(pair, schema, str(settings.group_by), settings.seed)
+    if settings.questions:
+        steps["questions"] = lambda: _questions(pair, schema, settings.questions)
+    if settings.target is not None or settings.svm:
+        train, unseen = (real, test) if test is not None else _split(real, settings.seed)
+        steps |= _classifier_steps(train, pair.synth, unseen, schema, settings)
+    for number, (name, step) in enumerate(steps.items()):
+        if progress:
+            progress(name, number / len(steps))
+        with _clock(numbers["seconds"], name):
+            numbers[name] = step()
+    return Evaluation(numbers)
+
+
+def _ordered(schema: Schema) -> frozenset[str]:
+    return frozenset(c.name for c in schema.columns if isinstance(c, Ordinal | Binned) and not c.missing)
+
+
+@contextmanager
+def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.process_time()
+    yield
+    seconds[name] = round(time.process_time() - start, 3)
+
+
+def _histograms(pair: TablePair, schema: Schema) -> Numbers:
+    found = {}
+    for position, column in enumerate(schema.columns):
+        counts = [np.bincount(codes[:, position], minlength=column.size).tolist() for codes in (pair.real, pair.synth)]
+        ordered = isinstance(column, Ordinal | Binned)
+        found[column.name] = {"labels": column.labels(), "ordered": ordered, "real": counts[0], "synth": counts[1]}
+    return found
+
+
+def _marginals(pair: TablePair, settings: Settings) -> Numbers:
+    found: Numbers = {}
+    for k in settings.orders:
+        if k > len(pair.domain):
+            continue
+        cliques = random_cliques(pair.domain, k, settings.sets, settings.seed)
+        result = distances_of(pair, cliques)
+        found[str(k)] = {
+            "mean": result.mean,
+            "worst": result.worst,
+            "sets": len(cliques),
+            "score": k_marginal_score(result.mean),
+            "sample_equivalent": sample_equivalent(pair, cliques, result.mean, settings.seed),
+            "worst_sets": [{"attrs": list(attrs), "distance": value} for attrs, value in result.ranked()[:_WORST]],
+        }
+    return found
+
+
+def _association(pair: TablePair, ordered: Collection[str]) -> Numbers:
+    found = pair_association(pair)
+    shapes = column_shapes(pair, ordered)
+    trends = pair_trends(pair_association(pair, ordered), pair.domain, ordered)
+    upper = np.triu_indices(len(pair.domain), 1)
+    return {
+        "names": list(pair.domain.names),
+        "mean_difference": found.mean_difference,
+        "worst_difference": found.worst_difference,
+        "real": found.real.round(6).tolist(),
+        "synth": found.synth.round(6).tolist(),
+        "distances": found.distances.round(6).tolist(),
+        "column_shapes": {"mean": float(np.mean(list(shapes.values()))), "columns": shapes},
+        "pair_trends": {"mean": float(trends[upper].mean()) if len(upper[0]) else None},
+    }
+
+
+def _ranges(pair: TablePair, seed: int) -> Numbers:
+    found = {}
+    for k, sets in _RANGE_SETS.items():
+        if k <= len(pair.domain):
+            result = range_errors(pair, k, sets, seed=seed)
+            found[str(k)] = {
+                "mean_squared": result.mean_squared,
+                "mean_absolute": result.mean_absolute,
+                "mean_relative": result.mean_relative,
+                "queries": len(result.queries),
+            }
+    return found
+
+
+def _groups(pair: TablePair, schema: Schema, column: str, seed: int) -> Numbers:
+    labels = schema[column].labels()
+    rows = [{"label": labels[error.code], **asdict(error)} for error in group_errors(pair, column, seed=seed)]
+    return {"column": column, "rows": rows}
+
+
+def _questions(pair: TablePair, schema: Schema, texts: Sequence[str]) -> list[Numbers]:
+    found = []
+    for text in texts:
+        question = parse_question(text, schema)
+        places = [pair.domain.position(name) for name in question.attrs]
+        if not places:
+            counts = [float(pair.real_rows), float(pair.synth_rows)]
+        else:
+            counts = [float(question.weights[tuple(codes[:, places].T)].sum()) for codes in (pair.real, pair.synth)]
+        shares = [counts[0] / pair.real_rows, counts[1] / pair.synth_rows]
+        found.append({"text": text, "real": counts[0], "synth": counts[1], "share_difference": shares[1] - shares[0]})
+    return found
+
+
+def _split(codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    order = np.random.default_rng([seed, 23]).permutation(len(codes))
+    cut = max(1, round(0.8 * len(codes)))
+    return codes[order[:cut]], codes[order[cut:]] if cut < len(codes) else codes
+
+
+def _classifier_steps(
+    train: np.ndarray, synth: np.ndarray, test: np.ndarray, schema: Schema, settings: Settings
+) -> dict[str, Callable[[], Any]]:
+    domain, seed = schema.domain, settings.seed
+    steps: dict[str, Callable[[], Any]] = {"distinguishing": lambda: distinguishing_game(train, synth, seed=seed)}
+    if (target := settings.target) is not None:
+        steps["classifiers"] = lambda: {
+            "target": target,
+            "results": [asdict(r) for r in classifier_results(train, synth, test, domain, target, seed=seed)],
+        }
+        # The commonest value against the rest would be decided by always guessing; the second makes a fair question.
+        positive = int(np.argsort(-np.bincount(train[:, domain.position(target)], minlength=2), kind="stable")[1])
+        steps["private_reference"] = lambda: {
+            "target": target,
+            "positive": schema[target].labels()[positive],
+            **asdict(
+                private_reference(train, synth, test, domain, target, epsilon=settings.epsilon, positive=positive)
+            ),
+        }
+    if settings.svm:
+        steps["svm"] = lambda: {"real": svm_errors(train, test, domain), "synth": svm_errors(synth, test, domain)}
+    return steps
+
+
+def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
+    for k, found in numbers["marginals"].items():
+        sample = f"like a {found['sample_equivalent']:.1%} sample"
+        meaning = f"{sample}; worst {found['worst']:.4f}; score {found['score']:.0f}"
+        yield f"{k}-way marginals, mean distance", f"{found['mean']:.4f}", meaning
+    association = numbers["association"]
+    worst = f"worst pair {association['worst_difference']:.3f}"
+    yield "association, mean difference of Cramer's V", f"{association['mean_difference']:.4f}", worst
+    yield "column shapes", f"{association['column_shapes']['mean']:.4f}", "1 is equal"
+    if association["pair_trends"]["mean"] is not None:
+        yield "pair trends", f"{association['pair_trends']['mean']:.4f}", "1 is equal"
+    for k, found in numbers["ranges"].items():
+        meaning = f"mean absolute {found['mean_absolute']:.5f} of all rows, {found['queries']} queries"
+        yield f"{k}-way range queries, mean squared", f"{found['mean_squared']:.3e}", meaning
+    rows = numbers["copies"]
+    found_share = f"{rows['unique_real_rows_found']:.1%} of real rows that occur once are found"
+    yield "synthetic rows equal to a real row", f"{rows['rows_equal_to_real']:.1%}", found_share
+    for question in numbers.get("questions", ()):
+        yield question["text"], f"{question['synth']:,.0f}", f"real {question['real']:,.0f}"
+    for group in numbers.get("groups", {}).get("rows", ()):
+        distance = "none" if group["distance_2"] is None else f"{group['distance_2']:.4f}"
+        meaning = f"share {group['synth_share']:.2%}, real {group['real_share']:.2%}"
+        yield f"2-way distance where {numbers['groups']['column']} is {group['label']}", distance, meaning
+    yield from _classifier_rows(numbers)
+
+
+def _classifier_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
+    for name, accuracy in numbers.get("distinguishing", {}).items():
+        yield f"told from real by a {name}", f"{accuracy:.1%}", "50% is a guess"
+    for result in numbers.get("classifiers", {}).get("results", ()):
+        meaning = f"trained on real {result['accuracy_real']:.1%}, agreement {result['agreement']:.1%}"
+        yield f"accuracy of a {result['name']} trained on it", f"{result['accuracy_synth']:.1%}", meaning
+    if reference := numbers.get("private_reference"):
+        meaning = (
+            f"real {reference['non_private']:.1%}; private at epsilon {reference['epsilon']:g}: output "
+            f"{reference['output_perturbation']:.1%}, objective {reference['objective_perturbation']:.1%}"
+        )
+        yield "accuracy of logistic regression", f"{reference['synthetic']:.1%}", meaning
+    if svm := numbers.get("svm"):
+        real, synth = (float(np.mean(list(svm[side].values()))) for side in ("real", "synth"))
+        yield "SVM, mean error over columns", f"{synth:.4f}", f"trained on real {real:.4f}"

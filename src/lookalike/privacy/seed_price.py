@@ -1,0 +1,279 @@
+"""What it costs to release rows grown from real seed rows: the arithmetic of plausible deniability, data never touched.
+
+The mechanism, once per released row (Bindschaedler, Shokri, Gunter 2017, with a branch for failure): with probability
+1 - L draw a row from the model alone. Else take a uniform real row as seed, keep the first l values of it, draw the
+rest from the model, count the rows that could have been the seed, and release the result if count + Z >= k, where Z is
+two-sided geometric noise, P[Z = z] proportional to exp(-epsilon0 |z|). Where the test fails, draw from the model alone.
+
+Below, table D has n rows, D' one more, the row x; N rows of D are plausible seeds of what x would make; p(N) is the
+probability that N plausible seeds pass. Derived here; `tests/privacy/test_deniability.py` checks it by enumeration.
+
+One row (`tight_price`). Everything that D' makes more often than D comes from x's class. Its N old rows pass at most
+exp(epsilon0) times as often. Where N >= t, x's own contribution is at most gamma/N of theirs: a factor 1 + gamma/t.
+Where N < t, x itself is the seed with probability 1/(n+1) and passes with p(t) at most: an additive L p(t)/(n+1). The
+paper (theorem 1) bounds p(t) by exp(-epsilon0 (k-t)), has no 1/(n+1), and leaves out the event 'nothing released',
+whose probability moves by up to 1/(n+1); drawing from the model instead hides it among the 1 - L: a factor
+1 + L/((n+1)(1-L)).
+
+Many rows (`renyi`). The loss above is met only when x's class is hit, which has probability N p(N) L/n, so the Renyi
+divergence of one row is of order epsilon0^2 k/n and not epsilon0^2. With phi(r) = r^a - 1 - a (r - 1) the divergence
+of order a is log(1 + E[phi(ratio)]) / (a - 1), the expectation under the denominator, and E is at most the sum over
+  x's class       (L gamma / n) N p(N) phi((1 + gamma/N) p(N+1)/p(N)), largest over N >= t, and for N < t
+                  (L gamma / n) N p(N) phi(exp(epsilon0)), after x's own mass L p(t)/(n+1) went into delta;
+  other classes   L phi(n/(n+1));
+  model alone     (1-L) phi(1 -+ L u / ((n+1)(1-L))), u = max gamma N (p(N+1) - p(N)) + p(N+1): P phi(1 + d/P) falls
+                  in P, which is at least 1-L.
+Removing x is bounded the same way with ratios inverted, and needs no delta. Each term falls as n grows, so a lower
+bound on n serves. For a fixed number of kept columns all plausible seeds make a row equally often, and gamma is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookalike.errors import BudgetError
+
+Floats = NDArray[np.float64]
+
+ORDERS: Floats = 1.0 + np.geomspace(0.02, 4000.0, 90)
+"""Renyi orders over which the conversion to (epsilon, delta) is minimised."""
+
+OWN_SHARE = 0.1
+"""Part of delta for the event that a row is released from its own lone seed."""
+
+_SAFETY = 1.0 + 1e-6
+"""Covers the rounding of floats, which is below 1e-8 relative in each term."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedTest:
+    """Privacy Test 2 with its public settings.
+
+    Attributes:
+        k: threshold on the number of plausible seeds.
+        epsilon0: strength of the threshold's noise: larger is less noise and a higher price.
+        gamma: plausible seeds make the row with probabilities within this factor; 1 where they are equal.
+        seeded_share: L, the share of rows that try a seed at all.
+        max_plausible: counting stops here; None counts all.
+        max_check: count in a random subset of this many rows only; None looks at all. Never needed for speed here, and
+            priced by the looser rule (epsilon per row, composed), since a new row may then push others out.
+    """
+
+    k: int
+    epsilon0: float
+    gamma: float = 1.0
+    seeded_share: float = 0.9
+    max_plausible: int | None = None
+    max_check: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 2:
+            raise BudgetError(f"k is {self.k}; a row needs at least 2 plausible seeds.")
+        if not 0 < self.epsilon0 <= 100:
+            raise BudgetError(f"The threshold's epsilon is {self.epsilon0:g}; it must lie between 0 and 100.")
+        if not 1 <= self.gamma < math.inf:
+            raise BudgetError(f"gamma is {self.gamma:g}; it must be at least 1.")
+        if not 0 < self.seeded_share < 1:
+            raise BudgetError(
+                f"seeded_share is {self.seeded_share:g}; it must lie strictly between 0 and 1: rows from the model "
+                "alone hide the failures of the test."
+            )
+        for name, value in (("max_plausible", self.max_plausible), ("max_check", self.max_check)):
+            if value is not None and value < 1:
+                raise BudgetError(f"{name} is {value}; it must be at least 1.")
+
+    def log_pass(self, seeds: Floats) -> Floats:
+        """log p(N) for each number of plausible seeds: log P[min(N, max_plausible) + Z >= k]."""
+        counted = np.minimum(seeds, math.inf if self.max_plausible is None else self.max_plausible)
+        short, ratio = self.k - counted, math.exp(-self.epsilon0)
+        below = -self.epsilon0 * np.maximum(short, 0) - math.log1p(ratio)
+        above = np.log1p(-np.exp(-self.epsilon0 * (1 - np.minimum(short, 0))) / (1 + ratio))
+        return np.where(short >= 0, below, above)
+
+
+def paper_price(test: SeedTest, t: int) -> tuple[float, float]:
+    """(epsilon, delta) of one released row by theorem 1 of the paper; it leaves out the event 'nothing released'."""
+    return test.epsilon0 + math.log1p(test.gamma / t), math.exp(-test.epsilon0 * (test.k - t))
+
+
+def tight_price(test: SeedTest, t: int, n: int) -> tuple[float, float]:
+    """(epsilon, delta) of one released row, all events included, for tables of at least n >= k rows; see the module."""
+    share = test.seeded_share
+    hidden = math.log1p(share / ((n + 1) * (1 - share)))
+    return test.epsilon0 + math.log1p(test.gamma / t) + hidden, share * _passes(test, t) / (n + 1)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def renyi(test: SeedTest, t: int, n: int, orders: Floats = ORDERS) -> Floats:
+    """Renyi divergence of one released row at each order, after delta_own(test, t, n); see the module.
+
+    Holds for every pair of tables that differ in one row, the smaller having at least n rows.
+    """
+    if test.max_check is not None:
+        epsilon = tight_price(test, t, n)[0]
+        return np.minimum(epsilon, orders * epsilon**2 / 2) * _SAFETY
+    share, a = test.seeded_share, orders[:, None]
+    low, high = _blocks(test, t)
+    few_low, few_high = _blocks(test, 1, t)
+    beyond = _tail(test, high[-1] + 1, orders)
+    added = (high * np.exp(test.log_pass(high)) * _phi(_ratio(test, low) - 1, a)).max(axis=1)
+    few = (t - 1) * _passes(test, t - 1) * _phi(np.array(math.expm1(test.epsilon0)), orders) if t > 1 else added
+    removed = [
+        (last + 1) * np.exp(test.log_pass(last + 1)) * _phi(1 / _ratio(test, first) - 1, a)
+        for first, last in ((low, high), (few_low, few_high))
+    ]
+    lone = _passes(test, 1) * (orders - 1)
+    own_class = np.max([added, few, beyond, lone, 2 * beyond, *(term.max(axis=1) for term in removed)], axis=0)
+    growth = np.expm1(test.log_pass(low + 1) - test.log_pass(low))
+    moved = float((test.gamma * high * np.exp(test.log_pass(high)) * growth).max()) + _SAFETY
+    moved = max(moved, (test.gamma * t + 1) * _passes(test, t))
+    step = min(1.0, share * moved / ((n + 1) * (1 - share)))
+    rest = share * _around_one(orders, 1 / n) + (1 - share) * _around_one(orders, step)
+    bound = np.log1p((share * test.gamma / n * own_class + rest) * _SAFETY) / (orders - 1)
+    return np.where(np.isnan(bound), math.inf, bound)
+
+
+def delta_own(test: SeedTest, t: int, n: int) -> float:
+    """Probability that a released row is its own lone seed's: what `renyi` leaves to delta, per released row."""
+    return test.seeded_share * _passes(test, t) / (n + 1)
+
+
+def epsilon_of(test: SeedTest, rows: int, n: int, rho: float, delta: float) -> float:
+    """Epsilon at `delta` of `rows` released rows after Gaussian releases of that rho; infinite where nothing helps.
+
+    Args:
+        test: the test every row passed.
+        rows: how many rows are released, those drawn from the model alone included.
+        n: a lower bound on the number of seed rows; below k nothing is affordable.
+        rho: what was spent on the same rows before.
+        delta: delta of the whole, of which OWN_SHARE is for lone seeds.
+
+    The conversion is the one of Canonne, Kamath and Steinke (2020, proposition 12), at each order.
+    """
+    t = _largest_t(test, rows, n, delta * OWN_SHARE)
+    if t < 1 or n < test.k:
+        return math.inf
+    left = math.log(delta * (1 - OWN_SHARE))
+    total = ORDERS * rho + rows * renyi(test, t, n)
+    return max(0.0, float(np.min(total + np.log1p(-1 / ORDERS) - (left + np.log(ORDERS)) / (ORDERS - 1))))
+
+
+@dataclass(frozen=True, slots=True)
+class SeedBudget:
+    """Questions about a budget for seeded rows.
+
+    Attributes:
+        n: a lower bound on the number of seed rows.
+        rho: Gaussian releases made before on the same rows.
+        epsilon: epsilon of the whole.
+        delta: delta of the whole.
+        tune: whether the test's epsilon0 is chosen anew, the cheapest, for every question.
+    """
+
+    n: int
+    rho: float
+    epsilon: float
+    delta: float
+    tune: bool = True
+
+    def price(self, test: SeedTest, rows: int) -> float:
+        return epsilon_of(self.tuned(test, rows), rows, self.n, self.rho, self.delta)
+
+    def tuned(self, test: SeedTest, rows: int) -> SeedTest:
+        """The same test with the threshold noise at which `rows` released rows cost the least epsilon.
+
+        Little noise makes a passing row tell much; much noise lets lone seeds pass, which is delta's to pay.
+        """
+        if not self.tune:
+            return test
+        need = max(1.0, math.log(max(math.e, rows / (self.delta * OWN_SHARE * (self.n + 1)))))
+        scales = np.minimum(need / test.k * np.geomspace(1.02, 4.0, 10), 100.0)
+        tests = [replace(test, epsilon0=float(scale)) for scale in scales]
+        prices = [epsilon_of(candidate, rows, self.n, self.rho, self.delta) for candidate in tests]
+        return tests[int(np.argmin(prices))]
+
+    def most_rows(self, test: SeedTest) -> int:
+        """Largest number of seeded rows that the budget affords; may be 0."""
+        if self.price(test, 1) > self.epsilon:
+            return 0
+        low, high = 1, 2
+        while high < 2**40 and self.price(test, high) <= self.epsilon:
+            low, high = high, 2 * high
+        return _boundary(low, high, lambda rows: self.price(test, rows) <= self.epsilon)
+
+    def least_k(self, test: SeedTest, rows: int) -> int | None:
+        """Smallest k from the test's own on at which `rows` seeded rows fit; None where no k up to n does."""
+
+        def fits(k: int) -> bool:
+            return self.price(replace(test, k=k), rows) <= self.epsilon
+
+        if fits(test.k):
+            return test.k
+        low, high = test.k, min(2 * test.k, self.n)
+        while low < high and not fits(high):
+            low, high = high, min(2 * high, self.n)
+        return _boundary(high, low, fits) if low < high else None
+
+
+def _passes(test: SeedTest, seeds: int) -> float:
+    return float(np.exp(test.log_pass(np.array([float(seeds)])))[0]) if seeds > 0 else 0.0
+
+
+def _largest_t(test: SeedTest, rows: int, n: int, delta: float) -> int:
+    """Largest t up to k with rows * delta_own <= delta; 0 where there is none."""
+    if rows * delta_own(test, 1, n) > delta:
+        return 0
+    if rows * delta_own(test, test.k, n) <= delta:
+        return test.k
+    return _boundary(1, test.k, lambda t: rows * delta_own(test, t, n) <= delta)
+
+
+def _boundary(good: int, bad: int, fits: Callable[[int], bool]) -> int:
+    """The last number that fits between one that does and one that does not, whichever is larger."""
+    while abs(bad - good) > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
+def _phi(x: Floats, order: Floats) -> Floats:
+    """phi(1 + x) = (1 + x)^a - 1 - a x, without cancellation near x = 0."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.maximum(np.expm1(order * np.log1p(x)) - order * x, 0.0)
+
+
+def _around_one(orders: Floats, step: float) -> Floats:
+    """Largest phi(r) for r within 1 -+ step."""
+    return np.maximum(_phi(np.array(step), orders), _phi(np.array(-step), orders))
+
+
+def _ratio(test: SeedTest, seeds: Floats) -> Floats:
+    """Most that one more plausible seed multiplies the release of a row with."""
+    return (1 + test.gamma / seeds) * np.exp(test.log_pass(seeds + 1) - test.log_pass(seeds))
+
+
+def _blocks(test: SeedTest, start: int, stop: int | None = None) -> tuple[Floats, Floats]:
+    """Runs of numbers N from `start` on, as first and last: N p(N) and the ratios are monotone, so ends bound a run."""
+    end = stop if stop is not None else test.k + math.ceil(40 / test.epsilon0) + 2
+    edges = [max(start, 1)]
+    width = max(1, int(0.05 / test.epsilon0))
+    while edges[-1] < end or len(edges) == 1:
+        edges.append(edges[-1] + max(1, min(width, edges[-1] // 20)))
+    marks = np.array(edges, dtype=float)
+    return marks[:-1], marks[1:] - 1
+
+
+def _tail(test: SeedTest, start: float, orders: Floats) -> Floats:
+    """Bound of N phi((1 + gamma/N) p(N+1)/p(N)) over all N >= start, where p is 1 up to exp(-40).
+
+    phi(1 + x) <= a (a-1)/2 x^2 (1+x)^max(a-2, 0) and x <= gamma/N + tau with tau the tail of the noise: falling in N.
+    """
+    tail = 4 * math.exp(-test.epsilon0 * max(0.0, start - test.k))
+    x = test.gamma / start + tail
+    with np.errstate(over="ignore"):
+        return start * orders * (orders - 1) / 2 * x**2 * (1 + x) ** np.maximum(orders - 2, 0) * (1 + 1 / start)

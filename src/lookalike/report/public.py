@@ -1,0 +1,308 @@
+"""The public report: what was released, the guarantee in plain words, every charge, and plots with error bars.
+
+Made from released values only, by construction: it is handed a fitted model with its account and recorded noisy
+marginals, and this package imports nothing that can open a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+
+from lookalike import __version__
+from lookalike.estimate.intervals import ErrorBars
+from lookalike.generate.model import Model
+from lookalike.report.page import render
+from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.schema import Schema
+from lookalike.synthesizers import METHODS
+from lookalike.tables.measurement import NoisyMarginal
+
+LEVEL = 0.9
+_MAX_COLUMNS = 60
+_MAX_MAP_COLUMNS = 32
+_MAX_BARS = 14
+_MAX_BINS = 128
+_MAX_PAIR_ROWS = 20
+_MAX_PAIR_COLUMNS = 8
+_PAIRS = 6
+
+Numbers = dict[str, Any]
+
+
+class Account(Protocol):
+    """What a run was allowed to spend and every charge it made (see `lookalike.release.Spent`)."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def epsilon_spent(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def accounting(self) -> str: ...
+    @property
+    def neighbours(self) -> str: ...
+    @property
+    def charges(self) -> Sequence[Any]: ...
+    @property
+    def private(self) -> bool: ...
+
+
+def public_numbers(
+    schema: Schema, model: Model, spent: Account, measurements: Iterable[NoisyMarginal] = (), *, rows: int | None = None
+) -> Numbers:
+    """Everything that the public report says, as plain values.
+
+    Args:
+        schema: the public facts about the columns.
+        model: the fitted model.
+        spent: the account of the run.
+        measurements: the noisy marginals that the model was fitted to; without them there are no error bars.
+        rows: how many synthetic rows were made; the model's estimate of the private number by default.
+    """
+    bars = ErrorBars(schema.domain, measurements)
+    shown = schema.columns[:_MAX_COLUMNS]
+    oneways = model.marginals([(column.name,) for column in shown])
+    columns = [_column(column, counts, bars, model.total) for column, counts in zip(shown, oneways, strict=True)]
+    association, pairs = _pairs(schema, model, bars)
+    numbers: Numbers = {
+        "version": __version__,
+        "private": spent.private,
+        "rows": round(model.total) if rows is None else rows,
+        "estimated_rows": round(model.total),
+        "level": LEVEL,
+        "guarantee": _guarantee(spent),
+        "method": _method(spent),
+        "budget": _budget(spent),
+        "schema": [_facts(column) for column in schema.columns],
+        "columns": columns,
+        "left_out": len(schema.columns) - len(shown),
+        "has_intervals": bool(bars.measurements),
+        "association": association,
+        "pairs": pairs,
+    }
+    numbers["limits"] = _limits(schema, numbers, bars)
+    return numbers
+
+
+def public_report(numbers: Numbers) -> str:
+    """The page of `public_numbers`."""
+    return render("public.html", **numbers)
+
+
+def _guarantee(spent: Account) -> Numbers:
+    """What epsilon means for one person: the largest chance that a guess can reach which started at one half."""
+    epsilon, delta = spent.epsilon_spent, spent.delta
+    factor = math.exp(epsilon)
+    # Of the guesses right and wrong, delta may be lost entirely and the rest shifts by the factor.
+    surest = [min(1.0, (factor * p + delta * (1 - p)) / (factor * p + 1 - p)) for p in (0.5, 0.1, 0.01)]
+    return {
+        "factor": factor,
+        "before": [0.5, 0.1, 0.01],
+        "after": surest,
+        "in_words": _strength(epsilon),
+        "accounting": {
+            "gdp": "all noise is Gaussian, so the exact privacy curve of the Gaussian mechanism was used",
+            "zcdp": "charges were added up in zero-concentrated differential privacy and converted at the end",
+        }.get(spent.accounting, spent.accounting),
+    }
+
+
+def _strength(epsilon: float) -> str:
+    for limit, words in ((0.3, "very strong"), (1.0, "strong"), (3.0, "moderate"), (10.0, "weak")):
+        if epsilon <= limit * (1 + 1e-9):
+            return words
+    return "very weak"
+
+
+def _method(spent: Account) -> Numbers:
+    info = METHODS[spent.method].info if spent.method in METHODS else None
+    return {
+        "name": spent.method,
+        "title": info.title if info else spent.method,
+        "paper": info.paper if info else "",
+        "good_for": info.good_for if info else "",
+        "corrected": info.corrected if info else "",
+        "settings": {name: str(value) for name, value in spent.settings.items()},
+    }
+
+
+def _budget(spent: Account) -> Numbers:
+    total = float(sum(charge.rho for charge in spent.charges)) or 1.0
+    steps: dict[str, Numbers] = {}
+    for charge in spent.charges:
+        step = steps.setdefault(
+            charge.step, {"step": charge.step, "mechanism": charge.mechanism, "releases": 0, "rho": 0.0}
+        )
+        step["releases"] += charge.releases
+        step["rho"] += float(charge.rho)
+        if charge.mechanism not in step["mechanism"]:
+            step["mechanism"] += f", {charge.mechanism}"
+    for step in steps.values():
+        step["share"] = step["rho"] / total
+    return {
+        "epsilon": spent.epsilon,
+        "epsilon_spent": spent.epsilon_spent,
+        "delta": spent.delta,
+        "rho": total if spent.charges else 0.0,
+        "neighbours": spent.neighbours,
+        "steps": list(steps.values()),
+        "charges": [
+            {"step": c.step, "mechanism": c.mechanism, "releases": c.releases, "rho": float(c.rho), "detail": c.detail}
+            for c in spent.charges
+        ],
+    }
+
+
+def _facts(column: Column) -> Numbers:
+    texts = {"missing": ", ".join(marker or "empty" for marker in column.missing) or "never missing"}
+    if isinstance(column, Binned):
+        texts["bounds"] = f"{column.minimum} to {column.maximum}"
+        texts["bins"] = f"{column.regular:,} bins"
+    elif isinstance(column, Categorical):
+        listed = ", ".join((column.values or ())[:8])
+        texts["values"] = listed + (f" and {column.regular - 8:,} more" if column.regular > 8 else "")
+    return {
+        "name": column.name,
+        "kind": type(column).__name__.lower(),
+        "codes": column.size,
+        "facts": [
+            {"fact": fact, "text": texts.get(fact, ""), "provenance": column.fact(fact)} for fact in column.facts
+        ],
+    }
+
+
+def _column(column: Column, counts: np.ndarray, bars: ErrorBars, total: float) -> Numbers:
+    """Counts of one column with intervals; of many unordered values the commonest are shown and the rest added up."""
+    labels, name = column.labels(), (column.name,)
+    ordered = isinstance(column, Binned | Ordinal)
+    found: Numbers = {"name": column.name, "values": len(labels)}
+    found["as_histogram"] = ordered and _MAX_BARS < len(labels) <= _MAX_BINS
+    low = high = None
+    if bars.measurements:
+        low, high, found["basis"] = bars.marginal(name, counts, total, LEVEL)
+        found["typical_error"] = float(np.median((high - low) / 2))
+        found["doubtful"] = int(np.count_nonzero(low <= 0))
+    if len(labels) > _MAX_BARS and not found["as_histogram"]:
+        labels, counts, low, high = _rest_added(labels, counts, low, high, bars, name, total)
+    found |= {"labels": labels, "counts": counts.tolist()}
+    found |= {"low": None if low is None else low.tolist(), "high": None if high is None else high.tolist()}
+    return found
+
+
+def _rest_added(
+    labels: list[str],
+    counts: np.ndarray,
+    low: np.ndarray | None,
+    high: np.ndarray | None,
+    bars: ErrorBars,
+    name: tuple[str],
+    total: float,
+) -> tuple[list[str], np.ndarray, np.ndarray | None, np.ndarray | None]:
+    kept = np.sort(np.argsort(-counts, kind="stable")[: _MAX_BARS - 1])
+    weights = np.ones(len(counts))
+    weights[kept] = 0.0
+    rest = float(counts @ weights)
+    shown = [labels[i] for i in kept] + [f"{len(counts) - len(kept):,} others"]
+    counts = np.append(counts[kept], rest)
+    if low is None or high is None:
+        return shown, counts, None, None
+    answer = bars.answer(name, weights, rest, total, LEVEL)
+    return shown, counts, np.append(low[kept], answer.low), np.append(high[kept], answer.high)
+
+
+def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list[Numbers]]:
+    """Association of all pairs by the model, and the strongest pairs' tables as shares of each row."""
+    columns = schema.columns[:_MAX_MAP_COLUMNS]
+    names = [column.name for column in columns]
+    cliques = list(combinations(names, 2))
+    tables = dict(zip(cliques, model.marginals(cliques), strict=True)) if cliques else {}
+    values, measured = np.eye(len(names)), np.zeros((len(names), len(names)), dtype=bool)
+    for (one, two), table in tables.items():
+        i, j = names.index(one), names.index(two)
+        values[i, j] = values[j, i] = _cramers_v(table)
+        measured[i, j] = measured[j, i] = any({one, two} <= set(m.attrs) for m in bars.measurements)
+    small = [c for c in cliques if _fits(schema.domain.shape(c))]
+    strongest = sorted(small, key=lambda c: -values[names.index(c[0]), names.index(c[1])])[:_PAIRS]
+    pairs = [
+        _pair(schema, pair, tables[pair], float(values[names.index(pair[0]), names.index(pair[1])]), bars)
+        for pair in strongest
+    ]
+    association = {
+        "names": names,
+        "values": values.round(4).tolist(),
+        "measured": measured.tolist(),
+        "pairs": len(cliques),
+        "pairs_measured": int(measured.sum()) // 2,
+    }
+    return association, pairs
+
+
+def _fits(shape: tuple[int, ...]) -> bool:
+    return max(shape) <= _MAX_PAIR_ROWS and 1 < min(shape) <= _MAX_PAIR_COLUMNS
+
+
+def _pair(schema: Schema, pair: tuple[str, str], table: np.ndarray, association: float, bars: ErrorBars) -> Numbers:
+    """One pair's table as shares of each row; the column with fewer values lies across."""
+    rows, columns = pair
+    if table.shape[1] > table.shape[0]:
+        rows, columns, table = columns, rows, table.T
+    return {
+        "rows": rows,
+        "columns": columns,
+        "row_labels": schema[rows].labels(),
+        "column_labels": schema[columns].labels(),
+        "shares": (table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)).round(4).tolist(),
+        "association": association,
+        "measured": any(set(pair) <= set(m.attrs) for m in bars.measurements),
+    }
+
+
+def _cramers_v(table: np.ndarray) -> float:
+    """Cramer's V of expected counts, over rows and columns with any mass."""
+    total = float(table.sum())
+    if total <= 0 or min(table.shape) < 2:
+        return 0.0
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
+    squares = np.divide((table - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 1e-9)
+    return float(np.sqrt(min(1.0, squares.sum() / (total * (min(table.shape) - 1)))))
+
+
+def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
+    association = numbers["association"]
+    limits = [
+        "No row belongs to a person. Statements about single rows, or about groups of a few rows, mean nothing.",
+        "What columns have in common is kept only as far as it was measured: "
+        f"{association['pairs_measured']:,} of {association['pairs']:,} pairs of columns were measured directly. All "
+        "other association follows from those; where the real table has more, it is lost.",
+    ]
+    if bars.measurements:
+        doubtful = sum(column.get("doubtful", 0) for column in numbers["columns"])
+        if doubtful:
+            limits.append(
+                f"{doubtful:,} single values are so rare that the noise hides whether they occur at all; their "
+                "intervals reach down to zero."
+            )
+    if any(isinstance(column, Binned) for column in schema.columns):
+        limits.append("Numbers and times are kept by bins; within a bin, values are spread evenly.")
+    assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
+    if assumed:
+        listed = ", ".join(assumed[:6]) + (" and others" if len(assumed) > 6 else "")
+        limits.append(
+            f"Facts about {listed} were taken for public by whoever drafted the schema and not confirmed. If they came "
+            "from the private table, the guarantee does not cover them."
+        )
+    limits.append(
+        "Other releases from the same table add to what is known: their epsilons add up. The data holder's ledger has "
+        "the sum; this report knows of this release only."
+    )
+    return limits

@@ -1,0 +1,250 @@
+"""Bins from noisy counts on a public grid: arithmetic on numbers that were already paid for, no data.
+
+A grid cuts a range of the number line into cells, given by their lower edges and the last value. Whole numbers of ticks
+are the values of integers, times and decimals with a fixed number of places; `unit` is then 1, and 0 for floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lookalike.schema import times
+from lookalike.schema.binned import Binned, Continuous, Datetime
+
+SIGNIFICANT = 4.0
+"""Noisy counts above so many standard deviations count as real: one in 30,000 empty cells passes."""
+_SMALL_PART = 0.01
+_LEAST_SHARE = 0.004
+_POWERS = 61
+_FIRST_YEAR, _LAST_YEAR = 1800, 2200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Cells of the axis with noisy counts.
+
+    Attributes:
+        edges: lower edges of the cells, rising.
+        high: the last value of the last cell.
+        counts: noisy counts of the cells; empty before they are measured.
+        stddev: noise on each.
+        unit: 1 on an axis of ticks, 0 on one of floats.
+        groups: for each cell the number of the cell that it was cut from, 0 where it was not. A group's sum is known
+            as well as a single cell.
+    """
+
+    edges: np.ndarray
+    high: float
+    counts: np.ndarray
+    stddev: float
+    unit: int
+    groups: np.ndarray | None = None
+
+    @property
+    def widths(self) -> np.ndarray:
+        return np.append(self.edges[1:], self.high + self.unit) - self.edges
+
+
+def unit_of(base: Binned) -> int:
+    """1 where the axis is a grid of ticks, 0 where any float may occur."""
+    return 0 if base.tick is None else 1
+
+
+def scale_of(base: Binned) -> float:
+    """Internal numbers times this are positions on the axis."""
+    return 10.0**base.decimals if isinstance(base, Continuous) and base.decimals is not None else 1.0
+
+
+def coarse_grid(base: Binned) -> Grid:
+    """Cells that cover all values a storage type can hold: powers of two on both sides of zero, years for times."""
+    if isinstance(base, Datetime):
+        tick = times.TICKS[base.resolution]
+        years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", dtype="datetime64[Y]")
+        edges = years.astype("datetime64[us]").astype(np.int64) // tick
+        return Grid(edges[:-1], float(edges[-1] - 1), np.empty(0), 0.0, 1)
+    unit = unit_of(base)
+    powers = 2.0 ** np.arange(0 if unit else -_POWERS, _POWERS)
+    edges = np.concatenate((-powers[::-1], [0.0], powers))
+    return Grid(edges.astype(np.int64) if unit else edges, 2.0**_POWERS - unit, np.empty(0), 0.0, unit)
+
+
+def one_cell(base: Binned) -> Grid:
+    """The range between declared bounds as a single cell, of which nothing was measured."""
+    scale, unit = scale_of(base), unit_of(base)
+    low, high = (base.internal(bound) * scale for bound in (base.minimum, base.maximum))
+    edge = np.array([np.rint(low)], dtype=np.int64) if unit else np.array([float(low)])
+    return Grid(edge, float(np.rint(high) if unit else high), np.zeros(1), np.inf, unit)
+
+
+def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
+    return replace(grid, counts=np.asarray(counts, dtype=float), stddev=stddev)
+
+
+def occupied(grid: Grid) -> Grid:
+    """The cells from the first to the last that stand out from the noise; the fullest one where none does."""
+    found = np.flatnonzero(grid.counts > SIGNIFICANT * grid.stddev)
+    first, last = (found[0], found[-1]) if found.size else [int(np.argmax(grid.counts))] * 2
+    return _part(grid, int(first), int(last))
+
+
+def trimmed(grid: Grid) -> Grid:
+    """The grid without the outer parts of its first and last cut-up cell that seem to hold no rows.
+
+    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows
+    that may be there will be clamped to what is kept.
+    """
+    last = len(grid.counts) - 1
+    return _part(grid, _vacant(grid, 1), last - _vacant(grid, -1))
+
+
+def _vacant(grid: Grid, direction: int) -> int:
+    """How many cells to drop at the low end (1) or the high end (-1)."""
+    if grid.groups is None or not grid.groups[::direction][0]:
+        return 0
+    groups, counts = grid.groups[::direction], grid.counts[::direction]
+    size = int(np.argmin(np.append(groups, -1) == groups[0]))
+    outer = np.cumsum(counts[: size - 1])
+    noise = 2.0 * grid.stddev * np.sqrt(np.arange(1, size))
+    small = max(_SMALL_PART * float(counts[:size].sum()), 0.0) + 1.5 * grid.stddev
+    vacant = np.flatnonzero(outer <= np.minimum(noise, small))
+    return int(vacant[-1]) + 1 if vacant.size else 0
+
+
+def _part(grid: Grid, first: int, last: int) -> Grid:
+    ends = np.append(grid.edges[1:] - grid.unit, grid.high)
+    keep = slice(first, last + 1)
+    groups = None if grid.groups is None else grid.groups[keep]
+    return replace(grid, edges=grid.edges[keep], high=float(ends[last]), counts=grid.counts[keep], groups=groups)
+
+
+def even_grid(low: float, high: float, cells: int, unit: int) -> Grid:
+    """At most so many equally wide cells from low to high; single ticks where that is enough."""
+    if unit:
+        span = int(high) - int(low) + 1
+        width = -(-span // cells)
+        return Grid(np.arange(int(low), int(high) + 1, width, dtype=np.int64), float(int(high)), np.empty(0), 0.0, 1)
+    edges = np.linspace(low, high, cells + 1)[:-1] if high > low else np.array([low])
+    return Grid(np.unique(edges), high, np.empty(0), 0.0, 0)
+
+
+def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.ndarray]:
+    """The grid with significant cells (or all) cut into at most so many parts, and each new cell's old one."""
+    widths = grid.widths
+    heavy = (every | (grid.counts > SIGNIFICANT * grid.stddev)) & (widths > grid.unit)
+    edges: list[np.ndarray] = []
+    for i, edge in enumerate(grid.edges):
+        if not heavy[i]:
+            edges.append(grid.edges[i : i + 1])
+        else:
+            edges.append(even_grid(float(edge), float(edge + widths[i] - grid.unit), pieces, grid.unit).edges)
+    parents = np.repeat(np.arange(len(edges)), [len(part) for part in edges])
+    old = np.zeros(len(edges), dtype=np.int64) if grid.groups is None else grid.groups
+    new = int(old.max(initial=0)) + 1 + np.arange(len(edges))
+    groups = np.where(heavy, new, old)[parents]
+    return replace(grid, edges=np.concatenate(edges), counts=np.empty(0), groups=groups), parents
+
+
+def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
+    """The new counts made consistent with the old ones: m parts with noise of the same size get the old cell's weight.
+
+    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts
+    share the difference equally.
+    """
+    parts = np.bincount(parents)
+    sums = np.bincount(parents, weights=new.counts)
+    ratio = (new.stddev / old.stddev) ** 2
+    totals = (parts * ratio * old.counts + sums) / (parts * ratio + 1)
+    return replace(new, counts=new.counts + ((totals - sums) / parts)[parents])
+
+
+def pieces_of(grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+    """Lower edges and weights of pieces: runs of cells just long enough to stand out from the noise, spikes alone.
+
+    No piece goes over the end of a cell that was cut up, whose total stands out by itself.
+    """
+    spikes = _spikes(grid)
+    groups = np.zeros(len(grid.counts), dtype=np.int64) if grid.groups is None else grid.groups
+    closes = np.append(groups[1:] != groups[:-1], True) | spikes | np.append(spikes[1:], False)
+    starts: list[int] = []
+    weights: list[float] = []
+    start, total = 0, 0.0
+    for i, count in enumerate(grid.counts.tolist()):
+        total += count
+        if closes[i] or total > SIGNIFICANT * grid.stddev * np.sqrt(i + 1 - start):
+            starts.append(start)
+            weights.append(max(total, 0.0))
+            start, total = i + 1, 0.0
+    return grid.edges[starts], np.array(weights)
+
+
+def _spikes(grid: Grid) -> np.ndarray:
+    """Cells that stand out from what their neighbours' density lets expect."""
+    widths = grid.widths.astype(float)
+    counts, lengths = np.zeros(len(widths)), np.zeros(len(widths))
+    for shift in (-3, -2, -1, 1, 2, 3):
+        inside = np.arange(len(widths)) + shift
+        valid = (inside >= 0) & (inside < len(widths))
+        counts[valid] += grid.counts[inside[valid]]
+        lengths[valid] += widths[inside[valid]]
+    expected = np.maximum(counts, 0) / np.maximum(lengths, 1e-300) * widths
+    return grid.counts - expected > (SIGNIFICANT + 0.5) * grid.stddev * np.sqrt(
+        1 + widths / np.maximum(lengths, widths)
+    )
+
+
+def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, least: float) -> np.ndarray:
+    """Lower edges of about `count` bins: pieces too heavy to share one get their own, the others equal weights.
+
+    `least` is the smallest weight that a bin should have, since its count will be noisy too.
+    """
+    target = _target(weights, count, max(least, _LEAST_SHARE * float(weights.sum())))
+    starts, total = [0], 0.0
+    for i, weight in enumerate(weights.tolist()):
+        if weight >= target and total >= target / 2 and starts[-1] != i:
+            starts.append(i)
+            total = 0.0
+        total += weight
+        if total >= target and i + 1 < len(weights):
+            starts.append(i + 1)
+            total = 0.0
+    if len(starts) > 1 and float(weights[starts[-1] :].sum()) < target / 2:
+        starts.pop()
+    return edges[starts]
+
+
+def _target(weights: np.ndarray, count: int, least: float) -> float:
+    """Weight of a bin of light pieces, when every piece above it has a bin of its own."""
+    heavy = np.zeros(len(weights), dtype=bool)
+    while True:
+        light = float(weights[~heavy].sum())
+        target = max(light / max(count - int(heavy.sum()), 1), least)
+        more = (weights >= target) & ~heavy
+        if not more.any():
+            return target
+        heavy |= more
+
+
+def rounding_of(steps: tuple[int, ...], counts: np.ndarray, stddev: float) -> tuple[tuple[int, float], ...]:
+    """Shares with which numbers are rounded to each step, from noisy counts by the largest step that divides them.
+
+    Rounding to a step m makes a multiple of the larger step M with chance m / M, so the shares q solve the triangular
+    system  P[M divides] = sum over m >= M of q_m + sum over m < M of q_m m / M.  Nothing where nobody rounds.
+    """
+    total = float(np.maximum(counts, 0).sum())
+    if total <= 0:
+        return ()
+    divides = np.cumsum(counts[::-1])[::-1] / total
+    matrix = np.array([[1.0 if m >= big else m / big for m in steps] for big in steps])
+    noise = SIGNIFICANT * stddev / total * np.sqrt(len(steps))
+    plain = np.array([1.0 / step for step in steps])
+    if np.all(np.abs(divides - plain)[1:] < noise + 0.02):
+        return ()
+    shares = np.maximum(np.linalg.solve(matrix, divides), 0.0)
+    shares[shares < max(noise, 0.002)] = 0.0
+    if shares.sum() in (0.0, shares[0]):
+        return ()
+    return tuple(
+        (step, round(float(share / shares.sum()), 6)) for step, share in zip(steps, shares, strict=True) if share
+    )

@@ -1,0 +1,63 @@
+"""A first schema from public structure alone: names, order and storage types. Every other fact is left open.
+
+Nothing is read from the rows, so a draft costs no budget. What the types do not say is discovered by a run inside its
+own budget, or declared by whoever edits the draft.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from lookalike.errors import SchemaError
+from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Undeclared
+from lookalike.schema.schema import Schema
+from lookalike.schema.storage import is_text
+
+_IDENTIFIER_NAMES = re.compile(r"(.*[^a-z])?(id|uuid|guid|ssn|e-?mail|phone|fax|url|iban)", re.IGNORECASE)
+
+
+def draft(types: pa.Schema) -> Schema:
+    """The schema of a table with these names and types; `open_facts` lists what it leaves open."""
+    return Schema(tuple(draft_column(field.name, field.type) for field in types))
+
+
+def draft_column(name: str, kind: pa.DataType) -> Column:
+    """One column by its type alone. A name such as `customer_id` or `e-mail` makes an identifier: names are public."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if (is_text(value) or pa.types.is_integer(value)) and is_identifier_name(name):
+        pattern = "id-########" if is_text(value) else "#" * 8
+        return Identifier(name, pattern=pattern, provenance={"missing": "open"})
+    if pa.types.is_dictionary(kind):
+        return Categorical(name, outside="absorb", provenance={"missing": "open"})
+    if is_text(kind):
+        return Undeclared(name)
+    if pa.types.is_boolean(kind):
+        return Categorical(name, values=("false", "true"), outside="absorb", provenance={"missing": "open"})
+    if pa.types.is_integer(kind):
+        return Integer(name, outside="absorb", provenance={"bins": "open", "missing": "open"})
+    if pa.types.is_decimal(kind):
+        return Continuous(name, decimals=kind.scale, outside="absorb", provenance={"bins": "open", "missing": "open"})
+    if pa.types.is_floating(kind):
+        return Continuous(name, outside="absorb", provenance={"bins": "open", "missing": "open", "decimals": "open"})
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return Datetime(
+            name, resolution="day" if pa.types.is_date(kind) else "microsecond", zone=getattr(kind, "tz", None) or "",
+            outside="absorb", provenance={"bins": "open", "missing": "open"},
+        )  # fmt: skip
+    if pa.types.is_null(kind):
+        return Categorical(name, values=("none",), missing=("",), outside="absorb")
+    raise SchemaError(
+        f"Column {name!r} is stored as {kind}, which has no columns of its own kind here. Convert it to text, numbers, "
+        "times or booleans, or drop it."
+    )
+
+
+def is_identifier_name(name: str) -> bool:
+    """Whether a name by itself says that the column tells rows apart.
+
+    >>> [is_identifier_name(name) for name in ("id", "Customer_ID", "patient id", "email", "paid", "humid")]
+    [True, True, True, True, False, False]
+    """
+    return _IDENTIFIER_NAMES.fullmatch(name) is not None

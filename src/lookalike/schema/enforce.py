@@ -1,0 +1,277 @@
+"""How the rules of a schema are kept: exactly in the model where that can be, else by changing values in generation.
+
+`structural_zeros` says which cells of which marginals are impossible; a model that takes them never makes such rows.
+`repaired` is the last word before values are written: rows that break a rule, because the method took no zeros or
+because values within bins are drawn one column at a time, get other values. No row is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from lookalike.errors import InputError, SchemaError
+from lookalike.schema.binned import Binned, Continuous
+from lookalike.schema.columns import Categorical, Column
+from lookalike.schema.conditions import cut_points, parse_question
+from lookalike.schema.constraints import AtLeast, Determines, Never, Sum
+from lookalike.schema.domain import Clique
+from lookalike.schema.relations import Relation, holds, relation_of, settled
+from lookalike.schema.schema import Schema
+from lookalike.schema.within import draw_numbers
+
+T = TypeVar("T")
+_REDRAWS = 8
+_ROUNDS = 4
+MAX_ZERO_CELLS = 1_000_000
+"""Larger tables of impossible cells would slow a model down more than they help; such rules are kept in generation."""
+
+Numbers = dict[str, np.ndarray]
+"""Ticks (or floats) of every binned column, by name."""
+
+
+def aligned(schema: Schema) -> Schema:
+    """The schema with bins cut where conditions of its rules cut them, so that every cell is wholly in or out.
+
+    While facts are open the rules wait; private discovery ends with this.
+    """
+    if schema.open_facts or not schema.constraints:
+        return schema
+    cuts: dict[str, set[float]] = {}
+    for rule in schema.constraints:
+        if isinstance(rule, Never):
+            for name, points in (_asked(schema, rule, cut_points) or {}).items():
+                cuts.setdefault(name, set()).update(points)
+    return schema.with_columns([_cut(schema[name], points) for name, points in cuts.items()])
+
+
+def _cut(column: Column, points: set[float]) -> Column:
+    if not isinstance(column, Binned):
+        return column
+    low, high = column.internal(column.minimum), column.internal(column.maximum)
+    edges = sorted({*column.edges.tolist(), *(point for point in points if low < point <= high)})
+    if len(edges) == column.regular:
+        return column
+    pieces = dict(column.shape)
+    if pieces:
+        # A piece that is cut gives each part its share of the weight by width.
+        known = sorted(column.internal(edge) for edge in pieces)
+        for edge in edges:
+            if edge not in known:
+                below = max(k for k in known if k < edge)
+                above = min([k for k in known if k > edge], default=high)
+                weight = pieces[column.external(below)]
+                share = (edge - below) / max(above - below, 1e-300)
+                pieces[column.external(below)], pieces[column.external(edge)] = weight * share, weight * (1 - share)
+                known = sorted([*known, edge])
+    shape = tuple(sorted(pieces.items(), key=lambda item: column.internal(item[0])))
+    return replace(column, bins=tuple(column.external(edge) for edge in edges), shape=shape)
+
+
+def structural_zeros(schema: Schema) -> dict[Clique, np.ndarray]:
+    """For each attribute set of a rule, in domain order, a boolean table that is True where no row can be."""
+    zeros: dict[Clique, np.ndarray] = {}
+    for rule in schema.constraints:
+        found = _zeros_of(schema, rule)
+        if found is not None and found[1].any():
+            attrs, mask = found
+            zeros[attrs] = zeros[attrs] | mask if attrs in zeros else mask
+    return zeros
+
+
+def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:
+    if isinstance(rule, Never):
+        question = _asked(schema, rule, parse_question)
+        return None if question is None or not question.attrs else (question.attrs, np.asarray(question.weights) == 1.0)
+    if isinstance(rule, AtLeast):
+        relation = relation_of(schema, rule)
+        if schema.domain.cells(rule.columns) > MAX_ZERO_CELLS:
+            return None
+        low, high = relation.bin_ranges(rule.larger), relation.bin_ranges(rule.smaller)
+        impossible = low[1][:, None] < high[0][None, :] + (1 if rule.strict and relation.exact else 0)
+        return _padded(schema, (rule.larger, rule.smaller), impossible)
+    if isinstance(rule, Determines):
+        table = _determined(schema, rule)
+        source, target = schema[rule.source], schema[rule.target]
+        mask = np.zeros((source.size, target.size), dtype=bool)
+        for code, wanted in table.items():
+            mask[code] = np.arange(target.size) != wanted
+        return _padded(schema, (rule.source, rule.target), mask)
+    return None
+
+
+def _padded(schema: Schema, names: tuple[str, str], mask: np.ndarray) -> tuple[Clique, np.ndarray]:
+    """The mask over all codes of two columns, axes in domain order; codes beyond the bins are never impossible."""
+    full = np.zeros((schema[names[0]].size, schema[names[1]].size), dtype=bool)
+    full[: mask.shape[0], : mask.shape[1]] = mask
+    attrs = schema.domain.canonical(names)
+    return attrs, full if attrs == names else full.T
+
+
+def _asked(schema: Schema, rule: Never, ask: Callable[[str, Schema], T]) -> T | None:
+    """The answer of a question about the schema; None where it is about values that discovery did not find."""
+    try:
+        return ask(rule.condition, schema)
+    except InputError as error:
+        if any(column.fact("values") == "measured" for column in schema.columns if isinstance(column, Categorical)):
+            return None
+        raise SchemaError(f"The rule 'never: {rule.condition}' cannot be read. {error}") from None
+
+
+def _determined(schema: Schema, rule: Determines) -> dict[int, int]:
+    """Code of the target for every listed code of the source."""
+    codes: dict[int, int] = {}
+    for value, wanted in rule.table:
+        source, target = _code(schema[rule.source], value), _code(schema[rule.target], wanted)
+        if source is not None and target is not None:
+            codes[source] = target
+    return codes
+
+
+def _code(column: Column, value: str) -> int | None:
+    if value in column.missing:
+        return column.missing_code(value)
+    if isinstance(column, Binned):
+        number = column.internal(value)
+        inside = column.internal(column.minimum) <= number <= column.internal(column.maximum)
+        return int(np.searchsorted(column.edges, number, side="right")) - 1 if inside else None
+    values = column.values or () if isinstance(column, Categorical) else ()
+    return values.index(value) if value in values else None
+
+
+def repaired(
+    schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator
+) -> tuple[np.ndarray, Numbers]:
+    """Codes and numbers with which every rule holds in every row.
+
+    Raises:
+        SchemaError: no row at all keeps the rules, so there is nothing to go by; they contradict each other.
+    """
+    codes, numbers = codes.copy(), {name: values.copy() for name, values in numbers.items()}
+    zeros = structural_zeros(schema)
+    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    for _ in range(_ROUNDS):
+        for attrs, mask in zeros.items():
+            _replace_impossible(schema, codes, numbers, attrs, mask, rng)
+        for rule in schema.constraints:
+            if isinstance(rule, Determines):
+                _set_determined(schema, rule, codes, numbers)
+        for relation in relations:
+            _settle(schema, relation, codes, numbers, rng)
+        if not _broken(schema, zeros, relations, codes, numbers).any():
+            return codes, numbers
+    broken = _broken(schema, zeros, relations, codes, numbers)
+    sound = np.flatnonzero(~broken)
+    if not sound.size:
+        raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
+    rows = np.flatnonzero(broken)
+    donors = rng.choice(sound, len(rows))
+    codes[rows] = codes[donors]
+    for values in numbers.values():
+        values[rows] = values[donors]
+    return codes, numbers
+
+
+def _broken(
+    schema: Schema, zeros: dict[Clique, np.ndarray], relations: list[Relation], codes: np.ndarray, numbers: Numbers
+) -> np.ndarray:
+    """Which rows break a rule."""
+    broken = np.zeros(len(codes), dtype=bool)
+    for attrs, mask in zeros.items():
+        broken |= mask[tuple(codes[:, schema.domain.position(name)] for name in attrs)]
+    for rule in schema.constraints:
+        if isinstance(rule, Determines):
+            wanted, number = _wanted(schema, rule, codes)
+            target = codes[:, schema.domain.position(rule.target)]
+            broken |= (wanted >= 0) & (wanted != target)
+            if rule.target in numbers:
+                broken |= (wanted >= 0) & (wanted < schema[rule.target].regular) & (number != numbers[rule.target])
+    for relation in relations:
+        broken |= ~holds(relation, codes, numbers)
+    return broken
+
+
+def _replace_impossible(
+    schema: Schema, codes: np.ndarray, numbers: Numbers, attrs: Clique, mask: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Gives rows in impossible cells the last attribute of a possible row with the same others, or all attributes."""
+    places = [schema.domain.position(name) for name in attrs]
+    bad = mask[tuple(codes[:, place] for place in places)]
+    if not bad.any() or bad.all():
+        return
+    shape = tuple(schema[name].size for name in attrs[:-1])
+    keys = (
+        np.ravel_multi_index(tuple(codes[:, place] for place in places[:-1]), shape)
+        if shape
+        else np.zeros(len(codes), int)
+    )
+    good = np.flatnonzero(~bad)
+    order = good[np.argsort(keys[good], kind="stable")]
+    rows = np.flatnonzero(bad)
+    first = np.searchsorted(keys[order], keys[rows], side="left")
+    after = np.searchsorted(keys[order], keys[rows], side="right")
+    matched = after > first
+    picks = first + (rng.random(len(rows)) * (after - first)).astype(np.int64)
+    donors = np.where(matched, order[np.minimum(picks, len(order) - 1)], rng.choice(good, len(rows)))
+    for i, (name, place) in enumerate(zip(attrs, places, strict=True)):
+        taken = rows if i == len(attrs) - 1 else rows[~matched]
+        given = donors if i == len(attrs) - 1 else donors[~matched]
+        codes[taken, place] = codes[given, place]
+        if name in numbers:
+            numbers[name][taken] = numbers[name][given]
+
+
+def _wanted(schema: Schema, rule: Determines, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Code and number of the target that each row's source asks for, -1 where it asks for none."""
+    source, target = schema[rule.source], schema[rule.target]
+    table = np.full(source.size, -1, dtype=np.int64)
+    value = np.zeros(source.size, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
+    for text, wanted in rule.table:
+        code, goal = _code(source, text), _code(target, wanted)
+        if code is not None and goal is not None:
+            table[code] = goal
+            if isinstance(target, Binned) and goal < target.regular:
+                scale = 10**target.decimals if isinstance(target, Continuous) and target.decimals is not None else 1
+                number = target.internal(wanted)
+                value[code] = round(number * scale) if target.tick is not None else number
+    places = codes[:, schema.domain.position(rule.source)]
+    return table[places], value[places]
+
+
+def _set_determined(schema: Schema, rule: Determines, codes: np.ndarray, numbers: Numbers) -> None:
+    wanted, value = _wanted(schema, rule, codes)
+    rows = wanted >= 0
+    codes[rows, schema.domain.position(rule.target)] = wanted[rows]
+    if rule.target in numbers:
+        numbers[rule.target][rows] = value[rows]
+
+
+def _settle(schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> None:
+    """Draws numbers again where the relation is broken and bins allow it; moves numbers where that does not help."""
+    if isinstance(relation.rule, AtLeast):
+        for _ in range(_REDRAWS):
+            rows = np.flatnonzero(~holds(relation, codes, numbers))
+            if not rows.size:
+                return
+            for name in relation.names:
+                column = schema[name]
+                bins = codes[rows, schema.domain.position(name)]
+                if isinstance(column, Binned):
+                    numbers[name][rows] = draw_numbers(column, np.minimum(bins, column.regular - 1), rng)
+    rows = np.flatnonzero(~holds(relation, codes, numbers))
+    if not rows.size:
+        return
+    for name, values in settled(relation, {name: numbers[name][rows] for name in relation.names}).items():
+        column, place = schema[name], schema.domain.position(name)
+        numbers[name][rows] = values
+        if isinstance(column, Binned):
+            codes[rows, place] = np.searchsorted(column.edges, _internal(column, values), side="right") - 1
+
+
+def _internal(column: Binned, ticks: np.ndarray) -> np.ndarray:
+    if isinstance(column, Continuous) and column.decimals is not None:
+        return ticks / 10.0**column.decimals
+    return ticks

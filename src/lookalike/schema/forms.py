@@ -1,0 +1,104 @@
+"""From noisy counts of how values are written to the kind, format and missing markers of a column. No data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lookalike.schema.binning import SIGNIFICANT
+from lookalike.schema.column import Column
+from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer, Undeclared
+from lookalike.schema.probes import (
+    MARKERS,
+    MAX_PLACES,
+    NUMBER_FORMS,
+    TIME_FORMS,
+    Places,
+    Probe,
+    Resolution,
+    TextForm,
+)
+
+MOSTLY = 0.95
+"""Share of the values that must be written as numbers, or as times of one format, to make the column one."""
+
+
+def decided(column: Column, probe: Probe, counts: np.ndarray, stddev: float) -> tuple[Column, float]:
+    """The column with its kind and markers, and about how many of its values are missing."""
+    seen = {name: float(count) for name, count in zip(probe.classes, counts, strict=True)}
+    clear = {name for name, count in seen.items() if count > SIGNIFICANT * stddev}
+    if isinstance(probe, TextForm):
+        markers = tuple(marker for marker in MARKERS if f"marker {marker}" in clear)
+        absent = sum(seen[f"marker {marker}"] for marker in markers)
+        if isinstance(column, Undeclared):
+            column = _kind(column, seen, clear, stddev)
+    else:
+        markers = ("",) if "null" in clear else ()
+        absent = seen["null"] if markers else 0.0
+    if isinstance(probe, Places) and isinstance(column, Continuous) and "decimals" in column.open_facts:
+        column = replace(column, **_decimals(clear), provenance=_measured(column, "decimals"))
+    if isinstance(probe, Resolution) and isinstance(column, Datetime):
+        found = [name for name in probe.classes[:-1] if name in clear]
+        column = replace(column, resolution=found[-1] if found else "microsecond")
+    if "missing" in column.open_facts:
+        column = replace(column, missing=markers, provenance=_measured(column, "missing"))
+    return column, absent
+
+
+def _measured(column: Column, fact: str) -> dict[str, Any]:
+    return {**column.provenance, fact: "measured"}
+
+
+def _decimals(clear: set[str]) -> dict[str, Any]:
+    """Places that numbers need; None as soon as some need more than can be told apart."""
+    places = [k for k in range(MAX_PLACES + 1) if f"places {k}" in clear]
+    return {"decimals": None if "float" in clear or not places else places[-1]}
+
+
+def _kind(column: Undeclared, seen: dict[str, float], clear: set[str], stddev: float) -> Column:
+    """Number, time or text, by how most values are written."""
+    shared: dict[str, Any] = {
+        "outside": "absorb",
+        "storage": column.storage,
+        "provenance": {"missing": "open"},
+    }
+    values = [*NUMBER_FORMS, *TIME_FORMS, "text"]
+    total = max(sum(seen[form] for form in values if form in clear), 1.0)
+    numbers = sum(seen[form] for form in NUMBER_FORMS if form in clear)
+    if numbers >= MOSTLY * total and "padded" not in clear:
+        return _number(column.name, clear, shared)
+    format = _time_format(seen, clear)
+    if format and sum(seen[form] for form in TIME_FORMS if form in clear) >= MOSTLY * total:
+        zone = "UTC" if "z" in format else ""
+        return Datetime(column.name, format=format, zone=zone, **_with_open(shared, "bins"))
+    return Categorical(column.name, **shared)
+
+
+def _with_open(shared: dict[str, Any], *facts: str) -> dict[str, Any]:
+    return {**shared, "provenance": {**shared["provenance"], **dict.fromkeys(facts, "open")}}
+
+
+def _number(name: str, clear: set[str], shared: dict[str, Any]) -> Column:
+    shared = _with_open(shared, "bins")
+    places = [k for k in range(1, MAX_PLACES + 1) if f"places {k}" in clear]
+    if "float" not in clear and not places:
+        return Integer(name, **shared)
+    if "float" in clear:
+        return Continuous(name, **shared)
+    least = 0 if "whole" in clear else places[0]
+    return Continuous(name, decimals=places[-1], least_decimals=least if least < places[-1] else None, **shared)
+
+
+def _time_format(seen: dict[str, float], clear: set[str]) -> str | None:
+    """The most frequent format; dates that could be day-first or month-first follow those that could not."""
+    found = {form: seen[form] for form in TIME_FORMS if form in clear}
+    if not found:
+        return None
+    best = max(found, key=lambda form: found[form])
+    if not best.startswith("either:"):
+        return best
+    clock = best.removeprefix("either:")
+    options = (f"%d/%m/%Y{clock}", f"%m/%d/%Y{clock}")
+    return max(options, key=lambda form: seen[form])

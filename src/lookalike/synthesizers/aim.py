@@ -1,0 +1,144 @@
+"""AIM: choose, measure, fit again, for a workload (McKenna, Mullins, Sheldon and Miklau 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lookalike.estimate import GraphicalModel, fit
+from lookalike.generate.model import Model
+from lookalike.privacy.budget import Accounting, Budget
+from lookalike.privacy.door import GuardedTable
+from lookalike.schema.domain import Clique, Domain
+from lookalike.select.model_size import SizeGate
+from lookalike.select.residual import EXPECTED_ABS, choose_worst
+from lookalike.select.workload import WorkloadSpec, as_workload
+from lookalike.synthesizers.base import (
+    MethodInfo,
+    PlannedStep,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+)
+
+ONEWAYS, CHOICES, CHOSEN = "one-way marginals", "choices", "chosen marginals"
+PUBLISHED_ROUNDS_PER_COLUMN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AIM:
+    """One-way marginals, then rounds of: choose what the model gets most wrong, measure it, fit again.
+
+    A round starts with 1/rounds of the budget. When a measurement moves the model by less than its own noise, rounds
+    become four times as dear (noise halves). The model may grow with the budget spent. The last round spends the rest.
+
+    Attributes:
+        workload: the marginals that should be accurate, with weights; see `lookalike.select.workload`.
+        rounds: sets the budget of the first round; 0 means the paper's 16 per column. Fewer rounds are made, as they
+            grow dearer.
+        oneway_share: part of the budget for the one-way marginals; the default is the paper's.
+        choice_share: part of every round's budget for choosing.
+        model_ms: largest model at the end, in predicted milliseconds per evaluation.
+        iterations: steps of the fit after each round; the last fit takes more.
+    """
+
+    workload: WorkloadSpec = "all-3way"
+    rounds: int = 0
+    oneway_share: float = 0.9 / PUBLISHED_ROUNDS_PER_COLUMN
+    choice_share: float = 0.1
+    model_ms: float = 3.0
+    iterations: int = 30
+
+    name: ClassVar[str] = "aim"
+    accounting: ClassVar[Accounting] = "zcdp"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="AIM",
+        paper="McKenna, Mullins, Sheldon, Miklau: AIM, an Adaptive and Iterative Mechanism (VLDB 2022)",
+        good_for="a workload of your own: some marginals matter more than others, or one column is to be predicted",
+        corrected="every charge is added up as it is made; the size of a model is the predicted time of an evaluation "
+        "instead of megabytes of a junction tree",
+    )
+
+    def __post_init__(self) -> None:
+        check_shares(self.oneway_share)
+        check_shares(self.choice_share)
+        check_rounds(self.rounds)
+        check_positive(model_ms=self.model_ms, iterations=self.iterations)
+
+    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+        as_workload(self.workload, domain).closure(domain)
+        rho, d = float(budget.rho), len(domain)
+        if d == 1:
+            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
+        oneways = rho * self.oneway_share
+        choices = (rho - oneways) * self.choice_share
+        return [
+            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
+            PlannedStep(CHOICES, "exponential", -1, choices, "which marginal the model gets most wrong"),
+            PlannedStep(CHOSEN, "gaussian", -1, rho - oneways - choices, "counts of the chosen marginals"),
+        ]
+
+    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rho, d = door.domain, door.remaining, len(door.domain)
+        progress("measuring every column", 0.0)
+        oneway_rho = rho * self.oneway_share if d > 1 else rho
+        measured = door.measure([(name,) for name in domain.names], door.stddev_for(oneway_rho, d), step=ONEWAYS)
+        model = fit(domain, measured)
+        if d == 1:
+            return model
+        candidates = Candidates(domain, self.workload)
+        round_rho = rho / (self.rounds or PUBLISHED_ROUNDS_PER_COLUMN * d)
+        while True:
+            last = door.remaining < 2 * round_rho
+            round_rho = door.remaining if last else round_rho
+            spent = 1.0 if last else 1.0 - (door.remaining - round_rho) / rho
+            progress("choosing and measuring", 0.9 * spent)
+            clique, before = self._choose(door, model, candidates, round_rho, self.model_ms * spent)
+            stddev = door.stddev_for(door.remaining if last else (1 - self.choice_share) * round_rho)
+            measured += door.measure([clique], stddev, step=CHOSEN)
+            if last:
+                break
+            model = fit(domain, measured, warm=model, iterations=self.iterations)
+            if np.abs(model.marginal(clique) - before).sum() <= EXPECTED_ABS * stddev * domain.cells(clique):
+                round_rho *= 4
+        progress("fitting the last model", 0.9)
+        return fit(domain, measured, warm=model)
+
+    def _choose(
+        self, door: GuardedTable, model: GraphicalModel, candidates: Candidates, round_rho: float, model_ms: float
+    ) -> tuple[Clique, np.ndarray]:
+        """The chosen marginal and the model's present counts of it."""
+        stddev = door.stddev_for((1 - self.choice_share) * round_rho)
+        cliques, weights, penalties = candidates.usable(model, stddev, model_ms)
+        references = model.marginals(cliques)
+        rho = self.choice_share * round_rho
+        picked = choose_worst(door, cliques, references, rho=rho, penalties=penalties, weights=weights, step=CHOICES)
+        return cliques[picked], references[picked]
+
+
+class Candidates:
+    """All parts of the workload's marginals, with their weights: what a round may choose from. Public facts only."""
+
+    def __init__(self, domain: Domain, spec: WorkloadSpec) -> None:
+        workload = as_workload(spec, domain)
+        self.cliques = workload.closure(domain)
+        self.weights = dict(zip(self.cliques, workload.relevance(domain, self.cliques), strict=True))
+        self.cells = {clique: domain.cells(clique) for clique in self.cliques}
+        self._gate = SizeGate(domain)
+
+    def usable(
+        self, model: GraphicalModel, stddev: float, model_ms: float
+    ) -> tuple[list[Clique], np.ndarray, np.ndarray]:
+        """Marginals that fit the model and may gain something at this noise, with weights and expected L1 noise.
+
+        A score is an L1 distance of two tables of N rows, at most 2 N, less the expected noise; where that is beyond
+        2 N the marginal has no chance against any single column and is left out.
+        """
+        noise = EXPECTED_ABS * stddev
+        hopeful = [c for c in self.cliques if len(c) == 1 or noise * self.cells[c] < 2 * model.total]
+        cliques = self._gate.admitted(model, hopeful, model_ms)
+        weights = np.array([self.weights[clique] for clique in cliques])
+        return cliques, weights, noise * np.array([self.cells[clique] for clique in cliques], dtype=float)

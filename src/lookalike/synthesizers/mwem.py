@@ -1,0 +1,101 @@
+"""MWEM: multiplicative weights and the exponential mechanism on the whole domain (Hardt, Ligett, McSherry 2012)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lookalike.errors import ModelTooLargeError
+from lookalike.estimate.multiplicative_weights import multiplicative_weights
+from lookalike.generate.dense import DenseModel
+from lookalike.generate.model import Model
+from lookalike.privacy.budget import Accounting, Budget
+from lookalike.privacy.door import GuardedTable
+from lookalike.schema.domain import Domain
+from lookalike.select.residual import choose_worst
+from lookalike.select.workload import WorkloadSpec, as_workload
+from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_rounds, check_shares
+from lookalike.tables.measurement import estimated_total
+
+ROWS, CHOICES, CHOSEN = "row count", "choices", "chosen marginals"
+
+
+@dataclass(frozen=True, slots=True)
+class MWEM:
+    """Starting from the uniform table, rounds of: choose the worst marginal, measure it, reweigh all cells.
+
+    Attributes:
+        workload: the marginals to choose from; see `lookalike.select.workload`.
+        rounds: how many marginals are measured; 0 means one per column.
+        rows_share: part of the budget for the number of rows.
+        choice_share: part of every round's budget for choosing.
+        replays: passes over all measurements after each round.
+        max_cells: largest domain, in cells; every cell is held in memory and updated in every pass.
+    """
+
+    workload: WorkloadSpec = "all-3way"
+    rounds: int = 0
+    rows_share: float = 0.02
+    choice_share: float = 0.2
+    replays: int = 20
+    max_cells: int = 2_000_000
+
+    name: ClassVar[str] = "mwem"
+    accounting: ClassVar[Accounting] = "zcdp"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="MWEM",
+        paper="Hardt, Ligett, McSherry: A simple and practical algorithm for private data release (NIPS 2012)",
+        good_for="domains of up to some million cells, such as a few binary columns; as a historical baseline",
+        corrected="the row count is measured, not taken as known; whole marginals with Gaussian noise instead of "
+        "single queries with Laplace noise, composed by zCDP; the last table is kept instead of the average of all",
+    )
+
+    def __post_init__(self) -> None:
+        check_shares(self.rows_share)
+        check_shares(self.choice_share)
+        check_rounds(self.rounds)
+
+    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+        self._check_size(domain)
+        rho, rounds = float(budget.rho), self.rounds or len(domain)
+        rows = rho * self.rows_share
+        choices = (rho - rows) * self.choice_share
+        return [
+            PlannedStep(ROWS, "gaussian", 1, rows, "number of rows"),
+            PlannedStep(CHOICES, "exponential", rounds, choices, "which marginal the table gets most wrong"),
+            PlannedStep(CHOSEN, "gaussian", rounds, rho - rows - choices, "counts of the chosen marginals"),
+        ]
+
+    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rho, rounds = door.domain, door.remaining, self.rounds or len(door.domain)
+        self._check_size(domain)
+        total = door.measure([()], door.stddev_for(rho * self.rows_share), step=ROWS)
+        candidates = as_workload(self.workload, domain).cliques
+        model = DenseModel(domain, np.full(domain.sizes, 1.0 / domain.cells()), estimated_total(total))
+        measured = []
+        for number in range(rounds):
+            progress(f"round {number + 1} of {rounds}", number / rounds)
+            share = door.remaining / (rounds - number)
+            references = model.marginals(candidates)
+            picked = choose_worst(
+                door,
+                candidates,
+                references,
+                rho=share * self.choice_share,
+                penalties=np.zeros(len(candidates)),
+                step=CHOICES,
+            )
+            stddev = door.stddev_for(share * (1 - self.choice_share))
+            measured += door.measure([candidates[picked]], stddev, step=CHOSEN)
+            rows = estimated_total([*total, *measured])
+            table = multiplicative_weights(domain, model.probabilities, measured, rows, replays=self.replays)
+            model = DenseModel(domain, table, rows)
+        return model
+
+    def _check_size(self, domain: Domain) -> None:
+        cells = float(min(domain.cells(), 10**300))
+        if cells > self.max_cells:
+            remedy = "Use mwem-pgm or aim, which need no table of all cells, or coarser columns."
+            raise ModelTooLargeError("The table of all possible rows", cells, self.max_cells, "cells", remedy)

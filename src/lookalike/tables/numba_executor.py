@@ -1,0 +1,164 @@
+"""Runs a layout's operations in one compiled interpreter loop: a flat table of integers says what to do.
+
+The kernel is compiled once per machine and serves every model: a new structure only makes a new table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from lookalike.tables.executor import Executor
+from lookalike.tables.lowering import Layout, Loop, Operation
+from lookalike.tables.numba_kernels import (
+    EXP_BLOCK,
+    KIND_COPY,
+    KIND_LOOPS,
+    KIND_MATRIX,
+    NO_TRANSPOSE,
+    TRANSPOSE,
+    fill_factors,
+    fill_marginals,
+    run,
+)
+from lookalike.tables.recipes import NUMBA, Recipe, best_recipe
+
+
+class NumbaExecutor(Executor):
+    """Both sweeps of a layout in three compiled calls."""
+
+    def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
+        super().__init__(layout, impossible, scratch_cells(layout))
+        forward, adjoint = _program(layout, layout.forward), _program(layout, layout.adjoint)
+        self._forward_steps = len(forward[1])
+        self._code = np.concatenate([forward[0], adjoint[0]])
+        self._starts = np.concatenate([forward[1], adjoint[1] + len(forward[0])])
+        self._offsets = np.array(layout.leaf_offsets, dtype=np.int64)
+        self._zeros = np.zeros(0, dtype=np.int64) if impossible is None else impossible.astype(np.int64)
+        self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
+        self._powers = np.empty(EXP_BLOCK, dtype=np.int64)
+
+    def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
+        return self._run(potentials, len(self._starts))
+
+    def forward(self, potentials: np.ndarray) -> tuple[float, bool]:
+        return self._run(potentials, self._forward_steps)
+
+    def _run(self, potentials: np.ndarray, steps: int) -> tuple[float, bool]:
+        shift, safe = fill_factors(
+            potentials, self.buffer, self._offsets, self.component_of, self.log_sizes, self.slack, self._zeros,
+            self._powers,
+        )  # fmt: skip
+        run(self.buffer, self._code, self._starts, steps)
+        swept_back = steps == len(self._starts)
+        log_z = fill_marginals(self.buffer, self._offsets, self.component_of, self._alone, swept_back)
+        return shift + log_z, safe
+
+
+def scratch_cells(layout: Layout) -> int:
+    """How many cells the packed operands of one instruction need at most."""
+    most = 0
+    for operation in (*layout.forward, *layout.adjoint):
+        recipe = best_recipe(layout.loops(operation), NUMBA)
+        needed = 0
+        for which, copied in enumerate(recipe.copied, start=1):
+            if copied:
+                needed += math.prod(loop.size for loop in recipe.loops if loop[which]) + 8
+        most = max(most, needed)
+    return most
+
+
+def _program(layout: Layout, operations: Sequence[Operation]) -> tuple[np.ndarray, np.ndarray]:
+    """The operations as one integer vector and the place in it where each instruction starts."""
+    code: list[int] = []
+    starts = []
+    for operation in operations:
+        loops = layout.loops(operation)
+        recipe = best_recipe(loops, NUMBA)
+        for instruction in _instructions(layout, operation, recipe):
+            starts.append(len(code))
+            code += instruction
+    return np.array(code, dtype=np.int64), np.array(starts, dtype=np.int64)
+
+
+def _instructions(layout: Layout, operation: Operation, recipe: Recipe) -> list[list[int]]:
+    b_offset = operation.b.offset if operation.b is not None else 0
+    offsets = [operation.a.offset, b_offset, operation.c.offset]
+    if not recipe.as_matrix:
+        return [_loop_instruction(recipe.loops, offsets, operation.b is None)]
+    before, after = [], []
+    strides: list[dict[Loop, int]] = []
+    scratch = layout.cells
+    parts = ((recipe.m, recipe.k), (recipe.k, recipe.n), (recipe.m, recipe.n))
+    for which, (rows, columns) in enumerate(parts, start=1):
+        mine = [loop for loop in recipe.outer if loop[which]] + [*rows, *columns]
+        if not recipe.copied[which - 1]:
+            strides.append({loop: loop[which] for loop in mine})
+            continue
+        packed, step = {}, 1
+        for loop in reversed(mine):
+            packed[loop] = step
+            step *= loop.size
+        strides.append(packed)
+        moves = [(loop.size, loop[which], packed[loop]) for loop in sorted(mine, key=lambda loop: -packed[loop])]
+        copy = _copy_instruction(moves, offsets[which - 1], scratch, backwards=which == 3)
+        (after if which == 3 else before).append(copy)
+        offsets[which - 1] = scratch
+        scratch += -(-step // 8) * 8
+    return [*before, _matrix_instruction(recipe, offsets, strides), *after]
+
+
+def _copy_instruction(moves: list[tuple[int, int, int]], outside: int, inside: int, *, backwards: bool) -> list[int]:
+    """Copies an array to its packed place, or back."""
+    moves = moves or [(1, 0, 0)]
+    source, target = (2, 1) if backwards else (1, 2)
+    code = [KIND_COPY, inside if backwards else outside, outside if backwards else inside, len(moves) - 1]
+    code += [moves[-1][0], moves[-1][source], moves[-1][target]]
+    for move in moves[:-1]:
+        code += [move[0], move[source], move[target]]
+    return code
+
+
+def _matrix_instruction(recipe: Recipe, offsets: list[int], strides: list[dict[Loop, int]]) -> list[int]:
+    def extent(loops: Sequence[Loop]) -> int:
+        return math.prod(loop.size for loop in loops)
+
+    def stride(loops: Sequence[Loop], which: int) -> int:
+        return strides[which][loops[-1]] if loops else 1
+
+    m, n, k = extent(recipe.m), extent(recipe.n), extent(recipe.k)
+    am, ak = stride(recipe.m, 0), stride(recipe.k, 0)
+    bk, bn = stride(recipe.k, 1), stride(recipe.n, 1)
+    cm, cn = stride(recipe.m, 2), stride(recipe.n, 2)
+    order = (0, 1, 2)
+    if n > 1 and cn != 1:
+        # Rows of C are contiguous after exchanging the two factors.
+        m, n, am, ak, bk, bn, cm, cn = n, m, bn, bk, ak, am, cn, cm
+        order = (1, 0, 2)
+    a_plain = ak == 1 or k == 1
+    b_plain = bn == 1 or n == 1
+    code = [KIND_MATRIX, offsets[order[0]], offsets[order[1]], offsets[2], len(recipe.outer), m, n, k]
+    code += [NO_TRANSPOSE if a_plain else TRANSPOSE, NO_TRANSPOSE if b_plain else TRANSPOSE]
+    code += [max(am, k) if a_plain else max(ak, m), max(bk, n) if b_plain else max(bn, k), max(cm, n)]
+    for loop in recipe.outer:
+        code += [loop.size, *(strides[which].get(loop, 0) for which in order)]
+    return code
+
+
+def _loop_instruction(loops: Sequence[Loop], offsets: list[int], is_sum: bool) -> list[int]:
+    padded = [*([Loop(1, 0, 0, 0)] * (2 - len(loops))), *loops]
+    inner, middle, outer = padded[-1], padded[-2], padded[:-2]
+    a, b = (1, 2)
+    if not inner.a and inner.b:
+        a, b = 2, 1
+    summed = [loop for loop in loops if not loop.c]
+    cells = math.prod(loop.size for loop in loops if loop.c)
+    # C is written once if nothing is summed, or if only the innermost loop is.
+    once = not summed or (summed == [inner])
+    code = [KIND_LOOPS, offsets[a - 1], offsets[b - 1], offsets[2], len(outer), int(is_sum), 0 if once else cells]
+    code += [inner.size, inner[a], inner[b], inner.c, middle.size, middle[a], middle[b], middle.c]
+    for loop in outer:
+        code += [loop.size, loop[a], loop[b], loop.c]
+    return code

@@ -1,0 +1,113 @@
+"""One order of the variables for all arrays of a plan, chosen so that the contractions become cheap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lookalike.tables import recipe_search
+from lookalike.tables.cliques import clique_mask, mask_positions
+from lookalike.tables.compiled import compiled, numba_available, worth_compiling
+from lookalike.tables.lowering import Layout, make_layout
+from lookalike.tables.plan import ContractionPlan, shared_masks, tree_scopes
+from lookalike.tables.recipes import NUMBA, Price
+from lookalike.tables.tree_search import DRAWS
+
+_HOT, _COLD = 0.1, 0.001
+_FEW_MOVES, _MAX_MOVES, _MAX_MOVES_PURE = 100, 2_000, 60
+_NS_WORTH_A_SEARCH, _NS_PER_MOVE = 5e4, 1e4
+_PURE_OPERATION_SECONDS = 5e-5
+# Strides of larger arrays would not fit 64 bits; such a model is refused anyway.
+_MOST_CELLS = 2**60
+
+NEGATIVE_LOGS = tuple(-math.log((i + 0.5) / DRAWS) for i in range(DRAWS))
+
+
+def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
+    """The plan with a better order of its variables, if it is costly enough for the search to pay.
+
+    The better of two starts (the plan's own order; variables summed out last before those summed out first) is
+    improved by moving single variables, on the predicted time of the compiled executor.
+    """
+    layout = make_layout(plan)
+    if layout.cells > _MOST_CELLS or not plan.children:
+        return plan
+    if len(layout.forward) > 400 and not numba_available():
+        return plan
+    search = OrderSearch(layout, NUMBA)
+    start, cost = plan.order, search.cost(plan.order)
+    if cost < _NS_WORTH_A_SEARCH:
+        return plan
+    late_first = elimination_order(plan)
+    if (other := search.cost(late_first)) < cost:
+        start, cost = late_first, other
+    moves = int(min(_FEW_MOVES + cost / _NS_PER_MOVE, _MAX_MOVES if numba_available() else _MAX_MOVES_PURE))
+    return replace(plan, order=search.improve(start, moves, seed)[1])
+
+
+def predicted_ns(layout: Layout, price: Price = NUMBA) -> float:
+    """Predicted nanoseconds of both sweeps in the plan's own order; infinite for arrays beyond 64-bit strides."""
+    if layout.cells > _MOST_CELLS:
+        return math.inf
+    return OrderSearch(layout, price).cost(layout.plan.order)
+
+
+def elimination_order(plan: ContractionPlan) -> tuple[int, ...]:
+    """Variables summed out near the root first: what a contraction sums is then contiguous in both factors."""
+    sizes = plan.domain.sizes
+    masks = [clique_mask(plan.domain, leaf) for leaf in plan.leaves]
+    scopes = tree_scopes(shared_masks(masks), plan.children)
+    order: list[int] = []
+    seen = 0
+    for j in range(len(plan.children) - 1, -1, -1):
+        a, b = plan.children[j]
+        summed = (scopes[a] | scopes[b]) & ~scopes[len(masks) + j] & ~seen
+        order += sorted(mask_positions(summed), key=lambda position: (sizes[position], position))
+        seen |= summed
+    rest = [position for position in range(len(sizes)) if not seen >> position & 1]
+    return (*order, *sorted(rest, key=lambda position: (sizes[position], position)))
+
+
+class OrderSearch:
+    """Prices of orders for one tree, and the search for a better one."""
+
+    def __init__(self, layout: Layout, price: Price) -> None:
+        self.price = price
+        self.sizes = layout.plan.domain.sizes
+        operations = (*layout.forward, *layout.adjoint)
+        self.operations = len(operations)
+        self.classes: list[int] = []
+        for a, b, c in operations:
+            second = b.mask if b is not None else 0
+            self.classes += [
+                (a.mask >> v & 1) + 2 * (second >> v & 1) + 4 * (c.mask >> v & 1) for v in range(len(self.sizes))
+            ]
+
+    def cost(self, order: Sequence[int]) -> float:
+        """Predicted nanoseconds of both sweeps."""
+        return self.improve(order, 0, 0)[0]
+
+    def improve(self, order: Sequence[int], moves: int, seed: int) -> tuple[float, tuple[int, ...]]:
+        """Predicted nanoseconds of the best order found in so many moves, and that order."""
+        seconds = _PURE_OPERATION_SECONDS * self.operations * (1 + 0.4 * moves)
+        use_numba = worth_compiling(recipe_search.search_order, seconds)
+        run = compiled(recipe_search.search_order) if use_numba else recipe_search.search_order
+
+        def ints(values: Sequence[int]):
+            return np.array(values, dtype=np.int64) if use_numba else list(values)
+
+        def floats(values: Sequence[float]):
+            return np.array(values, dtype=float) if use_numba else list(values)
+
+        room = [0] * (len(order) + 1)
+        best = ints(order)
+        cost = run(
+            ints(order), self.operations, ints(self.classes), ints(self.sizes), floats(self.price),
+            seed % 2147483645 + 1, moves, _HOT, (_COLD / _HOT) ** (1.0 / max(moves, 1)), floats(NEGATIVE_LOGS),
+            floats([0.0] * self.operations), *(ints(room) for _ in range(5)), ints(order),
+            floats([0.0] * self.operations), best,
+        )  # fmt: skip
+        return float(cost), tuple(int(position) for position in best)

@@ -1,0 +1,88 @@
+"""What a contraction plan is: factors, a binary tree over them, and an order of the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lookalike.schema.domain import Clique, Domain
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionPlan:
+    """All that decides how a model is evaluated: its factors, the tree over them and the order of the variables.
+
+    Attributes:
+        domain: names and sizes of all attributes, also of those in no factor.
+        leaves: scopes of the factors, none inside another. Factors of one connected component stand together.
+        children: one pair of node numbers per inner node. Leaf i is node i, inner node j is node len(leaves) + j;
+            children come before parents. Every component has its own tree.
+        order: every attribute position once; arrays store their axes in this order.
+    """
+
+    domain: Domain
+    leaves: tuple[Clique, ...]
+    children: tuple[Pair, ...]
+    order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.domain))):
+            raise ValueError(f"order {self.order} is no permutation of {len(self.domain)} attributes")
+        used = [child for pair in self.children for child in pair]
+        if len(set(used)) != len(used):
+            raise ValueError("a node of the contraction tree has two parents")
+        for j, pair in enumerate(self.children):
+            if max(pair) >= len(self.leaves) + j or min(pair) < 0:
+                raise ValueError(
+                    f"node {len(self.leaves) + j} of the contraction tree comes before its children {pair}"
+                )
+
+    @property
+    def roots(self) -> list[int]:
+        """Root of every component, in the order of their first leaves."""
+        used = {child for pair in self.children for child in pair}
+        nodes = range(len(self.leaves) + len(self.children))
+        return [node for node in nodes if node not in used]
+
+    def to_json(self) -> dict[str, object]:
+        """The plan without its domain, in JSON values."""
+        return {
+            "leaves": [list(leaf) for leaf in self.leaves],
+            "children": [list(pair) for pair in self.children],
+            "order": list(self.order),
+        }
+
+    @classmethod
+    def from_json(cls, domain: Domain, data: dict) -> ContractionPlan:
+        """The plan that `to_json` wrote."""
+        return cls(
+            domain,
+            tuple(tuple(leaf) for leaf in data["leaves"]),
+            tuple((int(a), int(b)) for a, b in data["children"]),
+            tuple(int(position) for position in data["order"]),
+        )
+
+
+def shared_masks(masks: Sequence[int]) -> list[int]:
+    """Each mask without the bits that occur in no other mask: those are summed out of the factor before all else."""
+    once, twice = 0, 0
+    for mask in masks:
+        twice |= once & mask
+        once |= mask
+    return [mask & twice for mask in masks]
+
+
+def tree_scopes(leaf_masks: Sequence[int], children: Sequence[Pair]) -> list[int]:
+    """Scope of every node: the attributes that occur both in leaves below the node and in leaves elsewhere."""
+    count = len(leaf_masks)
+    below = list(leaf_masks)
+    for a, b in children:
+        below.append(below[a] | below[b])
+    above = [0] * len(below)
+    for j in range(len(children) - 1, -1, -1):
+        a, b = children[j]
+        above[a] = above[count + j] | below[b]
+        above[b] = above[count + j] | below[a]
+    return [low & high for low, high in zip(below, above, strict=True)]

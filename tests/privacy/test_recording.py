@@ -1,0 +1,79 @@
+"""What is kept for error bars is what was released, in terms of the table's own domain, and nothing else."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from lookalike.estimate.intervals import ErrorBars
+from lookalike.pipeline import synthesize
+from lookalike.privacy.accountant import Accountant
+from lookalike.privacy.budget import Budget
+from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.recording import RecordingTable
+from lookalike.release import load
+from lookalike.schema.domain import Domain
+from lookalike.schema.schema import Schema
+from lookalike.sources.frames import TableForm
+from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import OpenedTable
+
+DOMAIN = Domain(("a", "b"), (3, 4))
+CODES = np.random.default_rng(0).integers(0, (3, 4), (5000, 2)).astype(np.int32)
+
+
+def recording() -> RecordingTable:
+    budget, relation = Budget(50.0, 1e-5, "gdp"), Neighbours()
+    run = Ledger(None, "t").begin(method="test", schema="s", budget=budget, neighbours=relation)
+    opened = OpenedTable(MemorySource(DOMAIN, CODES), Schema.from_sizes({"a": 3, "b": 4}), TableForm("arrow"))
+    return RecordingTable(GuardedTable(opened, Accountant(budget, run), relation))
+
+
+def test_keeps_exactly_what_it_returns():
+    table = recording()
+    results = table.measure([("a",), ("a", "b")], 5.0, step="m")
+    assert table.released == results
+
+
+def test_coarse_measurements_are_kept_as_groups_of_fine_cells():
+    table = recording()
+    coarse = table.coarsened({"b": np.array([0, 1, 1, 0])})
+    twice = coarse.coarsened({"a": np.array([0, 0, 1])})
+    twice.measure([("a", "b"), ("a",)], 1.0, step="m")
+    pair, single = table.released
+    counts = np.zeros((3, 4))
+    np.add.at(counts, tuple(CODES.T), 1)
+    assert pair.groups.shape == (3, 4)
+    exact = np.bincount(pair.groups.ravel(), weights=counts.ravel())
+    assert np.abs(pair.values - exact).max() < 10
+    assert single.groups.tolist() == [0, 0, 1]
+    found = ErrorBars(DOMAIN, table.released).linear(
+        ("a", "b"), np.array([[1, 0, 0, 1], [1, 0, 0, 1], [0, 0, 0, 0]]) * 1.0
+    )
+    assert found is not None
+    assert abs(found[0] - counts[:2, [0, 3]].sum()) < 10
+
+
+def test_is_still_a_guarded_table():
+    table = recording()
+    assert "5000" not in repr(table)
+    with pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(table)
+
+
+def test_a_stored_model_keeps_its_noisy_marginals(tmp_path):
+    import pyarrow as pa
+
+    frame = pa.table({"a": CODES[:, 0], "b": CODES[:, 1]})
+    release = synthesize(frame, schema={"a": 3, "b": 4}, epsilon=1.0, method="mst")
+    release.fitted.save(tmp_path / "m.lookalike")
+    loaded = load(tmp_path / "m.lookalike")
+    assert [m.attrs for m in loaded.measurements] == [m.attrs for m in release.fitted.measurements]
+    for one, two in zip(loaded.measurements, release.fitted.measurements, strict=True):
+        np.testing.assert_array_equal(one.values, two.values)
+        assert (one.stddev, one.ledger_entry) == (two.stddev, two.ledger_entry)
+    assert len(loaded.measurements) >= 3

@@ -1,0 +1,151 @@
+"""The public report: says what it must, from the release alone, and is one self-contained page."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lookalike import report
+from lookalike.estimate.intervals import ErrorBars
+from lookalike.report.public import public_numbers, public_report
+
+from .releases import SCHEMA, Account, measurements, model
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return public_numbers(SCHEMA, model(), Account(), measurements())
+
+
+@pytest.fixture(scope="module")
+def page(numbers):
+    return public_report(numbers)
+
+
+class Tags(HTMLParser):
+    """All tags and attributes, and whether every tag that was opened was closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_page_is_well_formed_and_self_contained(page):
+    tags = Tags(page)
+    assert tags.open == []
+    names = {name for name, _ in tags.seen}
+    assert not names & {"script", "img", "iframe", "object", "embed"}
+    for name, attrs in tags.seen:
+        for attribute, value in attrs.items():
+            assert not attribute.startswith("on")
+            if attribute in ("src", "href"):
+                assert str(value).startswith(("#", "data:")), (name, value)
+    assert "default-src 'none'" in page
+    assert not re.search(r"url\(|@import", page)
+
+
+def test_says_what_a_reader_must_know(page):
+    for text in (
+        "0.98",
+        "1 in 100,000",
+        "adding or removing one row",
+        "pairs of the tree",
+        "McKenna",
+        "Corrected here",
+        "stddev 12",
+        "assumed",
+        "2 of 6",
+    ):
+        assert text in page, text
+
+
+def test_names_are_escaped(page):
+    assert "sex <b>" not in page
+    assert "sex &lt;b&gt;" in page
+    assert "F &amp; f" in page
+
+
+def test_anchors_exist(page):
+    tags = Tags(page)
+    ids = {attrs["id"] for _, attrs in tags.seen if "id" in attrs}
+    assert {str(a["href"])[1:] for n, a in tags.seen if n == "a"} <= ids
+
+
+def test_numbers_are_plain_and_intervals_hold_the_answers(numbers):
+    json.dumps(numbers, allow_nan=False)
+    age = next(column for column in numbers["columns"] if column["name"] == "age")
+    assert age["as_histogram"]
+    assert all(low <= value <= high for low, value, high in zip(age["low"], age["counts"], age["high"], strict=True))
+    town = next(column for column in numbers["columns"] if column["name"] == "town")
+    assert town["labels"][-1] == "18 others"
+    assert sum(town["counts"]) == pytest.approx(2000, rel=1e-3)
+    assert len(town["low"]) == len(town["labels"])
+    assert numbers["association"]["pairs_measured"] == 2
+
+
+def test_interval_of_the_rest_is_that_of_its_sum(numbers):
+    town = next(column for column in numbers["columns"] if column["name"] == "town")
+    shown = set(town["labels"])
+    weights = [0.0 if label in shown else 1.0 for label in SCHEMA["town"].labels()]
+    answer = ErrorBars(SCHEMA.domain, measurements()).answer(("town",), np.array(weights), town["counts"][-1], 2000.0)
+    assert (town["low"][-1], town["high"][-1]) == (pytest.approx(answer.low), pytest.approx(answer.high))
+
+
+def test_without_recorded_noise_there_are_no_error_bars():
+    page = public_report(public_numbers(SCHEMA, model(), Account()))
+    assert 'class="whisker"' not in page
+    assert "privacy noise" not in page
+
+
+def test_reproducible_noise_is_stamped():
+    page = public_report(public_numbers(SCHEMA, model(), Account(private=False), measurements()))
+    assert "NOT PRIVATE" in page
+    assert "NOT PRIVATE" not in public_report(public_numbers(SCHEMA, model(), Account(), measurements()))
+
+
+def test_same_release_same_page():
+    one, two = (public_report(public_numbers(SCHEMA, model(), Account(), measurements())) for _ in range(2))
+    assert one == two
+
+
+def test_guarantee_table_is_bayes_rule(numbers):
+    before, after = numbers["guarantee"]["before"], numbers["guarantee"]["after"]
+    factor = numbers["guarantee"]["factor"]
+    for prior, posterior in zip(before, after, strict=True):
+        assert posterior / (1 - posterior) == pytest.approx(factor * prior / (1 - prior), rel=1e-3)
+        assert posterior >= factor * prior / (factor * prior + 1 - prior)
+
+
+def test_the_report_cannot_open_a_table():
+    """By construction: no module of the package imports sources, the door or a reader, and nothing takes a table."""
+    folder = Path(inspect.getfile(report)).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+                for name in names:
+                    assert not name.startswith(
+                        ("lookalike.sources", "lookalike.privacy", "lookalike.evaluate.real_data")
+                    )
+    taken = set(inspect.signature(public_numbers).parameters)
+    assert taken == {"schema", "model", "spent", "measurements", "rows"}
