@@ -21,6 +21,9 @@ def systematic(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.n
     return np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1)
 
 
+_MOST = 4
+
+
 class Features:
     """All cells of the chosen marginals of up to three attributes, numbered in one sequence."""
 
@@ -33,10 +36,10 @@ class Features:
                 if offset + cells > max_cells:
                     break
                 strides = [int(np.prod([domain.sizes[i] for i in members[k + 1 :]])) for k in range(order)]
-                padded = list(members) + [0] * (3 - order)
-                table.append([*padded, *strides, *([0] * (3 - order)), offset])
+                padding = [0] * (_MOST - order)
+                table.append([*members, *padding, *strides, *padding, offset])
                 offset += cells
-        self.table = np.array(table, dtype=np.int64).reshape(-1, 7)
+        self.table = np.array(table, dtype=np.int64).reshape(-1, 2 * _MOST + 1)
         self.cells = offset
 
 
@@ -44,10 +47,11 @@ def _histogram_loops(codes: np.ndarray, weights: np.ndarray, table: np.ndarray, 
     for r in range(codes.shape[0]):
         for f in range(table.shape[0]):
             cell = (
-                table[f, 6]
-                + codes[r, table[f, 0]] * table[f, 3]
-                + codes[r, table[f, 1]] * table[f, 4]
-                + codes[r, table[f, 2]] * table[f, 5]
+                table[f, 8]
+                + codes[r, table[f, 0]] * table[f, 4]
+                + codes[r, table[f, 1]] * table[f, 5]
+                + codes[r, table[f, 2]] * table[f, 6]
+                + codes[r, table[f, 3]] * table[f, 7]
             )
             out[cell] += weights[r]
 
@@ -56,10 +60,11 @@ def _score_one(codes, r, table, excess, gain, sign):
     score = 0.0
     for f in range(table.shape[0]):
         cell = (
-            table[f, 6]
-            + codes[r, table[f, 0]] * table[f, 3]
-            + codes[r, table[f, 1]] * table[f, 4]
-            + codes[r, table[f, 2]] * table[f, 5]
+            table[f, 8]
+            + codes[r, table[f, 0]] * table[f, 4]
+            + codes[r, table[f, 1]] * table[f, 5]
+            + codes[r, table[f, 2]] * table[f, 6]
+            + codes[r, table[f, 3]] * table[f, 7]
         )
         score += gain[cell] * (1.0 + 2.0 * sign * excess[cell])
     return score
@@ -68,10 +73,11 @@ def _score_one(codes, r, table, excess, gain, sign):
 def _move_one(codes, r, table, excess, sign):
     for f in range(table.shape[0]):
         cell = (
-            table[f, 6]
-            + codes[r, table[f, 0]] * table[f, 3]
-            + codes[r, table[f, 1]] * table[f, 4]
-            + codes[r, table[f, 2]] * table[f, 5]
+            table[f, 8]
+            + codes[r, table[f, 0]] * table[f, 4]
+            + codes[r, table[f, 1]] * table[f, 5]
+            + codes[r, table[f, 2]] * table[f, 6]
+            + codes[r, table[f, 3]] * table[f, 7]
         )
         excess[cell] += sign
 

@@ -73,6 +73,46 @@ class EffectiveCells:
         return known
 
 
+def worthwhile(
+    cliques: Sequence[Clique], errors: np.ndarray, cells: np.ndarray, rho: float, caution: float = 0.8
+) -> PricedSets:
+    """Of candidates with known errors, those worth their price when all together get rho.
+
+    A chosen set also explains part of every set that shares at least three attributes with it: the share of triples
+    they have in common is taken off the other's error.
+    """
+    half = math.sqrt(0.5 / math.pi) * caution * np.asarray(cells)
+    shared = np.array([[_common_triples(a, b) for b in cliques] for a in cliques])
+
+    def at_price(eta: float) -> list[int]:
+        prices = 3.0 * half ** (2 / 3) * eta ** (1 / 3)
+        left = np.maximum(errors, 0.0).astype(float)
+        picked: list[int] = []
+        while True:
+            best = int(np.argmax(left / prices))
+            if left[best] <= prices[best]:
+                return picked
+            picked.append(best)
+            left *= 1.0 - shared[best]
+
+    low, high = -60.0, 60.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if sum((half[i] * math.exp(-middle)) ** (2 / 3) for i in at_price(math.exp(middle))) > 2 * rho:
+            low = middle
+        else:
+            high = middle
+    picked = at_price(math.exp(high)) or at_price(math.exp(low))
+    weights = half[picked] ** (2 / 3)
+    return PricedSets([cliques[i] for i in picked], weights / weights.sum())
+
+
+def _common_triples(a: Clique, b: Clique) -> float:
+    """Share of the triples of b that lie in a."""
+    common = len(set(a) & set(b))
+    return math.comb(common, 3) / math.comb(len(b), 3)
+
+
 @dataclass(frozen=True, slots=True)
 class CoverSearch:
     """Finds sets whose pairs' errors are worth the price of measuring them.
