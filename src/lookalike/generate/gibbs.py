@@ -1,4 +1,4 @@
-"""Gibbs sweeps: every column of every row redrawn given the row's other columns, under a log-linear model of any structure."""
+"""Gibbs sweeps: each column of each row redrawn given the row's other columns, for a log-linear model of any structure."""
 
 from __future__ import annotations
 
@@ -14,37 +14,44 @@ _CHUNK = 4096
 def gibbs_sweep(
     domain: Domain,
     codes: np.ndarray,
-    columns: Sequence[Sequence[int]],
+    scopes: Sequence[Sequence[int]],
     tables: Sequence[np.ndarray],
     rng: np.random.Generator,
 ) -> None:
     """One sweep over all columns in random order, in place.
 
-    The stationary distribution is p(x) proportional to exp(sum of tables[m][x on columns[m]]). A row's draw is an
-    inverse of the cumulative distribution at a point that is stratified over the rows of a chunk.
+    Leaves p(x) proportional to exp(sum over m of tables[m][x on scopes[m]]) unchanged: rows that follow it before
+    follow it after. Within a chunk the random points are stratified over the rows, so that counts vary less.
     """
-    for j in rng.permutation(len(domain)):
-        size = domain.sizes[j]
+    for column in rng.permutation(len(domain)):
+        size = domain.sizes[column]
         if size < 2:
             continue
-        parts = []
-        for m, names in enumerate(columns):
-            if j in names:
-                axis = list(names).index(j)
-                others = [c for c in names if c != j]
-                parts.append((others, np.ascontiguousarray(np.moveaxis(tables[m], axis, -1).reshape(-1, size), np.float32)))
+        parts = [
+            ([c for c in scope if c != column], _last_axis(table, list(scope).index(column)))
+            for scope, table in zip(scopes, tables, strict=True)
+            if column in scope
+        ]
         for first in range(0, len(codes), _CHUNK):
             block = codes[first : first + _CHUNK]
             logits = np.zeros((len(block), size), np.float32)
             for others, table in parts:
-                key = np.zeros(len(block), np.int64)
-                for c in others:
-                    key *= domain.sizes[c]
-                    key += block[:, c]
-                logits += table[key]
+                logits += table[_keys(block, others, domain)]
             logits -= logits.max(axis=1, keepdims=True)
-            np.exp(logits, out=logits)
-            np.cumsum(logits, axis=1, out=logits)
+            ends = np.cumsum(np.exp(logits, out=logits), axis=1)
             points = (rng.permutation(len(block)) + rng.random(len(block))) / len(block)
-            points = (points * logits[:, -1]).astype(np.float32)
-            block[:, j] = np.minimum((logits < points[:, None]).sum(axis=1), size - 1)
+            found = (ends < (points * ends[:, -1])[:, None]).sum(axis=1)
+            block[:, column] = np.minimum(found, size - 1)
+
+
+def _last_axis(table: np.ndarray, axis: int) -> np.ndarray:
+    """The table as a matrix whose columns are the values along `axis`."""
+    return np.ascontiguousarray(np.moveaxis(table, axis, -1).reshape(-1, table.shape[axis]), np.float32)
+
+
+def _keys(block: np.ndarray, columns: Sequence[int], domain: Domain) -> np.ndarray:
+    keys = np.zeros(len(block), np.int64)
+    for column in columns:
+        keys *= domain.sizes[column]
+        keys += block[:, column]
+    return keys

@@ -1,20 +1,24 @@
 """One price for budget decides which marginals are measured and how precisely.
 
-Measuring a marginal of c effective cells with precision b = 1/stddev^2 leaves an expected L1 error of a / sqrt(b), where
-a = sqrt(2/pi) * caution * c. At a price eta per unit of precision the best b is (a / (2 eta))^(2/3), and noise and price
-together come to y = 3 (a/2)^(2/3) eta^(1/3). A set is worth measuring when the error it removes exceeds y. The price is
-the one at which the whole budget is spent. Works on released numbers only.
+Measuring a marginal of c effective cells with precision b = 1/stddev^2 leaves an expected L1 error of a / sqrt(b),
+where a = sqrt(2/pi) * caution * c. At a price eta per unit of precision the best b is (a / (2 eta))^(2/3), and noise and
+price together come to y = 3 (a/2)^(2/3) eta^(1/3). A set is worth measuring when the error it removes exceeds y. The
+price is the one at which the whole budget is spent. Works on released numbers only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
+
+Item = TypeVar("Item")
+Number = TypeVar("Number", float, np.ndarray)
 
 _SEEDS = 12
 _BISECTIONS = 30
@@ -57,7 +61,8 @@ class EffectiveCells:
     def __init__(self, domain: Domain, oneways: Mapping[str, np.ndarray], total: float, stddev: float) -> None:
         self.domain = domain
         self._probability = {
-            name: np.maximum(values, 0.0) / max(np.maximum(values, 0.0).sum(), 1e-12) for name, values in oneways.items()
+            name: np.maximum(values, 0.0) / max(np.maximum(values, 0.0).sum(), 1e-12)
+            for name, values in oneways.items()
         }
         self._scale = max(total, 1.0) / stddev
         self._known: dict[Clique, float] = {}
@@ -73,44 +78,27 @@ class EffectiveCells:
         return known
 
 
-def worthwhile(
-    cliques: Sequence[Clique], errors: np.ndarray, cells: np.ndarray, rho: float, caution: float = 0.8
-) -> PricedSets:
-    """Of candidates with known errors, those worth their price when all together get rho.
+def half_noise(cells: Number, caution: float) -> Number:
+    """a/2 of the module's formula: half the expected L1 noise of so many cells at unit precision, times `caution`."""
+    return math.sqrt(0.5 / math.pi) * caution * cells
 
-    A chosen set also explains part of every set that shares at least three attributes with it: the share of triples
-    they have in common is taken off the other's error.
+
+def price_at_budget(
+    at_price: Callable[[float], list[Item]], precision: Callable[[list[Item], float], float], rho: float
+) -> list[Item]:
+    """What is chosen at the lowest price at which it does not ask for more precision than 2 rho, by bisection.
+
+    Where even the dearest price at which anything is chosen asks for too much, what is chosen there.
     """
-    half = math.sqrt(0.5 / math.pi) * caution * np.asarray(cells)
-    shared = np.array([[_common_triples(a, b) for b in cliques] for a in cliques])
-
-    def at_price(eta: float) -> list[int]:
-        prices = 3.0 * half ** (2 / 3) * eta ** (1 / 3)
-        left = np.maximum(errors, 0.0).astype(float)
-        picked: list[int] = []
-        while True:
-            best = int(np.argmax(left / prices))
-            if left[best] <= prices[best]:
-                return picked
-            picked.append(best)
-            left *= 1.0 - shared[best]
-
     low, high = -60.0, 60.0
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        if sum((half[i] * math.exp(-middle)) ** (2 / 3) for i in at_price(math.exp(middle))) > 2 * rho:
+        eta = math.exp(middle)
+        if precision(at_price(eta), eta) > 2.0 * rho:
             low = middle
         else:
             high = middle
-    picked = at_price(math.exp(high)) or at_price(math.exp(low))
-    weights = half[picked] ** (2 / 3)
-    return PricedSets([cliques[i] for i in picked], weights / weights.sum())
-
-
-def _common_triples(a: Clique, b: Clique) -> float:
-    """Share of the triples of b that lie in a."""
-    common = len(set(a) & set(b))
-    return math.comb(common, 3) / math.comb(len(b), 3)
+    return at_price(math.exp(high)) or at_price(math.exp(low))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +120,15 @@ class CoverSearch:
     caution: float = 0.8
 
     def at_budget(self, rho: float) -> PricedSets:
-        """The sets and shares at the price at which their precisions 1/stddev^2 add up to 2 rho."""
-        budget = 2.0 * rho
-        low, high = -60.0, 60.0
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            chosen = self.at_price(math.exp(middle))
-            if sum(self._precision(clique, math.exp(middle)) for clique in chosen) > budget:
-                low = middle
-            else:
-                high = middle
-        chosen = self.at_price(math.exp(high)) or self.at_price(math.exp(low))
+        """The sets and shares at the price at which their precisions 1/stddev^2 add up to 2 rho.
+
+        Empty only where no pair has a positive error.
+        """
+
+        def precision(chosen: list[Clique], eta: float) -> float:
+            return sum((self._half_noise(clique) / eta) ** (2 / 3) for clique in chosen)
+
+        chosen = price_at_budget(self.at_price, precision, rho)
         weights = np.array([self.cells(clique) ** (2 / 3) for clique in chosen])
         return PricedSets(chosen, weights / weights.sum() if chosen else weights)
 
@@ -189,13 +175,10 @@ class CoverSearch:
 
     def price(self, clique: Clique, eta: float) -> float:
         """Noise error and price together, in counts: y = 3 (a/2)^(2/3) eta^(1/3)."""
-        return 3.0 * (self._half_noise(clique)) ** (2 / 3) * eta ** (1 / 3)
-
-    def _precision(self, clique: Clique, eta: float) -> float:
-        return (self._half_noise(clique) / eta) ** (2 / 3)
+        return 3.0 * self._half_noise(clique) ** (2 / 3) * eta ** (1 / 3)
 
     def _half_noise(self, clique: Clique) -> float:
-        return math.sqrt(0.5 / math.pi) * self.caution * self.cells(clique)
+        return half_noise(self.cells(clique), self.caution)
 
     def _names(self, members: Sequence[int]) -> Clique:
         return tuple(self.domain.names[i] for i in members)
