@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = _version("lookalike")
 
 if TYPE_CHECKING:
-    from lookalike.estimators import AIM, MST, MWEM, MWEMPGM, Independent, TableSynthesizer
+    from lookalike.estimators import AIM, MST, MWEM, MWEMPGM, Auto, Independent, Mosaic, TableSynthesizer
     from lookalike.pipeline import plan_run, synthesize
     from lookalike.privacy.budget import Budget
     from lookalike.privacy.ledger import Ledger
@@ -29,6 +29,8 @@ _HOMES = {
     "MST": "estimators",
     "MWEM": "estimators",
     "MWEMPGM": "estimators",
+    "Mosaic": "estimators",
+    "Auto": "estimators",
     "Budget": "privacy.budget",
     "Domain": "schema.domain",
     "FittedModel": "release",
@@ -66,11 +68,13 @@ __all__ = [
     "MST",
     "MWEM",
     "MWEMPGM",
+    "Auto",
     "Budget",
     "Domain",
     "FittedModel",
     "Independent",
     "Ledger",
+    "Mosaic",
     "Neighbours",
     "Release",
     "Schema",

@@ -1,4 +1,4 @@
-"""Gibbs sweeps: each column of each row redrawn given the row's other columns, for a log-linear model of any structure."""
+"""Gibbs sweeps: every column of every row redrawn given its other columns, for log-linear models of any structure."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lookalike.errors import SchemaError
 from lookalike.synthesizers.aim import AIM
+from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.independent import Independent
@@ -17,7 +18,7 @@ from lookalike.synthesizers.mwem_pgm import MWEMPGM
 from lookalike.synthesizers.privsyn import PrivSyn
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Independent, MST, Mosaic, AIM, PrivSyn, MWEMPGM, MWEM, BSG)
+    method.name: method for method in (Auto, Mosaic, Independent, MST, AIM, PrivSyn, MWEMPGM, MWEM, BSG)
 }
 
 

@@ -130,7 +130,7 @@ class Mosaic:
         found = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=SCORES)
         errors = _matrix(domain, pairs, found)
         progress("pricing and measuring sets", 0.1)
-        twice = self._looks_twice(domain, rho)
+        twice = self._looks_twice(domain, float(door.budget.rho))
         first_rho = door.remaining * (1 - self.larger_share) if twice else door.remaining
         stddev = math.sqrt(_TYPICAL_SETS / (2 * rho))
         chosen = self._measure_sets(door, independent, errors, first_rho, stddev)
