@@ -19,7 +19,7 @@ from rich.table import Table
 from lookalike import __version__
 from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, synthesize
+from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, synthesize, with_persons
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
@@ -86,6 +86,7 @@ def synth(
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
+    person: Annotated[str | None, typer.Option(help="Column that says whose row it is; surplus rows go.")] = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
@@ -96,6 +97,7 @@ def synth(
     for path in filter(None, (model, report)):
         check_target(path, table=False)
     settings = _settings(method, setting, workload)
+    public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
         notes.print(_plan_table(method, budget, plan, reason_of(public, method)))
@@ -109,7 +111,7 @@ def synth(
             rows=rows,
             seed=seed,
             ledger=ledger,
-            neighbours=_neighbours(neighbours, max_rows_per_person),
+            neighbours=people,
             progress=progress,
             **settings,
         )
@@ -211,34 +213,6 @@ def methods(as_json: JsonOption = False) -> None:
         output.print(f"  corrected:  {method.info.corrected}")
         settings = ", ".join(f"{key}={value}" for key, value in default_settings(name).items())
         output.print(f"  settings:   {settings or 'none'}\n")
-
-
-@app.command()
-def deniability(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of the method bsg.")],
-    table: TablePath,
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
-    omega: Annotated[str, typer.Option(help="Columns drawn anew: a number or a range such as 9-11; default all.")] = "",
-    gamma: Annotated[float, typer.Option(help="Factor between probabilities of one class of seeds.")] = 4.0,
-    k: Annotated[int, typer.Option(help="How many plausible seeds make a row deniable.")] = 50,
-    as_json: JsonOption = False,
-) -> None:
-    """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder."""
-    from lookalike.evaluate.deniability import check_files
-
-    found = check_files(model, table, rows, omega, gamma=gamma)
-    if as_json:
-        _print_json(found.to_json(k))
-        return
-    output.print("NOT PRIVATE: exact counts of real rows; do not publish.")
-    shown = Table(title=f"{len(found.seeds):,} rows; a row is deniable with {k} plausible seeds", title_justify="left")
-    for heading in ("columns drawn anew", "fewest seeds", "median", "most", "deniable"):
-        shown.add_column(heading, justify="right")
-    for place, number in enumerate(found.omegas):
-        seeds, share = found.seeds[:, place], found.deniable(k)[place]
-        middle = int(sorted(seeds)[len(seeds) // 2])
-        shown.add_row(str(number), f"{seeds.min():,}", f"{middle:,}", f"{seeds.max():,}", f"{share:.1%}")
-    output.print(shown)
 
 
 @app.command()
@@ -389,7 +363,10 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
         )
         return
     bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
-    output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    if spent.private:
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    else:
+        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was charged ({bill}).")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
     for name, path in paths.items():

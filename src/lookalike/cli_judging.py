@@ -1,4 +1,4 @@
-"""The commands that judge or ask a release: evaluate, compare, query. Thin: parse, call, print."""
+"""The commands that judge or ask a release: evaluate, compare, query, deniability. Thin: parse, call, print."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RealPath = Annotated[Path, typer.Argument(metavar="REAL", help="The private tabl
 
 def add_commands(app: typer.Typer) -> None:
     """Put the commands of this module on the command line."""
-    for command in (evaluate, compare, query):
+    for command in (evaluate, compare, query, deniability):
         app.command()(command)
 
 
@@ -159,6 +159,27 @@ def query(
         )
     if not found.exact:
         notes.print("A bound cuts a bin; values in the bin count as evenly spread.")
+
+
+def deniability(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of the method bsg.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The private table.")],
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
+    omega: Annotated[str, typer.Option(help="Columns drawn anew: a number or a range such as 9-11; default all.")] = "",
+    gamma: Annotated[float, typer.Option(help="Factor between probabilities of one class of seeds.")] = 4.0,
+    k: Annotated[int, typer.Option(help="How many plausible seeds make a row deniable.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder."""
+    from lookalike.evaluate.deniability import check_files
+
+    found = check_files(model, table, rows, omega, gamma=gamma)
+    if as_json:
+        print_json(found.to_json(k))
+        return
+    headings = ("columns drawn anew", "fewest seeds", "median", "most", f"rows with {k} or more")
+    title = f"NOT PRIVATE: exact counts of real rows that could be seeds of the {len(found.seeds):,} rows"
+    print_table(title, headings, found.table(k))
 
 
 def _schema(schema: Path | None, domain: Path | None) -> Schema:

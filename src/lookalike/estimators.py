@@ -121,3 +121,27 @@ class MWEM(TableSynthesizer):
     """Multiplicative weights on the whole of a small domain."""
 
     method = "mwem"
+
+
+class PrivSyn(TableSynthesizer):
+    """Dense pairs, made consistent, and rows updated until they fit."""
+
+    method = "privsyn"
+
+
+class PrivMRF(TableSynthesizer):
+    """A Markov random field over many small marginals."""
+
+    method = "privmrf"
+
+
+class PPSyn(TableSynthesizer):
+    """Rounds that measure groups of cells."""
+
+    method = "ppsyn"
+
+
+class BSG(TableSynthesizer):
+    """A private Bayesian network, with or without seeds."""
+
+    method = "bsg"

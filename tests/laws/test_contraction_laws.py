@@ -39,7 +39,7 @@ def brute_force(network: Network, potentials: np.ndarray) -> tuple[float, np.nda
 @pytest.mark.parametrize("executor", ["numpy", "numba"])
 @pytest.mark.parametrize("span", [1.0, 60.0, 400.0, 3000.0])
 @pytest.mark.parametrize("share_impossible", [0.0, 0.2])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=networks())
 def test_marginals_equal_brute_force(case, executor, span, share_impossible):
     domain, cliques, seed = case

@@ -13,7 +13,7 @@ from lookalike.estimate.mirror_descent import mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.contraction import ExecutorName
-from lookalike.tables.cost import Limits
+from lookalike.tables.cost import DEFAULT_LIMITS, Limits
 from lookalike.tables.measurement import NoisyMarginal
 
 _ITERATIONS = {"dual": 200, "mirror": 1000}
@@ -76,4 +76,11 @@ def fit(
         known = potentials.get(attrs, np.zeros(table.shape))
         potentials[attrs] = np.where(table, -np.inf, known)
     problem.evaluate(parameters)
-    return GraphicalModel(domain, potentials, problem.total, problem.network.plan, network=problem.network)
+    return GraphicalModel(
+        domain,
+        potentials,
+        problem.total,
+        problem.network.plan,
+        network=problem.network,
+        limits=limits or DEFAULT_LIMITS,
+    )

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from lookalike import __version__
 from lookalike.evaluate.evaluation import Evaluation
 from lookalike.report.page import render
 
@@ -39,7 +38,6 @@ def internal_report(evaluation: Evaluation) -> str:
     differences = np.abs(np.array(association["real"]) - np.array(association["synth"]))[shown, shown]
     return render(
         "internal.html",
-        version=__version__,
         numbers={**dict.fromkeys(_OPTIONAL), **numbers},
         columns=_columns(numbers),
         left_out=max(0, len(numbers["histograms"]) - _MAX_COLUMNS),

@@ -175,6 +175,12 @@ def repaired(
     return codes, numbers
 
 
+def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
+    """Which rows break a rule of the schema, as booleans."""
+    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    return _broken(schema, structural_zeros(schema), relations, codes, numbers)
+
+
 def _broken(
     schema: Schema, zeros: dict[Clique, np.ndarray], relations: list[Relation], codes: np.ndarray, numbers: Numbers
 ) -> np.ndarray:

@@ -1,7 +1,7 @@
 """One price for budget decides which marginals are measured and how precisely.
 
 Measuring a marginal of c effective cells with precision b = 1/stddev^2 leaves an expected L1 error of a / sqrt(b),
-where a = sqrt(2/pi) * caution * c. At a price eta per unit of precision the best b is (a / (2 eta))^(2/3), and noise and
+where a = sqrt(2/pi) * caution * c. At a price eta per unit of precision the best b is (a / (2 eta))^(2/3); noise and
 price together come to y = 3 (a/2)^(2/3) eta^(1/3). A set is worth measuring when the error it removes exceeds y. The
 price is the one at which the whole budget is spent. Works on released numbers only.
 """

@@ -42,7 +42,8 @@ class PrivSyn:
         merge_below: values with a noisy count under this many standard deviations are modelled as one; 0 for none.
         merge_share: and under this share of all rows, so that a tiny budget does not merge values that matter.
         start: rows that GUM starts from: "raked", "tree" or, as in the paper, "independent".
-        sweeps: most sweeps of GUM; a raked start mostly needs none.
+        sweeps: sweeps of GUM. 0 stands for 50 as in the paper, and for at most 5 after a raked start, which makes them
+            only where it could not fit the marginals itself.
     """
 
     oneway_share: float = 0.08
@@ -54,7 +55,7 @@ class PrivSyn:
     merge_below: float = 3.0
     merge_share: float = 0.01
     start: Start = "raked"
-    sweeps: int = 50
+    sweeps: int = 0
 
     name: ClassVar[str] = "privsyn"
     accounting: ClassVar[Accounting] = "gdp"
@@ -101,7 +102,8 @@ class PrivSyn:
             door.measure(cliques, [door.stddev_for(share) for share in shares], step=MARGINALS) if cliques else []
         )
         progress("making the marginals consistent and updating rows", 0.5)
-        settings = GumSettings(self.start, GumSchedule(self.sweeps, settle=self.start == "raked"))
+        raked = self.start == "raked"
+        settings = GumSettings(self.start, GumSchedule(self.sweeps or (5 if raked else 50), settle=raked))
         model = gum_model(door.domain, [*oneways, *measured], rng=rng, settings=settings)
         return RefinedModel.of(fine, model, maps, counts)
 

@@ -88,7 +88,7 @@ class Network:
 
     def factor(self, leaf: int) -> np.ndarray:
         """A leaf's factor in the last sweep, up to a constant, in storage order. For sampling."""
-        return self._array(Array(self.layout.leaf_offsets[leaf], self.layout.leaf_masks[leaf]))
+        return self._array(self.layout.leaf_array(leaf))
 
     def value(self, node: int) -> np.ndarray:
         """A node's array after the last forward sweep, up to a constant, in storage order. For sampling."""
@@ -97,8 +97,7 @@ class Network:
     def _array(self, array: Array) -> np.ndarray:
         if self._log_arrays is not None:
             return self._log_arrays[array]
-        shape = self.layout.shape(array.mask)
-        return self._executor.buffer[array.offset : array.offset + math.prod(shape)].reshape(shape)
+        return self._executor.array(array)
 
     def sweep(self, potentials: np.ndarray) -> float:
         """Log-normaliser of the model with these finite potentials; the marginals are left in `marginals`.

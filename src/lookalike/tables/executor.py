@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lookalike.tables.lowering import Layout
+from lookalike.tables.lowering import Array, Layout
 
 # A positive double stays normal down to exp(-708). 650 leaves 58 nats for the rounding of long sums.
 SAFE_NATS = 650.0
@@ -46,6 +46,11 @@ class Executor:
             seen |= mask
         covered = np.bincount(self.component_of, self.log_sizes, minlength=layout.components)
         self.slack = SAFE_NATS - covered
+
+    def array(self, array: Array) -> np.ndarray:
+        """A view of one array, with its axes in storage order."""
+        shape = self.layout.shape(array.mask)
+        return self.buffer[array.offset : array.offset + math.prod(shape)].reshape(shape)
 
     def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
         """Fills the buffer from finite potentials: factors, values, adjoints and normalised marginals.

@@ -125,21 +125,26 @@ class Extension:
             cost, tree = _refined(search, cost, tree)
         return ns + cost, cells + search.cells(tree)
 
+    def grown_component(self, clique: Clique) -> tuple[list[Clique], list[Pair]]:
+        """Leaves and tree of the component that holds the clique once it is added; the clique is the last leaf."""
+        search, leaves, children, _ = self.search(clique)
+        names = [*(self.plan.leaves[leaf] for leaf in leaves), clique]
+        if search.leaves < 2:
+            return names, []
+        return names, search.pairs(_refined(search, *search.insert_last(children))[1])
+
     def extended(self, clique: Clique) -> ContractionPlan:
         """The plan with the clique added."""
         if self.is_covered(clique):
             return self.plan
-        search, leaves, children, apart = self.search(clique)
-        pairs: list[Pair] = []
-        if search.leaves > 1:
-            pairs = search.pairs(_refined(search, *search.insert_last(children))[1])
+        grown, pairs = self.grown_component(clique)
         names: list[Clique] = []
         trees: list[tuple[list[int], list[Pair]]] = []
-        for tree in apart:
+        for tree in self.joined(clique)[2]:
             trees.append((list(range(len(names), len(names) + len(tree.leaves))), list(tree.children)))
             names += [self.plan.leaves[leaf] for leaf in tree.leaves]
-        trees.append((list(range(len(names), len(names) + search.leaves)), pairs))
-        names += [*(self.plan.leaves[leaf] for leaf in leaves), clique]
+        trees.append((list(range(len(names), len(names) + len(grown))), pairs))
+        names += grown
         plan = ContractionPlan(self.plan.domain, tuple(names), join_trees(len(names), trees), self.plan.order)
         return ordered(plan, seed=self.seed)
 

@@ -73,6 +73,10 @@ class Layout:
     def components(self) -> int:
         return max(self.component_of, default=-1) + 1
 
+    def leaf_array(self, leaf: int) -> Array:
+        """Where a leaf's factor lies."""
+        return Array(self.leaf_offsets[leaf], self.leaf_masks[leaf])
+
     def positions(self, mask: int) -> list[int]:
         """The attributes of a mask in the order in which arrays store them."""
         return sorted(mask_positions(mask), key=self.axes.__getitem__)
@@ -131,8 +135,13 @@ class _Builder:
         return array
 
 
-def make_layout(plan: ContractionPlan) -> Layout:
-    """Arrays and operations of a plan. Nothing is allocated yet: `cells` says how large the buffer would be."""
+def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
+    """Arrays and operations of a plan. Nothing is allocated yet: `cells` says how large the buffer would be.
+
+    Args:
+        plan: factors, tree and order.
+        adjoint: whether marginals are wanted; without them only the forward sweep is laid out.
+    """
     masks = tuple(clique_mask(plan.domain, leaf) for leaf in plan.leaves)
     count = len(masks)
     offsets = [0]
@@ -161,7 +170,7 @@ def make_layout(plan: ContractionPlan) -> Layout:
         is_root = node in component
         values.append(Array(2 * offsets[-1] + component[node], 0) if is_root else builder.allocate(scopes[node]))
         forward.append(Operation(values[a], values[b], values[node]))
-    adjoint = _adjoint_operations(plan, masks, offsets, values, component, builder)
+    back = _adjoint_operations(plan, masks, offsets, values, component, builder) if adjoint else []
     return Layout(
         plan=plan,
         leaf_masks=masks,
@@ -169,7 +178,7 @@ def make_layout(plan: ContractionPlan) -> Layout:
         component_of=tuple(component[root_of[leaf]] for leaf in range(count)),
         values=tuple(values),
         forward=tuple(forward),
-        adjoint=tuple(adjoint),
+        adjoint=tuple(back),
         cells=builder.end,
         axes={position: place for place, position in enumerate(plan.order)},
     )

@@ -18,7 +18,7 @@ from lookalike.tables.tree_search import DRAWS
 
 _HOT, _COLD = 0.1, 0.001
 _FEW_MOVES, _MAX_MOVES, _MAX_MOVES_PURE = 100, 2_000, 60
-_NS_WORTH_A_SEARCH, _NS_PER_MOVE = 5e4, 1e4
+_NS_WORTH_A_SEARCH, _NS_PER_MOVE = 5e4, 2e3
 _PURE_OPERATION_SECONDS = 5e-5
 # Strides of larger arrays would not fit 64 bits; such a model is refused anyway.
 _MOST_CELLS = 2**60
