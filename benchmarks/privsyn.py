@@ -4,6 +4,7 @@
     python benchmarks/privsyn.py accuracy    epsilon 1, 80 % split, 3 repeats: 3-way and 5-way distances
     python benchmarks/privsyn.py wide        200 columns x 100,000 rows of made data: CPU seconds, memory, distances
     python benchmarks/privsyn.py mcf         GUM against min-cost flow, small tables without noise
+    python benchmarks/privsyn.py table       means of the stored accuracy runs as a Markdown table
 
 One JSON line per run is appended to benchmarks/results/privsyn.jsonl. Runs use reproducible noise and are NOT PRIVATE.
 Distances are total variation, mean over 300 random k-way marginals of a fixed seed, between the rows that were
@@ -185,6 +186,7 @@ def run_wide(columns: int, rows: int) -> None:
         method="privsyn",
         seed=0,
         insecure_rng=np.random.default_rng(0),
+        progress=lambda message, _: print(f"{time.process_time() - began:.1f} CPU s: {message}", flush=True),
     )
     seconds = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -253,9 +255,24 @@ def run_mcf() -> None:
             )
 
 
+def print_table() -> None:
+    runs: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
+    for text in RESULTS.read_text(encoding="utf-8").splitlines():
+        line = json.loads(text)
+        if line["run"] == "accuracy":
+            runs.setdefault((line["table"], line["epsilon"], line["variant"]), []).append(line)
+    print("| table | epsilon | variant | 3-way | 5-way | goal | CPU s | repeats |\n|---|---|---|---|---|---|---|---|")
+    for (table, epsilon, variant), lines in sorted(runs.items()):
+        three, five, seconds = (np.mean([line[key] for line in lines]) for key in ("tvd3", "tvd5", "cpu_seconds"))
+        goal = " / ".join(str(value) for value in GOALS[table]) if epsilon == 1 else ""
+        print(
+            f"| {table} | {epsilon:g} | {variant} | {three:.4f} | {five:.4f} | {goal} | {seconds:.1f} | {len(lines)} |"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("gum", "accuracy", "wide", "mcf"))
+    parser.add_argument("action", choices=("gum", "accuracy", "wide", "mcf", "table"))
     parser.add_argument("--tables", default=",".join(GOALS))
     parser.add_argument("--variants", default=",".join(["default", "paper"]))
     parser.add_argument("--repeats", type=int, default=3)
@@ -270,8 +287,10 @@ def main() -> None:
         run_accuracy(given.tables.split(","), given.variants.split(","), given.repeats, given.epsilon)
     elif given.action == "wide":
         run_wide(given.columns, given.rows)
-    else:
+    elif given.action == "mcf":
         run_mcf()
+    else:
+        print_table()
 
 
 if __name__ == "__main__":

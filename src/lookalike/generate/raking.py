@@ -17,6 +17,7 @@ from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.initial_rows import forest_rows, spanning_forest
 
 _LARGEST_LOG_FACTOR = 6.0
+_SMALLEST_POOL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def raked_rows(
     other stand in for one another and counts differ little from the weights.
     """
     settings = settings or Raking()
-    wanted = max(rows, min(settings.pool_factor * rows, settings.max_codes // max(len(targets.domain), 1)))
+    most = settings.max_codes // len(targets.domain)
+    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), most), 1)
     pool = forest_rows(targets, wanted, rng)
     fit = rake(targets, pool, settings, min_effective=min(rows, wanted / 2) / 4)
     order = _lexicographic(pool, targets, rng)
@@ -124,9 +126,10 @@ def soft_log_ratio(wanted: np.ndarray, counts: np.ndarray, pull: float) -> np.nd
     f = np.minimum(np.log(np.maximum(wanted, safe) / safe), _LARGEST_LOG_FACTOR)
     for _ in range(40):
         grown = safe * np.exp(f)
-        lower = np.maximum(f - (grown + pull * f - wanted) / (grown + pull), -_LARGEST_LOG_FACTOR)
-        moved = float((f - lower).max(initial=0.0))
-        f = lower
+        nearer = f - (grown + pull * f - wanted) / (grown + pull)
+        nearer = np.clip(nearer, -_LARGEST_LOG_FACTOR, _LARGEST_LOG_FACTOR)
+        moved = float(np.abs(f - nearer).max(initial=0.0))
+        f = nearer
         if moved < 1e-9:
             break
     return np.where(held, f, 0.0)

@@ -95,7 +95,7 @@ class PPSyn:
         progress("measuring the errors of the independent model", 0.05)
         score = ResidualL1(tuple(candidates), tuple(model.marginals(candidates)))
         errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self.error_share), step=ERRORS)
-        gate, rounds = SizeGate(domain), self._rounds(domain)
+        gate, rounds = SizeGate(), self._rounds(domain)
         for number in range(rounds):
             progress("choosing and measuring", 0.1 + 0.8 * number / rounds)
             usable = set(gate.admitted(model, candidates, self.model_ms))
@@ -131,7 +131,7 @@ class PPSyn:
         found = []
         for i in np.argsort(-contributions, kind="stable")[:LOOKED_AT]:
             path = partition_path(present[i])
-            _, price = path.cheapest(contributions[i], self.eta)
+            _, price = path.cheapest(float(contributions[i]), self.eta)
             price = least if math.isinf(price) else max(price, least)
             found.append((contributions[i] / price, -len(found), int(i), path, price))
         _, _, choice, path, price = max(found, key=lambda entry: entry[:2])
