@@ -15,6 +15,7 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
 from lookalike.select.model_size import SizeGate
 from lookalike.select.partition import PartitionPath, partition_path
@@ -117,7 +118,7 @@ class PPSyn:
                 break
             model = fit(domain, measured, warm=model, iterations=self.iterations)
         progress("fitting the last model", 0.9)
-        return fit(domain, measured, warm=model)
+        return fit(domain, measured, warm=model, zeros=structural_zeros(door.schema))
 
     def _choose(
         self, present: list[np.ndarray], errors: np.ndarray, references: list[np.ndarray], least: float
