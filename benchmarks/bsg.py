@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from itertools import combinations
@@ -21,11 +22,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import csv
 from scipy.optimize import minimize
 from scipy.special import expit
 
 import lookalike
-from accuracy import load
 from lookalike.evaluate.classifiers import classifier_results, distinguishing_game
 from lookalike.evaluate.features import one_hot
 from lookalike.generate.bayes_net import BayesNet
@@ -35,6 +36,7 @@ from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts
 
+DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parent / "results" / "bsg.jsonl"
 COLUMNS = ("age", "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex")
 COLUMNS += ("hours-per-week", "native-country", "income")
@@ -44,11 +46,12 @@ DELTA, K = 1e-9, 50
 
 def data(repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Domain]:
     """Codes to learn from, other real rows, rows to test on: 60, 20 and 20 per cent."""
-    codes, domain = load("adult")
-    columns = [domain.position(name) for name in COLUMNS]
-    codes = codes[np.random.default_rng([repeat, 5]).permutation(len(codes))][:, columns]
+    table = csv.read_csv(DATA / "adult.csv")
+    sizes = json.loads((DATA / "adult-domain.json").read_text())
+    codes = np.column_stack([table[name].to_numpy() for name in COLUMNS]).astype(np.int32)
+    codes = codes[np.random.default_rng([repeat, 5]).permutation(len(codes))]
     a, b = int(0.6 * len(codes)), int(0.8 * len(codes))
-    return codes[:a], codes[a:b], codes[b:], domain.project(COLUMNS)
+    return codes[:a], codes[a:b], codes[b:], Domain.of({name: sizes[name] for name in COLUMNS})
 
 
 def learn(codes: np.ndarray, domain: Domain, repeat: int, epsilon: float = 1.0, **settings: Any) -> Any:

@@ -19,11 +19,11 @@ from rich.table import Table
 from lookalike import __version__
 from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize
+from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, synthesize, with_persons
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
-from lookalike.release import Release, check_target, load
+from lookalike.release import Release, check_target, load, write_page
 from lookalike.schema.schema import Schema
 from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings
@@ -74,18 +74,19 @@ def synth(
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
-    method: MethodOption = "mst",
+    method: MethodOption = "auto",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
     ] = None,
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
-    page: Annotated[Path | None, typer.Option("--report", help="Also write the public report as an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
     neighbours: Annotated[
         str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
     ] = "add-remove",
     max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
+    person: Annotated[str | None, typer.Option(help="Column that says whose row it is; surplus rows go.")] = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
@@ -93,13 +94,14 @@ def synth(
     """Make a synthetic table from a private one, within a privacy budget."""
     public = _schema(schema, domain, table)
     check_target(out, table=True)
-    for path in filter(None, (model, page)):
+    for path in filter(None, (model, report)):
         check_target(path, table=False)
     settings = _settings(method, setting, workload)
+    public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
-        notes.print(_plan_table(method, budget, plan))
-    with progress_bar() as report:
+        notes.print(_plan_table(method, budget, plan, reason_of(public, method)))
+    with progress_bar() as progress:
         release = synthesize(
             table,
             schema=public,
@@ -109,8 +111,8 @@ def synth(
             rows=rows,
             seed=seed,
             ledger=ledger,
-            neighbours=_neighbours(neighbours, max_rows_per_person),
-            progress=report,
+            neighbours=people,
+            progress=progress,
             **settings,
         )
     book = as_ledger(ledger, table)
@@ -118,10 +120,9 @@ def synth(
         release.write(out)
         if model is not None:
             release.fitted.save(model)
-        if page is not None:
-            page.write_text(release.report(), encoding="utf-8")
-            notes.print(f"Public report: {page}")
-    _print_release(release, out, model, book, as_json)
+        if report is not None:
+            write_page(report, release.report())
+    _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
 
 
 @app.command()
@@ -147,7 +148,7 @@ def plan(
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
-    method: MethodOption = "mst",
+    method: MethodOption = "auto",
     ledger: LedgerOption = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
@@ -160,9 +161,10 @@ def plan(
     )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
+        facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
+        print_json({**facts, "reason": reason_of(public, method), "steps": listed})
         return
-    output.print(_plan_table(method, budget, steps))
+    output.print(_plan_table(method, budget, steps, reason_of(public, method)))
     if table is not None:
         book = as_ledger(ledger, table)
         spent, _ = book.spent()
@@ -211,34 +213,6 @@ def methods(as_json: JsonOption = False) -> None:
         output.print(f"  corrected:  {method.info.corrected}")
         settings = ", ".join(f"{key}={value}" for key, value in default_settings(name).items())
         output.print(f"  settings:   {settings or 'none'}\n")
-
-
-@app.command()
-def deniability(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of the method bsg.")],
-    table: TablePath,
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
-    omega: Annotated[str, typer.Option(help="Columns drawn anew: a number or a range such as 9-11; default all.")] = "",
-    gamma: Annotated[float, typer.Option(help="Factor between probabilities of one class of seeds.")] = 4.0,
-    k: Annotated[int, typer.Option(help="How many plausible seeds make a row deniable.")] = 50,
-    as_json: JsonOption = False,
-) -> None:
-    """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder."""
-    from lookalike.evaluate.deniability import check_files
-
-    found = check_files(model, table, rows, omega, gamma=gamma)
-    if as_json:
-        _print_json(found.to_json(k))
-        return
-    output.print("NOT PRIVATE: exact counts of real rows; do not publish.")
-    shown = Table(title=f"{len(found.seeds):,} rows; a row is deniable with {k} plausible seeds", title_justify="left")
-    for heading in ("columns drawn anew", "fewest seeds", "median", "most", "deniable"):
-        shown.add_column(heading, justify="right")
-    for place, number in enumerate(found.omegas):
-        seeds, share = found.seeds[:, place], found.deniable(k)[place]
-        middle = int(sorted(seeds)[len(seeds) // 2])
-        shown.add_row(str(number), f"{seeds.min():,}", f"{middle:,}", f"{seeds.max():,}", f"{share:.1%}")
-    output.print(shown)
 
 
 @app.command()
@@ -360,10 +334,10 @@ def _guarantee(accounting: str) -> str:
     }[accounting]
 
 
-def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> Table:
+def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reason: str | None) -> Table:
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", caption=reason, caption_justify="left")
     for heading in ("step", "mechanism", "releases", "share", "what"):
         table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
     for step in steps:
@@ -372,15 +346,13 @@ def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> 
     return table
 
 
-def _print_release(release: Release, out: Path, model: Path | None, book: Ledger, as_json: bool) -> None:
+def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
     spent = release.spent
     if as_json:
         by_step = {step: float(rho) for step, rho in spent.by_step().items()}
         print_json(
             {
-                "out": str(out),
-                "model": str(model) if model else None,
-                "ledger": str(book.path),
+                **{name: str(path) if path else None for name, path in paths.items()},
                 "method": spent.method,
                 "epsilon": spent.epsilon,
                 "epsilon_spent": spent.epsilon_spent,
@@ -391,13 +363,15 @@ def _print_release(release: Release, out: Path, model: Path | None, book: Ledger
         )
         return
     bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
-    output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    if spent.private:
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+    else:
+        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was charged ({bill}).")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
-    output.print(f"Synthetic table: {out}")
-    if model is not None:
-        output.print(f"Model:           {model}")
-    output.print(f"Ledger:          {book.path}")
+    for name, path in paths.items():
+        if path is not None:
+            output.print(f"{name}: {path}")
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:

@@ -1,4 +1,4 @@
-"""The commands that judge or ask a release: evaluate, compare, query. Thin: parse, call, print."""
+"""The commands that judge or ask a release: evaluate, compare, query, deniability. Thin: parse, call, print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, synthesize
-from lookalike.release import check_target, load
+from lookalike.release import check_target, load, write_page
 from lookalike.schema.schema import Schema
 from lookalike.terminal import notes, print_json, print_table, progress_bar
 
@@ -27,7 +27,7 @@ RealPath = Annotated[Path, typer.Argument(metavar="REAL", help="The private tabl
 
 def add_commands(app: typer.Typer) -> None:
     """Put the commands of this module on the command line."""
-    for command in (evaluate, compare, query):
+    for command in (evaluate, compare, query, deniability):
         app.command()(command)
 
 
@@ -53,7 +53,7 @@ def evaluate(
 ) -> None:
     """Compare a synthetic table with the real one. NOT PRIVATE: for the data holder's eyes only."""
     from lookalike.evaluate import real_data
-    from lookalike.report.internal import internal_name, write_internal_report
+    from lookalike.report.internal import internal_name, internal_report
 
     public = _schema(schema, domain)
     if report is not None:
@@ -77,7 +77,8 @@ def evaluate(
     else:
         print_table("NOT PRIVATE: real against synthetic", ("measure", "value", "reading"), found.table())
     if report is not None:
-        notes.print(f"Internal report (NOT PRIVATE): {write_internal_report(found, report)}")
+        write_page(internal_name(report), internal_report(found))
+        notes.print(f"Internal report (NOT PRIVATE): {internal_name(report)}")
 
 
 def compare(
@@ -106,6 +107,8 @@ def compare(
     from lookalike.report.internal import internal_name
 
     public = _schema(schema, domain)
+    if report is not None:
+        check_target(internal_name(report), table=False)
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     run = partial(judge_method, table=real, schema=public, synthesize=synthesize, svm=svm)
     with progress_bar() as progress:
@@ -123,9 +126,8 @@ def compare(
             headings = tuple(rows[0])
             print_table(f"NOT PRIVATE: {measure}", headings, [[str(row[h]) for h in headings] for row in rows])
     if report is not None:
-        target = internal_name(report)
-        target.write_text(comparison_report(lines), encoding="utf-8")
-        notes.print(f"Page with plots (NOT PRIVATE): {target}")
+        write_page(internal_name(report), comparison_report(lines))
+        notes.print(f"Page with plots (NOT PRIVATE): {internal_name(report)}")
 
 
 def query(
@@ -157,6 +159,27 @@ def query(
         )
     if not found.exact:
         notes.print("A bound cuts a bin; values in the bin count as evenly spread.")
+
+
+def deniability(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of the method bsg.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="The private table.")],
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
+    omega: Annotated[str, typer.Option(help="Columns drawn anew: a number or a range such as 9-11; default all.")] = "",
+    gamma: Annotated[float, typer.Option(help="Factor between probabilities of one class of seeds.")] = 4.0,
+    k: Annotated[int, typer.Option(help="How many plausible seeds make a row deniable.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder."""
+    from lookalike.evaluate.deniability import check_files
+
+    found = check_files(model, table, rows, omega, gamma=gamma)
+    if as_json:
+        print_json(found.to_json(k))
+        return
+    headings = ("columns drawn anew", "fewest seeds", "median", "most", f"rows with {k} or more")
+    title = f"NOT PRIVATE: exact counts of real rows that could be seeds of the {len(found.seeds):,} rows"
+    print_table(title, headings, found.table(k))
 
 
 def _schema(schema: Path | None, domain: Path | None) -> Schema:

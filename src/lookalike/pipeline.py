@@ -19,11 +19,13 @@ from lookalike.privacy.ledger import NO_GUARANTEE, Ledger, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
-from lookalike.schema.draft import draft
+from lookalike.schema.columns import Identifier
+from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
+from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
 
 if TYPE_CHECKING:
@@ -36,11 +38,12 @@ def synthesize(
     schema: Schema | str | Path | dict[str, Any] | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-5,
-    method: str = "mst",
+    method: str = "auto",
     rows: int | None = None,
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     neighbours: Neighbours | None = None,
+    person: str | None = None,
     discovery: Discovery | None = None,
     progress: Progress | None = None,
     insecure_rng: Generator | None = None,
@@ -59,14 +62,15 @@ def synthesize(
         seed: fixes rounding and sampling given the noise. Noise itself has no seed.
         ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
         neighbours: what one person can change; adding or removing one row by default.
+        person: column that says whose row it is. No more than `neighbours.max_rows_per_person` rows of each person,
+            chosen at random, are then used, and persons are made up anew with about as many rows each.
         discovery: how much of the budget the discovery of open facts may take.
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE and says so.
         **settings: settings of the method.
     """
     check_rows(rows)
-    schema = as_schema(schema, table)
-    neighbours = neighbours or Neighbours()
+    schema, neighbours = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     report = progress or _silent
     synthesizer = create(method, settings)
@@ -102,10 +106,18 @@ def synthesize(
     )
     check_plan(plan, spent)
     report("making rows", 0.9)
-    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released))
+    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released), tuple(door.residuals))
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
+
+
+def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
+    """The schema that names the person column, and neighbours that agree with it on the most rows of a person."""
+    if person is not None:
+        schema = with_person(schema, person, neighbours.max_rows_per_person)
+    most = [column.most_rows for column in schema.columns if isinstance(column, Identifier) and column.person]
+    return schema, replace(neighbours, max_rows_per_person=max(most)) if most else neighbours
 
 
 def plan_run(
@@ -135,6 +147,12 @@ def _plan(
     domain = search.nominal(schema) if door is None else door.domain
     steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
     return (*found, *(steps or synthesizer.plan(domain, budget)))
+
+
+def reason_of(schema: Schema, method: str) -> str | None:
+    """Why a method that chooses for itself chose as it did; None for the others."""
+    synthesizer = create(method, {})
+    return synthesizer.reason(Discovery().nominal(schema)) if isinstance(synthesizer, Auto) else None
 
 
 def check_plan(plan: tuple[PlannedStep, ...], spent: Spent) -> None:

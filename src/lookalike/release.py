@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lookalike.errors import InputError, ModelFileError
 from lookalike.estimate.answers import AnsweredQuestion, answer_question
+from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, epsilon_spent
@@ -28,7 +29,7 @@ from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 FORMAT = 1
 
@@ -39,7 +40,8 @@ class Spent:
 
     Attributes:
         threshold_delta: part of delta that went into noisy thresholds.
-        private: False when the noise was reproducible (`insecure_rng`) or a release had none: then nothing is guaranteed.
+        private: False when the noise was reproducible (`insecure_rng`) or a release had none: then nothing is
+        guaranteed.
     """
 
     method: str
@@ -93,6 +95,7 @@ class FittedModel:
 
     Attributes:
         measurements: the noisy marginals that the run paid for; error bars come from them.
+        residuals: noisy distances of marginals from public references; they narrow the bounds of what was not measured.
     """
 
     schema: Schema
@@ -100,6 +103,7 @@ class FittedModel:
     spent: Spent
     form: TableForm
     measurements: tuple[NoisyMarginal, ...] = ()
+    residuals: tuple[NoisyResidual, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -123,15 +127,19 @@ class FittedModel:
         rng = np.random.default_rng(seed)
         return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
 
+    def error_bars(self) -> ErrorBars:
+        """Intervals for counts, from the recorded noise alone."""
+        return ErrorBars(self.schema.domain, self.measurements, self.residuals)
+
     def query(self, question: str, *, level: float = 0.9) -> AnsweredQuestion:
         """Counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
-        return answer_question(question, self.schema, self.model, self.measurements, level)
+        return answer_question(question, self.schema, self.model, self.error_bars(), level)
 
     def report(self, rows: int | None = None) -> str:
         """The public report as one self-contained HTML page, made from released values only."""
         from lookalike.report.public import public_numbers, public_report
 
-        return public_report(public_numbers(self.schema, self.model, self.spent, self.measurements, rows=rows))
+        return public_report(public_numbers(self.schema, self.model, self.spent, self.error_bars(), rows=rows))
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
@@ -146,11 +154,14 @@ class FittedModel:
             "measurements": [
                 {"attrs": m.attrs, "stddev": m.stddev, "ledger_entry": m.ledger_entry} for m in self.measurements
             ],
+            "residuals": [{"attrs": r.attrs, "value": r.value, "stddev": r.stddev} for r in self.residuals],
         }
         for i, measurement in enumerate(self.measurements):
             arrays[f"measured-{i}"] = measurement.values
             if measurement.groups is not None:
                 arrays[f"measured-{i}-groups"] = measurement.groups
+        for i, residual in enumerate(self.residuals):
+            arrays[f"reference-{i}"] = residual.reference
 
         def write(stream: BinaryIO) -> None:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -197,6 +208,10 @@ def load(path: str | Path) -> FittedModel:
                 )
                 for i, entry in enumerate(document.get("measurements", ()))
             ),
+            residuals=tuple(
+                NoisyResidual(tuple(entry["attrs"]), arrays[f"reference-{i}"], entry["value"], entry["stddev"])
+                for i, entry in enumerate(document.get("residuals", ()))
+            ),
         )
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None
@@ -228,6 +243,11 @@ def check_target(path: Path, *, table: bool) -> None:
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page of HTML, whole or not at all."""
+    write_file(path, lambda stream: stream.write(page.encode()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
+from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.release import load
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
@@ -37,6 +38,18 @@ def test_keeps_exactly_what_it_returns():
     table = recording()
     results = table.measure([("a",), ("a", "b")], 5.0, step="m")
     assert table.released == results
+
+
+def test_keeps_distances_from_public_references_only():
+    table = recording()
+    score = ResidualL1((("a",), ("a", "b")), (np.zeros(3), np.full((3, 4), 0.4)))
+    values = table.noisy_scores(score, 5.0, step="s")
+    assert [r.attrs for r in table.residuals] == [("a",), ("a", "b")]
+    assert [r.value for r in table.residuals] == values.tolist()
+    assert not table.residuals[1].reference.any()
+    table.noisy_scores(IndependenceGap((("a", "b"),)), 50.0, step="s")
+    table.coarsened({"a": np.array([0, 0, 1])})
+    assert len(table.residuals) == 2
 
 
 def test_coarse_measurements_are_kept_as_groups_of_fine_cells():
@@ -77,3 +90,5 @@ def test_a_stored_model_keeps_its_noisy_marginals(tmp_path):
         np.testing.assert_array_equal(one.values, two.values)
         assert (one.stddev, one.ledger_entry) == (two.stddev, two.ledger_entry)
     assert len(loaded.measurements) >= 3
+    assert [r.attrs for r in loaded.residuals] == [("a", "b")]
+    np.testing.assert_array_equal(loaded.residuals[0].reference, release.fitted.residuals[0].reference)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.scores import ResidualL1, Score
+from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 
@@ -23,7 +23,7 @@ def residual(seed: int) -> ResidualL1:
     return ResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, (2, 3))))
 
 
-SCORES: list[Score] = [residual(seed) for seed in range(3)]
+SCORES: list[Score] = [*(residual(seed) for seed in range(3)), IndependenceGap((("a", "b"),))]
 
 
 def tables(rows: int) -> Iterator[list[tuple[int, int]]]:

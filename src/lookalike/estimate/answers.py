@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,6 @@ from lookalike.estimate.intervals import Answer, ErrorBars
 from lookalike.generate.model import Model
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.schema import Schema
-from lookalike.tables.measurement import NoisyMarginal
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +30,13 @@ class AnsweredQuestion:
     exact: bool
 
 
-def answer_question(
-    text: str, schema: Schema, model: Model, measurements: Iterable[NoisyMarginal], level: float = 0.9
-) -> AnsweredQuestion:
+def answer_question(text: str, schema: Schema, model: Model, bars: ErrorBars, level: float = 0.9) -> AnsweredQuestion:
     """What the model says to a question such as `count by sex where age >= 30`, with intervals from the recorded noise.
 
     Raises:
         InputError: the question cannot be understood, or the level is not between 0 and 1.
     """
     question = parse_question(text, schema)
-    bars = ErrorBars(schema.domain, measurements)
     counts = np.asarray(model.marginal(question.attrs))
     axes = [question.attrs.index(name) for name in question.by]
     labels = [schema[name].labels() for name in question.by]

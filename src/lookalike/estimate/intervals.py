@@ -23,17 +23,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from lookalike.errors import InputError
+from lookalike.estimate.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 _ROUNDING_VARIANCE = 1.0 / 12.0
 """Counts leave the door rounded to integers, which adds the variance of a uniform number between -1/2 and 1/2."""
@@ -72,11 +71,15 @@ class ErrorBars:
     Args:
         domain: names and sizes of the columns.
         measurements: the noisy marginals that the release is made from.
+        residuals: noisy distances of marginals from public references; of several for the same columns the last counts.
     """
 
-    def __init__(self, domain: Domain, measurements: Iterable[NoisyMarginal]) -> None:
+    def __init__(
+        self, domain: Domain, measurements: Iterable[NoisyMarginal], residuals: Iterable[NoisyResidual] = ()
+    ) -> None:
         self.domain = domain
         self.measurements = list(measurements)
+        self.residuals = {residual.attrs: residual for residual in residuals}
         self._plain = [m for m in self.measurements if m.groups is None]
         self._grouped = [m for m in self.measurements if m.groups is not None]
 
@@ -191,25 +194,28 @@ class ErrorBars:
         """Bounds from measured sums over fewer columns, each with its noise, holding together with probability `level`.
 
         Counts are at most the measured count of any larger set of cells, and at least the total less the measured
-        counts of sets that together hold all other cells. Each side may fail with half of what is allowed, shared by
-        the sums that it looks at.
+        counts of sets that together hold all other cells; and they lie near a reference whose noisy distance was
+        released. Each side may fail with half of what is allowed, shared by the noisy numbers that it looks at.
         """
         subsets = self._measured_subsets(attrs)
+        near = [r for r in self.residuals.values() if r.attrs and set(r.attrs) <= set(attrs)][:_MAX_BOUNDS]
         above = [found for subset in subsets if (found := self._larger_sum(attrs, weights, subset)) is not None]
-        z = _quantile(level, len(above))
-        high = min((estimate + z * stddev + 1.0 for estimate, stddev in above), default=math.inf)
         total = self.linear((), np.array(1.0))
-        low = 0.0
+        z = _quantile(level, len(above) + 1 + len(near))
+        highs = [estimate + z * stddev + 1.0 for estimate, stddev in above]
+        lows = [0.0]
         if total is not None:
+            highs.append(total[0] + z * total[1] + 1.0)
+            highs += [_near_reference(r, attrs, weights, total, z)[1] for r in near]
             outside = [[found] for subset in subsets if (found := self._larger_sum(attrs, 1.0 - weights, subset))]
-            outside.append(self._cover(attrs, weights, subsets))
-            z = _quantile(level, len(outside))
-            for sums in filter(None, outside):
-                # Deviations are added, not squared: sums from the same measurement may err in the same direction.
+            outside = list(filter(None, [*outside, self._cover(attrs, weights, subsets)]))
+            z = _quantile(level, len(outside) + 1 + len(near))
+            # Deviations are added, not squared: sums from the same measurement may err in the same direction.
+            for sums in outside:
                 spread = total[1] + sum(stddev for _, stddev in sums)
-                low = max(low, total[0] - sum(estimate for estimate, _ in sums) - z * spread - 1.0)
-            high = min(high, total[0] + _quantile(level, 1) * total[1] + 1.0)
-        return low, max(0.0, high)
+                lows.append(total[0] - sum(estimate for estimate, _ in sums) - z * spread - 1.0)
+            lows += [_near_reference(r, attrs, weights, total, z)[0] for r in near]
+        return max(lows), max(0.0, min(highs, default=math.inf))
 
     def _measured_subsets(self, attrs: Clique) -> list[Clique]:
         """The largest subsets of `attrs` (itself too) that lie in one measurement, a few of them."""
@@ -251,6 +257,21 @@ class ErrorBars:
         return sums if np.allclose(box, weights) else []
 
 
+def _near_reference(
+    residual: NoisyResidual, attrs: Clique, weights: np.ndarray, total: tuple[float, float], z: float
+) -> tuple[float, float]:
+    """Bounds from a marginal's noisy distance to a reference R: with d = M - R and weights between 0 and 1,
+
+    sum(w d) <= sum of the positive d = (|d| + sum d) / 2, and likewise below; sum d is the total less that of R.
+    """
+    away = tuple(axis for axis, name in enumerate(attrs) if name not in residual.attrs)
+    distance = max(0.0, residual.value + z * residual.stddev + 0.5)
+    shift, doubt = total[0] - float(residual.reference.sum()), z * total[1] + 0.5
+    low = float((weights.min(axis=away) * residual.reference).sum()) - (distance - shift + doubt) / 2
+    high = float((weights.max(axis=away) * residual.reference).sum()) + (distance + shift + doubt) / 2
+    return low, high
+
+
 def _quantile(level: float, sums: int) -> float:
     """How many deviations one side must allow for so that all its sums hold together."""
     return float(ndtri(1.0 - (1.0 - level) / 2.0 / max(1, sums)))
@@ -264,46 +285,6 @@ def _measured_interval(
     # Half a count more on either side: the noise is rounded, which matters where its deviation is below two or three.
     slack = 0.5 * largest_weight
     return np.maximum(0.0, low * stddev - slack), high * stddev + slack
-
-
-def nonnegative_interval(observed: np.ndarray | float, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Feldman-Cousins intervals for the mean of a unit Gaussian that cannot be negative, one per observation.
-
-    >>> low, high = nonnegative_interval([-0.5, 5.0], 0.9)
-    >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.0, 3.355], [1.184, 6.645])
-    """
-    observed = np.asarray(observed, dtype=np.float64)
-    half = float(ndtri(0.5 + level / 2.0))
-    means, lows, highs = _acceptance(level)
-    far = observed >= 2 * half
-    low = np.where(far, observed - half, np.interp(observed, highs, means, left=0.0))
-    high = np.where(far, observed + half, np.interp(observed, lows, means))
-    return low, high
-
-
-@cache
-def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For a grid of means, the ends of the observations that are accepted: the likeliest against the best other mean.
-
-    The likelihood ratio of an observation x to its best mean max(x, 0) is exp(-(x - mean)^2 / 2) for x >= 0 and
-    exp(x mean - mean^2 / 2) below; both ends have the same ratio, and `level` of the probability lies between.
-    """
-    half = float(ndtri(0.5 + level / 2.0))
-    means = np.concatenate([np.geomspace(1e-4, half, 200), np.linspace(half, 4 * half, 100)[1:]])
-    lows, highs = means - half, means + half
-
-    def lower_end(mean: float, high: float) -> float:
-        return (mean**2 - (high - mean) ** 2) / (2.0 * mean)
-
-    for i, mean in enumerate(means):
-        if mean < half:
-            excess = lambda high, mean=mean: ndtr(high - mean) - ndtr(lower_end(mean, high) - mean) - level  # noqa: E731
-            start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
-            highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
-            lows[i] = lower_end(mean, highs[i])
-    # At a mean of zero every negative observation is equally likely against its best mean, so all are accepted.
-    return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)
 
 
 def _parts(weights: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:

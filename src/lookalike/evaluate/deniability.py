@@ -38,6 +38,13 @@ class Deniability:
         """For each omega, the share of rows with at least k plausible seeds."""
         return (self.seeds >= k).mean(axis=0)
 
+    def table(self, k: int) -> list[tuple[str, ...]]:
+        """One line per omega: the omega, the fewest, the median and the most seeds of a row, the share with k."""
+        return [
+            (str(omega), f"{seeds.min():,}", f"{int(np.median(seeds)):,}", f"{seeds.max():,}", f"{share:.1%}")
+            for omega, seeds, share in zip(self.omegas, self.seeds.T, self.deniable(k), strict=True)
+        ]
+
     def to_json(self, k: int) -> dict[str, Any]:
         return {
             "stamp": "NOT PRIVATE: exact counts of real rows; do not publish",

@@ -273,6 +273,8 @@ def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
     yield "synthetic rows equal to a real row", f"{rows['rows_equal_to_real']:.1%}", found_share
     for question in numbers.get("questions", ()):
         yield question["text"], f"{question['synth']:,.0f}", f"real {question['real']:,.0f}"
+    for rule in numbers.get("rules", ()):
+        yield f"rows that break: {rule['text']}", f"{rule['synth']:,}", f"real {rule['real']:,}"
     for group in numbers.get("groups", {}).get("rows", ()):
         distance = "none" if group["distance_2"] is None else f"{group['distance_2']:.4f}"
         meaning = f"share {group['synth_share']:.2%}, real {group['real_share']:.2%}"

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
+from lookalike.evaluate.rules import broken_rules
 from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table
@@ -57,4 +58,7 @@ def evaluate(
     """
     settings = replace(settings or Settings(), **changes)
     test = encoded(holdout, schema) if holdout is not None else None
-    return evaluate_codes(encoded(real, schema), encoded(synth, schema), schema, settings, test=test, progress=progress)
+    real, synth = arrow_rows(real), arrow_rows(synth)
+    codes, made = codec.encode(schema, real), codec.encode(schema, synth)
+    found = evaluate_codes(codes, made, schema, settings, test=test, progress=progress)
+    return Evaluation({**found.numbers, "rules": broken_rules(schema, real, synth)}) if schema.constraints else found

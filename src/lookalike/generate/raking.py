@@ -2,8 +2,8 @@
 
 This is not in the PrivSyn paper; it gives its row updates a better start. A spanning forest of the targets is easy to
 draw from but knows only some of them. Weights on a large pool of its rows, one factor per target cell, make of them the
-log-linear model of ALL targets relative to the forest, at any treewidth: what importance sampling is to a junction tree.
-That works while enough rows keep weight; where they do not, the weights are flattened and GUM has to do the rest.
+log-linear model of ALL targets relative to the forest, at any treewidth: importance sampling instead of a junction
+tree. That works while enough rows keep weight; where they do not, the weights are flattened and GUM does the rest.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.initial_rows import forest_rows, spanning_forest
 
 _LARGEST_LOG_FACTOR = 6.0
+_SMALLEST_POOL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +43,43 @@ class Raking:
             raise ValueError(f"smoothing is {self.smoothing}; it must be at least 0")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Raked:
+    """A weighted pool's fit.
+
+    Attributes:
+        weights: one per row of the pool, of mean 1.
+        smoothed: the targets less what smoothing gives up of them: what the weighted pool has where the fit converged.
+        carried: whether the pool could carry the fit; if not, weights were flattened and targets are missed.
+    """
+
+    weights: np.ndarray
+    smoothed: ConsistentMarginals
+    carried: bool
+
+
 def raked_rows(
     targets: ConsistentMarginals, rows: int, rng: np.random.Generator, settings: Raking | None = None
-) -> tuple[np.ndarray, ConsistentMarginals]:
-    """`rows` rows close to the targets, and the smoothed targets that they were fitted to.
+) -> tuple[np.ndarray, Raked]:
+    """`rows` rows close to the targets, and the fit that they were taken from.
 
     Rows are taken from the weighted pool by systematic sampling in lexicographic order, so that rows near to each
     other stand in for one another and counts differ little from the weights.
     """
     settings = settings or Raking()
-    wanted = max(rows, min(settings.pool_factor * rows, settings.max_codes // max(len(targets.domain), 1)))
+    most = settings.max_codes // len(targets.domain)
+    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), most), 1)
     pool = forest_rows(targets, wanted, rng)
-    weights, smoothed = rake(targets, pool, settings, min_effective=min(rows, wanted / 2))
+    fit = rake(targets, pool, settings, min_effective=min(rows, wanted / 2) / 4)
     order = _lexicographic(pool, targets, rng)
-    ends = np.cumsum(weights[order])
+    ends = np.cumsum(fit.weights[order])
     points = (np.arange(rows) + rng.random()) * (ends[-1] / max(rows, 1))
     chosen = order[np.minimum(np.searchsorted(ends, points, side="right"), len(order) - 1)]
-    return np.asfortranarray(pool[chosen]), smoothed
+    return np.asfortranarray(pool[chosen]), fit
 
 
-def rake(
-    targets: ConsistentMarginals, pool: np.ndarray, settings: Raking, *, min_effective: float = 0.0
-) -> tuple[np.ndarray, ConsistentMarginals]:
-    """Weights of the pool's rows (mean 1), and the targets less what smoothing gives up of them.
+def rake(targets: ConsistentMarginals, pool: np.ndarray, settings: Raking, *, min_effective: float = 0.0) -> Raked:
+    """Weights under which the pool fits the targets as well as their noise deserves.
 
     With counts S of the weighted pool, every step multiplies the rows of cell c by exp(f) where
     S exp(f) + k (theta_c + f) = T_c and theta_c is the sum of the cell's earlier f: coordinate ascent on
@@ -73,7 +88,7 @@ def rake(
     `min_effective` rows would keep weight, (sum w)^2 / sum w^2, weights are flattened to a power of themselves and the
     fit stops.
     """
-    weights = np.ones(len(pool))
+    weights, carried = np.ones(len(pool)), True
     columns = [[targets.domain.position(name) for name in clique] for clique in targets.cliques]
     factors = [np.zeros(table.size) for table in targets.tables]
     pulls = [settings.smoothing * stddev for stddev in targets.stddevs]
@@ -90,13 +105,14 @@ def rake(
             weights **= power
             weights *= len(pool) / weights.sum()
             factors = [power * factor for factor in factors]
+            carried = False
             break
     tables = tuple(
         np.maximum(table - pull * factor.reshape(table.shape), 0.0)
         for table, pull, factor in zip(targets.tables, pulls, factors, strict=True)
     )
     smoothed = ConsistentMarginals(targets.domain, targets.cliques, tables, targets.stddevs, targets.total)
-    return weights, smoothed
+    return Raked(weights, smoothed, carried)
 
 
 def soft_log_ratio(wanted: np.ndarray, counts: np.ndarray, pull: float) -> np.ndarray:
@@ -110,9 +126,10 @@ def soft_log_ratio(wanted: np.ndarray, counts: np.ndarray, pull: float) -> np.nd
     f = np.minimum(np.log(np.maximum(wanted, safe) / safe), _LARGEST_LOG_FACTOR)
     for _ in range(40):
         grown = safe * np.exp(f)
-        lower = np.maximum(f - (grown + pull * f - wanted) / (grown + pull), -_LARGEST_LOG_FACTOR)
-        moved = float((f - lower).max(initial=0.0))
-        f = lower
+        nearer = f - (grown + pull * f - wanted) / (grown + pull)
+        nearer = np.clip(nearer, -_LARGEST_LOG_FACTOR, _LARGEST_LOG_FACTOR)
+        moved = float(np.abs(f - nearer).max(initial=0.0))
+        f = nearer
         if moved < 1e-9:
             break
     return np.where(held, f, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class RefinedModel:
         return meta, arrays
 
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> RefinedModel:
+    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """The model that `to_parts` took apart."""
         # The list of kinds holds this class too, so it can only be asked for now.
         from lookalike.generate.kinds import model_from_parts

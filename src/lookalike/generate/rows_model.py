@@ -27,13 +27,14 @@ class GumSettings:
     Attributes:
         start: rows that GUM starts from. "independent" is the paper's: every column on its own. "tree" follows the
             pairs of a spanning tree. "raked" takes rows of that tree by weights that fit all marginals.
-        schedule: GUM's sweeps.
+        schedule: GUM's sweeps. After a raked start they are made only if the pool could not carry the fit: sweeps on
+            rows that fit already would only follow the noise.
         raking: settings of the "raked" start.
         append: draw attributes that hang on a single pair at the end, given the other one of the pair.
     """
 
     start: Start = "raked"
-    schedule: GumSchedule = field(default_factory=lambda: GumSchedule(sweeps=20, settle=True))
+    schedule: GumSchedule = field(default_factory=lambda: GumSchedule(sweeps=5, settle=True))
     raking: Raking = field(default_factory=Raking)
     append: bool = True
 
@@ -55,14 +56,13 @@ def generate_rows(
     settings = settings or GumSettings()
     targets = targets.maximal()
     core, leaves = peel_leaves(targets) if settings.append else (targets, {})
-    goals = core
     if settings.start == "raked":
-        core_codes, goals = raked_rows(core, rows, rng, settings.raking)
-    elif settings.start == "tree":
-        core_codes = forest_rows(core, rows, rng)
+        core_codes, fit = raked_rows(core, rows, rng, settings.raking)
+        if not fit.carried:
+            core_codes = update_rows(core_codes, fit.smoothed, rng, settings.schedule)
     else:
-        core_codes = independent_rows(core, rows, rng)
-    core_codes = update_rows(core_codes, goals, rng, settings.schedule)
+        make_rows = forest_rows if settings.start == "tree" else independent_rows
+        core_codes = update_rows(make_rows(core, rows, rng), core, rng, settings.schedule)
     codes = np.empty((rows, len(targets.domain)), np.int32, order="F")
     for column, name in enumerate(core.domain.names):
         codes[:, targets.domain.position(name)] = core_codes[:, column]

@@ -25,22 +25,22 @@ from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Identifier, Undeclared
 from lookalike.schema.domain import Domain
 from lookalike.schema.enforce import aligned
-from lookalike.schema.probes import Grid, Roundness, form_probe
+from lookalike.schema.probes import Grid, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-FORMS, VALUES, RANGES, BINS, ROUNDING = (
+FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
     "discover: types and missing markers", "discover: frequent values", "discover: ranges", "discover: bins",
-    "discover: rounding",
+    "discover: rounding", "discover: rows per person",
 )  # fmt: skip
-_SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.3, ROUNDING: 0.1}
+_SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.25, ROUNDING: 0.1, PERSONS: 0.05}
 _ROUNDS = (0.6, 0.25, 0.15)
 """Shares of the rounds of bins: the first shows where rows are, the others only what is within heavy cells."""
 _PASSES = (0.35, 0.65)
 """Shares of the two passes over frequent values."""
 _FIRST_CELLS, _PARTS = 128, 64
 _IDENTIFIER_SHARE = 0.5
-"""A column of texts of which no more than this share of rows hold frequent values counts as identifiers or free text."""
+"""A column of texts of which no more than this share of rows holds frequent values is identifiers or free text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,17 @@ class Discovery:
             RANGES: "smallest and largest numbers and times, on a public grid",
             BINS: "counts of finer cells where rows are",
             ROUNDING: "how often numbers are multiples of 5, 10, 50, ...",
+            PERSONS: "how many persons have 1, 2, ... rows",
         }
         if not schema.open_facts:
             return []
         rho = float(budget.rho) * self.share
+        persons = any("repeats" in facts for facts in schema.open_facts.values())
+        others = any(set(facts) - {"repeats"} for facts in schema.open_facts.values())
         return [
             (step, "threshold" if step == VALUES else "gaussian", rho * _SHARES[step], note)
             for step, note in notes.items()
+            if (persons if step == PERSONS else others)
         ]
 
     def fill(self, door: GuardedTable) -> Schema:
@@ -108,6 +112,7 @@ class _Search:
 
     def run(self) -> Schema:
         open_names = [name for name, column in self.columns.items() if column.open_facts]
+        self._find_repeats([n for n in open_names if "repeats" in self.columns[n].open_facts])
         self._find_forms(open_names)
         self._find_values([n for n in open_names if _is_open(self.columns[n], Categorical, "values")])
         binned = [n for n in open_names if isinstance(self.columns[n], Binned)]
@@ -136,6 +141,18 @@ class _Search:
             self.columns[probe.name] = column
             self.present[probe.name] = max(self.rows - absent, 1.0)
 
+    def _find_repeats(self, names: Sequence[str]) -> None:
+        """Numbers of persons by their numbers of rows: the rows of persons with k rows, divided by k."""
+        if not names:
+            return
+        people = {name: cast(Identifier, self.columns[name]) for name in names}
+        probes = [RowsPerPerson(name, most=column.most_rows) for name, column in people.items()]
+        for probe, answer in zip(probes, self._measure(probes, PERSONS), strict=True):
+            persons = np.maximum(answer.values, 0.0) / np.arange(1, probe.most + 1)
+            column = people[probe.name]
+            weights = tuple(round(float(weight), 3) for weight in persons) if persons.sum() > 0 else (1.0,) * probe.most
+            self.columns[probe.name] = replace(column, repeats=weights, provenance=_marks(column, "repeats"))
+
     def _find_values(self, names: Sequence[str]) -> None:
         """Frequent values of all columns, then once more, with less noise, of those that hold many others too."""
         found: dict[str, dict[str, float]] = {}
@@ -158,9 +175,13 @@ class _Search:
         return float((self.present.get(name, self.rows) - sum(values.values())) / max(noise, 1e-9))
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
-        if sum(values.values()) < _IDENTIFIER_SHARE * self.present.get(column.name, self.rows):
-            pattern = "text-########"
-            return Identifier(column.name, pattern=pattern, missing=column.missing, storage=column.storage)
+        known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
+        if not values and column.storage.startswith("dictionary"):
+            values = {column.other_label: 0.0}
+        elif not known:
+            marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
+            shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
+            return Identifier(column.name, pattern="text-########", **shared)
         if column.outside != "other":
             column = replace(column, outside="other" if self.rest[column.name] > binning.SIGNIFICANT else "absorb")
         values = dict(sorted(values.items(), key=lambda item: -item[1]))
@@ -211,7 +232,7 @@ class _Search:
         return {p.name: binning.rounding_of(p.steps, answer.values[:-1], answer.stddev) for p, answer in answers}
 
     def _with_bins(self, column: Binned, grid: Cells, rounding: tuple[tuple[int, float], ...]) -> Column:
-        low, high = float(grid.edges[0]), grid.high
+        low, high = grid.edges[0].item(), grid.high
         edges, weights = binning.pieces_of(grid)
         wanted = column.bins if isinstance(column.bins, int) and column.bins != 32 else self.settings.max_bins
         bins = grid.edges if grid.unit and len(grid.edges) <= 1.5 * wanted and grid.widths.max() == 1 else None

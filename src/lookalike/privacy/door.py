@@ -148,7 +148,7 @@ class GuardedTable:
         return [passing(texts, counts + z, limit) for (texts, counts), z in zip(counted, noise, strict=True)]
 
     def release_rows(self, release: RowRelease, *, step: str) -> Any:
-        """What a row-level exception of `rows.py` releases: it prices itself from public numbers, and takes the rest."""
+        """What a row-level exception of `rows.py` releases; it prices itself from public numbers and takes the rest."""
         source = row_source(self._source)
         settled = release.settled(self.domain, self.budget, self._accountant.spent, self._neighbours)
         self._accountant.charge_rest(step, settled.mechanism, settled.releases, settled.detail)

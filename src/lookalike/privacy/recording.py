@@ -7,10 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.scores import ResidualL1, Score
 from lookalike.schema.domain import Clique
-from lookalike.tables.measurement import NoisyMarginal, on_finer_domain
+from lookalike.tables.measurement import NoisyMarginal, NoisyResidual, on_finer_domain
+
+MAX_REFERENCE_CELLS = 1_000_000
+"""References beyond this many cells are not kept: a model file should not grow by more than some megabytes."""
 
 
 class RecordingTable(GuardedTable):
@@ -20,6 +25,7 @@ class RecordingTable(GuardedTable):
 
     Attributes:
         released: the noisy marginals so far, in the order of release; shared with all coarsened views.
+        residuals: noisy distances of marginals from public references, at most MAX_REFERENCE_CELLS cells of them.
     """
 
     def __init__(
@@ -31,6 +37,7 @@ class RecordingTable(GuardedTable):
         # The same rows behind the same accountant: nothing is opened or charged anew.
         self.__dict__.update(vars(table))
         self.released = [] if released is None else released
+        self.residuals: list[NoisyResidual] = []
         self._refine = refine
 
     def measure(
@@ -44,6 +51,16 @@ class RecordingTable(GuardedTable):
         results = super().measure(cliques, stddev, step=step, groups=groups)
         self.released += results if self._refine is None else map(self._refine, results)
         return results
+
+    def noisy_scores(self, score: Score, stddev: float, *, step: str) -> NDArray[np.float64]:
+        values = super().noisy_scores(score, stddev, step=step)
+        if isinstance(score, ResidualL1) and self._refine is None:
+            cells = sum(residual.reference.size for residual in self.residuals)
+            for attrs, reference, value in zip(score.cliques, score.references, values, strict=True):
+                cells += reference.size
+                if cells <= MAX_REFERENCE_CELLS:
+                    self.residuals.append(NoisyResidual(attrs, np.rint(reference), float(value), stddev))
+        return values
 
     def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
         def refine(measurement: NoisyMarginal) -> NoisyMarginal:

@@ -52,6 +52,6 @@ def threshold_probability(delta: float, epsilon: float) -> float:
 
 
 def passing(texts: Sequence[str], noisy: NDArray[np.int64], limit: float) -> dict[str, float]:
-    """The texts whose noisy counts reach the limit, most frequent first, so that the table's own order does not show."""
+    """The texts whose noisy counts reach the limit, most frequent first, so that the table's order does not show."""
     kept = sorted((-int(count), text) for text, count in zip(texts, noisy, strict=True) if count >= limit)
     return {text: float(-count) for count, text in kept}

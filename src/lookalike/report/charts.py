@@ -54,7 +54,7 @@ def bars(
 ) -> Markup:
     """Horizontal bars, one per label, with interval whiskers, or with a thin second bar `beside` each."""
     tops = [*values, *(high if high is not None else ()), *(beside if beside is not None else ())]
-    left = 8 + _LETTER * max((len(short(label)) for label in labels), default=0)
+    left = 12 + _LETTER * max((len(short(label)) for label in labels), default=0)
     scale = (WIDTH - left - _VALUE) / max(max(tops, default=0.0), 1e-12)
     parts = []
     for i, (label, value) in enumerate(zip(labels, values, strict=True)):
@@ -109,7 +109,7 @@ def histogram(
     for i, anchor in {0: "start", count // 2: "middle", count - 1: "end"}.items():
         if labels and i < len(labels):
             at = {"start": 0.0, "middle": (i + 0.5) * step, "end": float(WIDTH)}[anchor]
-            parts.append(_text(at, height + 14, short(labels[i], 14), "label", anchor=anchor))
+            parts.append(_text(at, height + 14, short(_start(labels[i]), 14), "label", anchor=anchor))
     return _svg(WIDTH, height + 18, parts, title)
 
 
@@ -160,7 +160,7 @@ def lines(
     points = {name: sorted(values) for name, values in series.items()}
     xs = sorted({x for values in points.values() for x, _, _ in values})
     most = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
-    left, top, width, height = 44.0, 20.0, 300.0, 190.0
+    left, top, width, height = 52.0, 28.0 if y_title else 10.0, 300.0, 190.0
     span = math.log(xs[-1] / xs[0]) if len(xs) > 1 else 1.0
 
     def across(x: float) -> float:
@@ -192,6 +192,11 @@ def lines(
         parts.append(_line(left + width + 14, legend, left + width + 32, legend, kind))
         parts.append(_text(left + width + 38, legend + 4, short(name, 18), "label"))
     return _svg(left + width + 150, top + height + 40, parts, title, natural=True)
+
+
+def _start(label: str) -> str:
+    """Where a bin begins, of a label such as `[2022-01-01, 2022-02-01)`; other labels as they are."""
+    return label[1:].split(",")[0] if label.startswith("[") and "," in label else label
 
 
 def _svg(width: float, height: float, parts: Sequence[Markup], title: str, *, natural: bool = False) -> Markup:

@@ -8,7 +8,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lookalike import __version__
 from lookalike.evaluate.compare import Result, summary, table_rows
 from lookalike.report.charts import lines
 from lookalike.report.page import render, style_sheet
@@ -36,10 +35,10 @@ def comparison_report(results: Iterable[Result]) -> str:
             rows: list[dict[str, Any]] = table_rows(own, measure)
             if rows:
                 epsilons = [name for name in rows[0] if name not in ("table", "method")]
-                parts.append({"title": title, "rows": rows, "epsilons": epsilons, "chart": _chart(own, measure, title)})
+                parts.append({"title": title, "rows": rows, "epsilons": epsilons, "chart": _chart(own, measure, "")})
         failures = [line for line in own if "error" in line]
         sections.append({"table": table, "parts": parts, "failures": failures, "runs": len(own) - len(failures)})
-    return render("comparison.html", version=__version__, sections=sections)
+    return render("comparison.html", sections=sections)
 
 
 def comparison_chart(results: Iterable[Result], measure: str, table: str | None = None) -> str:
@@ -57,4 +56,4 @@ def _chart(results: Iterable[Result], measure: str, title: str) -> Markup:
     series: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for (table, method, epsilon), (mean, error, _) in cells.items():
         series[method if len(tables) < 2 else f"{method}, {table}"].append((epsilon, mean, error))
-    return lines(series, x_title="epsilon", y_title=title, title=title)
+    return lines(series, x_title="epsilon", y_title=title, title=measure)

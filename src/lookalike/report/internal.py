@@ -1,5 +1,4 @@
-"""The internal report: real against synthetic, for the data holder only. NOT PRIVATE on every screen and in its name.
-"""
+"""The internal report: real against synthetic, for the data holder. NOT PRIVATE on every screen and in its name."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from lookalike import __version__
 from lookalike.evaluate.evaluation import Evaluation
 from lookalike.report.page import render
 
@@ -30,13 +28,6 @@ def internal_name(path: str | Path) -> Path:
     return path if MARK in path.name else path.with_name(f"{path.stem}.{MARK}{path.suffix or '.html'}")
 
 
-def write_internal_report(evaluation: Evaluation, path: str | Path) -> Path:
-    """Write the page and return where it went: the file's name always says NOT-PRIVATE."""
-    target = internal_name(path)
-    target.write_text(internal_report(evaluation), encoding="utf-8")
-    return target
-
-
 def internal_report(evaluation: Evaluation) -> str:
     """The page of an evaluation."""
     numbers = evaluation.numbers
@@ -47,7 +38,6 @@ def internal_report(evaluation: Evaluation) -> str:
     differences = np.abs(np.array(association["real"]) - np.array(association["synth"]))[shown, shown]
     return render(
         "internal.html",
-        version=__version__,
         numbers={**dict.fromkeys(_OPTIONAL), **numbers},
         columns=_columns(numbers),
         left_out=max(0, len(numbers["histograms"]) - _MAX_COLUMNS),

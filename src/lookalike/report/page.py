@@ -5,6 +5,7 @@ fetch.
 from __future__ import annotations
 
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -16,7 +17,7 @@ from lookalike.report import charts
 
 def render(template: str, **values: Any) -> str:
     """The page of a template in this package, with the style sheet inside it."""
-    return _environment().get_template(template).render(style=style_sheet(), **values)
+    return _environment().get_template(template).render(style=style_sheet(), version=version("lookalike"), **values)
 
 
 @cache

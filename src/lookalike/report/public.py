@@ -7,20 +7,19 @@ marginals, and this package imports nothing that can open a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 
-from lookalike import __version__
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
 from lookalike.report.page import render
 from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
-from lookalike.tables.measurement import NoisyMarginal
 
 LEVEL = 0.9
 _MAX_COLUMNS = 60
@@ -58,7 +57,7 @@ class Account(Protocol):
 
 
 def public_numbers(
-    schema: Schema, model: Model, spent: Account, measurements: Iterable[NoisyMarginal] = (), *, rows: int | None = None
+    schema: Schema, model: Model, spent: Account, bars: ErrorBars, *, rows: int | None = None
 ) -> Numbers:
     """Everything that the public report says, as plain values.
 
@@ -66,16 +65,14 @@ def public_numbers(
         schema: the public facts about the columns.
         model: the fitted model.
         spent: the account of the run.
-        measurements: the noisy marginals that the model was fitted to; without them there are no error bars.
+        bars: error bars from the run's recorded noise; where it has recorded none, none are shown.
         rows: how many synthetic rows were made; the model's estimate of the private number by default.
     """
-    bars = ErrorBars(schema.domain, measurements)
     shown = schema.columns[:_MAX_COLUMNS]
     oneways = model.marginals([(column.name,) for column in shown])
     columns = [_column(column, counts, bars, model.total) for column, counts in zip(shown, oneways, strict=True)]
     association, pairs = _pairs(schema, model, bars)
     numbers: Numbers = {
-        "version": __version__,
         "private": spent.private,
         "rows": round(model.total) if rows is None else rows,
         "estimated_rows": round(model.total),
@@ -84,6 +81,7 @@ def public_numbers(
         "method": _method(spent),
         "budget": _budget(spent),
         "schema": [_facts(column) for column in schema.columns],
+        "rules": [rule_text(rule) for rule in schema.constraints],
         "columns": columns,
         "left_out": len(schema.columns) - len(shown),
         "has_intervals": bool(bars.measurements),

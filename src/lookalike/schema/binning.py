@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Continuous, Datetime
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 
 SIGNIFICANT = 4.0
 """Noisy counts above so many standard deviations count as real: one in 30,000 empty cells passes."""
@@ -36,7 +36,7 @@ class Grid:
     """
 
     edges: np.ndarray
-    high: float
+    high: int | float
     counts: np.ndarray
     stddev: float
     unit: int
@@ -63,11 +63,13 @@ def coarse_grid(base: Binned) -> Grid:
         tick = times.TICKS[base.resolution]
         years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", dtype="datetime64[Y]")
         edges = years.astype("datetime64[us]").astype(np.int64) // tick
-        return Grid(edges[:-1], float(edges[-1] - 1), np.empty(0), 0.0, 1)
+        return Grid(edges[:-1], int(edges[-1]) - 1, np.empty(0), 0.0, 1)
     unit = unit_of(base)
-    powers = 2.0 ** np.arange(0 if unit else -_POWERS, _POWERS)
+    # Ticks of decimals must be exact as floats.
+    top = _POWERS if isinstance(base, Integer) or not unit else 52
+    powers = 2.0 ** np.arange(0 if unit else -_POWERS, top)
     edges = np.concatenate((-powers[::-1], [0.0], powers))
-    return Grid(edges.astype(np.int64) if unit else edges, 2.0**_POWERS - unit, np.empty(0), 0.0, unit)
+    return Grid(edges.astype(np.int64) if unit else edges, 2**top - 1 if unit else 2.0**top, np.empty(0), 0.0, unit)
 
 
 def one_cell(base: Binned) -> Grid:
@@ -75,7 +77,7 @@ def one_cell(base: Binned) -> Grid:
     scale, unit = scale_of(base), unit_of(base)
     low, high = (base.internal(bound) * scale for bound in (base.minimum, base.maximum))
     edge = np.array([np.rint(low)], dtype=np.int64) if unit else np.array([float(low)])
-    return Grid(edge, float(np.rint(high) if unit else high), np.zeros(1), np.inf, unit)
+    return Grid(edge, round(high) if unit else float(high), np.zeros(1), np.inf, unit)
 
 
 def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
@@ -83,20 +85,30 @@ def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
 
 
 def occupied(grid: Grid) -> Grid:
-    """The cells from the first to the last that stand out from the noise; the fullest one where none does."""
-    found = np.flatnonzero(grid.counts > SIGNIFICANT * grid.stddev)
-    first, last = (found[0], found[-1]) if found.size else [int(np.argmax(grid.counts))] * 2
-    return _part(grid, int(first), int(last))
+    """The cells from the first to the last that stand out from the noise.
+
+    Where none does, blocks of 2, 4, 8, ... cells may; where not even these do, the middle of the grid must serve.
+    """
+    size, cells = 1, len(grid.counts)
+    while size <= cells:
+        starts = np.arange(0, cells, size)
+        found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > SIGNIFICANT * grid.stddev * np.sqrt(size))
+        if found.size:
+            return _part(grid, int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1)
+        size *= 2
+    return _part(grid, cells // 2, cells // 2)
 
 
 def trimmed(grid: Grid) -> Grid:
     """The grid without the outer parts of its first and last cut-up cell that seem to hold no rows.
 
-    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows that
-    may be there will be clamped to what is kept.
+    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows
+    that may be there will be clamped to what is kept.
     """
-    last = len(grid.counts) - 1
-    return _part(grid, _vacant(grid, 1), last - _vacant(grid, -1))
+    first, last = _vacant(grid, 1), len(grid.counts) - 1 - _vacant(grid, -1)
+    if first > last:
+        first = last = int(np.argmax(grid.counts))
+    return _part(grid, first, last)
 
 
 def _vacant(grid: Grid, direction: int) -> int:
@@ -116,15 +128,14 @@ def _part(grid: Grid, first: int, last: int) -> Grid:
     ends = np.append(grid.edges[1:] - grid.unit, grid.high)
     keep = slice(first, last + 1)
     groups = None if grid.groups is None else grid.groups[keep]
-    return replace(grid, edges=grid.edges[keep], high=float(ends[last]), counts=grid.counts[keep], groups=groups)
+    return replace(grid, edges=grid.edges[keep], high=ends[last].item(), counts=grid.counts[keep], groups=groups)
 
 
-def even_grid(low: float, high: float, cells: int, unit: int) -> Grid:
+def even_grid(low: int | float, high: int | float, cells: int, unit: int) -> Grid:
     """At most so many equally wide cells from low to high; single ticks where that is enough."""
     if unit:
-        span = int(high) - int(low) + 1
-        width = -(-span // cells)
-        return Grid(np.arange(int(low), int(high) + 1, width, dtype=np.int64), float(int(high)), np.empty(0), 0.0, 1)
+        width = -(-(int(high) - int(low) + 1) // cells)
+        return Grid(np.arange(int(low), int(high) + 1, width, dtype=np.int64), int(high), np.empty(0), 0.0, 1)
     edges = np.linspace(low, high, cells + 1)[:-1] if high > low else np.array([low])
     return Grid(np.unique(edges), high, np.empty(0), 0.0, 0)
 
@@ -138,7 +149,7 @@ def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.nda
         if not heavy[i]:
             edges.append(grid.edges[i : i + 1])
         else:
-            edges.append(even_grid(float(edge), float(edge + widths[i] - grid.unit), pieces, grid.unit).edges)
+            edges.append(even_grid(edge.item(), (edge + widths[i] - grid.unit).item(), pieces, grid.unit).edges)
     parents = np.repeat(np.arange(len(edges)), [len(part) for part in edges])
     old = np.zeros(len(edges), dtype=np.int64) if grid.groups is None else grid.groups
     new = int(old.max(initial=0)) + 1 + np.arange(len(edges))
@@ -149,8 +160,8 @@ def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.nda
 def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
     """The new counts made consistent with the old ones: m parts with noise of the same size get the old cell's weight.
 
-    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts share
-    the difference equally.
+    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts
+    share the difference equally.
     """
     parts = np.bincount(parents)
     sums = np.bincount(parents, weights=new.counts)

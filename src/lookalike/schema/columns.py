@@ -37,6 +37,7 @@ class Categorical(Column):
         self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to error or other.")
         if self.values is None:
             return
+        self._check_count(len(self.values))
         object.__setattr__(self, "values", tuple(as_text(value) for value in self.values))
         self._require(len(self.values) > 0, "lists no values", "List at least one, or leave the list out.")
         self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
@@ -70,18 +71,34 @@ class Identifier(Column):
     Attributes:
         pattern: how made-up texts look: `#` is a digit, `@` a letter, anything else itself. Numbers are made up within
             as many digits as there are `#`.
+        person: whether the identifier says whose row it is. No more than `most_rows` rows of a person are then used.
+        repeats: relative numbers of persons with 1, 2, ... `most_rows` rows; made-up persons get as many.
     """
 
     pattern: str = "id-########"
     outside: Outside = "absorb"
+    person: bool = False
+    most_rows: int = 1
+    repeats: tuple[float, ...] = ()
 
-    facts: ClassVar[tuple[str, ...]] = ("missing",)
+    facts: ClassVar[tuple[str, ...]] = ("missing", "repeats")
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Identifiers take any value.")
+        self._require(self.most_rows >= 1, f"has most_rows {self.most_rows}", "Give 1 or more.")
+        object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
+        fits = not self.repeats or len(self.repeats) == self.most_rows
+        self._require(
+            fits and all(weight >= 0 for weight in self.repeats) and (not self.repeats or sum(self.repeats) > 0),
+            f"has {len(self.repeats)} repeats for at most {self.most_rows} rows",
+            "Give one weight, not negative, per number of rows.",
+        )
+
+    def _lacks(self, fact: str) -> bool:
+        return fact == "repeats" and self.person and self.most_rows > 1 and not self.repeats
 
     @property
     def regular(self) -> int:

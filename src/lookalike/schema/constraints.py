@@ -98,6 +98,19 @@ class Determines:
         return {"determines": {"from": self.source, "to": self.target, "table": dict(self.table)}}
 
 
+def rule_text(rule: Constraint) -> str:
+    """The rule in one line, as it stands in a schema file.
+
+    >>> rule_text(AtLeast("end", "start"))
+    'always: end >= start'
+    """
+    kind, body = next(iter(rule.to_dict().items()))
+    if isinstance(body, Mapping):
+        pairs = ", ".join(f"{one} -> {two}" for one, two in body["table"].items())
+        return f"{kind}: {body['from']} gives {body['to']} ({pairs})"
+    return f"{kind}: {body}"
+
+
 def constraint_of(entry: Any, number: int) -> Constraint:
     """The constraint of one entry of a schema file."""
     place = f"Constraint {number}"
@@ -125,8 +138,8 @@ def _always(text: str, place: str) -> Constraint:
             larger, smaller = (left[0], right[0]) if sign in (">", ">=") else (right[0], left[0])
             return AtLeast(larger, smaller, strict=sign in ("<", ">"))
     raise SchemaError(
-        f"{place} says always: {text!r}. Compare two columns, as in 'end >= start', or add some up, as in 'end = start + "
-        "days'; put names with spaces in backquotes. For conditions on values, write never: ..."
+        f"{place} says always: {text!r}. Compare two columns, as in 'end >= start', or add some up, as in "
+        "'end = start + days'; put names with spaces in backquotes. For conditions on values, write never: ..."
     )
 
 

@@ -7,10 +7,12 @@ own budget, or declared by whoever edits the draft.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lookalike.errors import SchemaError
+from lookalike.schema.column import Provenance
 from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Undeclared
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import is_text
@@ -21,6 +23,18 @@ _IDENTIFIER_NAMES = re.compile(r"(.*[^a-z])?(id|uuid|guid|ssn|e-?mail|phone|fax|
 def draft(types: pa.Schema) -> Schema:
     """The schema of a table with these names and types; `open_facts` lists what it leaves open."""
     return Schema(tuple(draft_column(field.name, field.type) for field in types))
+
+
+def with_person(schema: Schema, name: str, most_rows: int) -> Schema:
+    """The schema with one column as the identifier of persons, of each of whom at most `most_rows` rows are used."""
+    column = schema[name]
+    if isinstance(column, Identifier):
+        return schema.with_columns([replace(column, person=True, most_rows=most_rows)])
+    marks: dict[str, Provenance] = {"missing": "open"} if "missing" in column.open_facts else {}
+    person = Identifier(
+        name, missing=column.missing, storage=column.storage, person=True, most_rows=most_rows, provenance=marks
+    )
+    return schema.with_columns([person])
 
 
 def draft_column(name: str, kind: pa.DataType) -> Column:

@@ -1,4 +1,4 @@
-"""How the rules of a schema are kept: exactly in the model where that can be, by changing values in generation otherwise.
+"""How the rules of a schema are kept: exactly in the model where that can be, else by changing values in generation.
 
 `structural_zeros` says which cells of which marginals are impossible; a model that takes them never makes such rows.
 `repaired` is the last word before values are written: rows that break a rule, because the method took no zeros or
@@ -173,6 +173,12 @@ def repaired(
     for values in numbers.values():
         values[rows] = values[donors]
     return codes, numbers
+
+
+def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
+    """Which rows break a rule of the schema, as booleans."""
+    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    return _broken(schema, structural_zeros(schema), relations, codes, numbers)
 
 
 def _broken(

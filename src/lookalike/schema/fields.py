@@ -3,16 +3,18 @@
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
 `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`pattern` (makes the column an identifier), `storage`, `provenance`. The type `any` leaves the kind to discovery.
+`pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The type `any`
+leaves the kind to discovery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lookalike.errors import SchemaError
-from lookalike.schema.column import OUTSIDES
+from lookalike.schema.column import NULL, OUTSIDES
 from lookalike.schema.columns import (
     DEFAULT_BINS,
     Binned,
@@ -33,8 +35,8 @@ _FIELD_KEYS = (
 )  # fmt: skip
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
-    "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding", "pattern",
-    "storage", "provenance",
+    "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
+    "pattern", "person", "most_rows", "repeats", "storage", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 
@@ -107,11 +109,16 @@ class _Field:
 
 
 def column_of(entry: Any, place: str, table_markers: Any) -> Column:
-    """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's."""
+    """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's.
+
+    Where nothing is said about missing values and other facts are open, that is open too; where no fact is, an empty
+    field is missing, as in Frictionless.
+    """
     field = _Field(entry, place)
     required = field.flag(field.rules, "required")
+    markers = () if required else field.texts(field.entry, "missingValues", table_markers)
     shared: dict[str, Any] = {
-        "missing": () if required else field.texts(field.entry, "missingValues", table_markers) or (),
+        "missing": (NULL,) if markers is None else markers,
         "storage": as_text(field.own.get("storage", "")),
         "provenance": dict(field.own.get("provenance") or {}),
     }
@@ -120,16 +127,40 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
         field.fail(f"dp.outside is {outside!r}", f"Use one of {', '.join(OUTSIDES)}.")
     shared["outside"] = outside
     try:
-        if "pattern" in field.own:
-            return Identifier(field.entry["name"], pattern=as_text(field.own["pattern"]), **shared)
-        if field.type == "any":
-            return Undeclared(field.entry["name"], **shared)
-        if field.type in ("string", "boolean") or "enum" in field.rules:
-            return _categorical(field, shared)
-        return _binned(field, shared)
+        column = _column(field, shared)
     except SchemaError as error:
         message = str(error)
         raise SchemaError(message if message.startswith(place) else f"{place}: {message}") from None
+    if markers is None and column.open_facts:
+        return replace(column, missing=(), provenance={**column.provenance, "missing": "open"})
+    return column
+
+
+def _column(field: _Field, shared: dict[str, Any]) -> Column:
+    if "pattern" in field.own:
+        return _identifier(field, shared)
+    if field.type == "any":
+        return Undeclared(field.entry["name"], **shared)
+    if field.type in ("string", "boolean") or "enum" in field.rules:
+        return _categorical(field, shared)
+    return _binned(field, shared)
+
+
+def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
+    weights = field.texts(field.own, "repeats", ()) or ()
+    try:
+        repeats = tuple(float(weight) for weight in weights)
+    except ValueError:
+        field.fail(f"dp.repeats is {list(weights)!r}", "It must be a list of numbers.")
+        repeats = ()
+    return Identifier(
+        field.entry["name"],
+        pattern=as_text(field.own["pattern"]),
+        person=field.flag(field.own, "person"),
+        most_rows=field.integer("most_rows", 1, 1) or 1,
+        repeats=repeats,
+        **shared,
+    )
 
 
 def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
@@ -191,6 +222,8 @@ def field_of(column: Column) -> dict[str, Any]:
         own["resolution"] = column.resolution
     if isinstance(column, Identifier):
         own["pattern"] = column.pattern
+        if column.person:
+            own.update(person=True, most_rows=column.most_rows, repeats=list(column.repeats))
     for key in ("decimals", "least_decimals", "width", "zone", "storage"):
         value = getattr(column, key, None)
         if value not in (None, "") and (value != 0 or key != "width"):

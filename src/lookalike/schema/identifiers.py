@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,14 @@ from lookalike.schema.columns import Identifier
 
 
 def made_up(column: Identifier, count: int, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
-    """Distinct values as long as the pattern allows that many; beyond it they repeat.
+    """Distinct values as long as the pattern allows that many; a person's come back in as many rows as persons have.
 
     The wild places of the pattern are the digits of a number that runs through all of its values in a shuffled order.
     """
+    if column.repeats:
+        sizes = _sizes(column, count, rng)
+        people = made_up(replace(column, repeats=(), most_rows=1), len(sizes), kind, rng)
+        return people.take(pa.array(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)[:count])))
     if pa.types.is_integer(kind):
         limit = min(10 ** max(1, column.pattern.count("#")), 2 ** (kind.bit_width - 1))
         return pa.array(_distinct(count, limit, rng)).cast(kind)
@@ -31,12 +36,19 @@ def made_up(column: Identifier, count: int, kind: pa.DataType, rng: np.random.Ge
     return pa.array(texts, type=pa.string()).cast(kind)
 
 
+def _sizes(column: Identifier, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of rows of persons, until there are enough rows."""
+    shares = np.array(column.repeats) / sum(column.repeats)
+    sizes = 1 + rng.choice(len(shares), count, p=shares)
+    return sizes[: int(np.searchsorted(np.cumsum(sizes), count)) + 1]
+
+
 def _alphabet(mark: str) -> str:
     return {"#": string.digits, "@": string.ascii_lowercase}.get(mark, mark)
 
 
 def _distinct(count: int, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers below `limit`, distinct where there are enough: multiples of a step coprime to the limit, from a start."""
+    """Numbers below `limit`, distinct where there are enough: a start and steps coprime to the limit."""
     step = int(rng.integers(limit // 3 + 1, limit // 2 + 2))
     while np.gcd(step, limit) != 1:
         step += 1

@@ -170,6 +170,21 @@ class Roundness(Probe):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsPerPerson(Probe):
+    """How many rows belong to the person of each row, up to `most`. A person's rows depend on no other person."""
+
+    most: int
+
+    @property
+    def regular(self) -> int:
+        return self.most
+
+    def codes(self, array: pa.Array) -> np.ndarray:
+        people = person_numbers(array)
+        return (np.minimum(np.bincount(people)[people], self.most) - 1).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grid(Probe):
     """Which piece of the number line a value falls into; below the first edge counts to the first, no number last."""
 
@@ -184,6 +199,15 @@ class Grid(Probe):
         numbers, readable = to_numbers(self.base, array)
         places = np.searchsorted(self.edges, numbers, side="right") - 1
         return np.where(readable, np.maximum(places, 0), len(self.edges)).astype(np.int32)
+
+
+def person_numbers(array: pa.Array) -> np.ndarray:
+    """A number for the person of each row; a row without an identifier is a person of its own."""
+    coded = array.dictionary_encode() if not pa.types.is_dictionary(array.type) else array
+    numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    alone = np.flatnonzero(numbers < 0)
+    numbers[alone] = len(coded.dictionary) + np.arange(len(alone))
+    return numbers
 
 
 def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from lookalike.schema.domain import Clique, Domain
 
 
 def combine_cliques(
-    domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 5000, max_overlap: int = 2, max_steps: int = 20_000
+    domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 5000, max_overlap: int = 2, max_steps: int = 3000
 ) -> list[Clique]:
     """The paper's Algorithm 2: the largest clique of the pair graph, again and again, and the pairs left over.
 
@@ -87,7 +87,7 @@ class _PairGraph:
 
 @dataclass(slots=True, eq=False)
 class _LargestClique:
-    """Depth-first search for the largest clique within the limits: small domains first, with a bound, in limited steps."""
+    """Depth-first search for the largest clique within the limits: small domains first, bounded, in limited steps."""
 
     graph: _PairGraph
     used: frozenset[int]

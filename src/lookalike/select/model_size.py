@@ -3,78 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.cliques import clique_mask, connected_components
-from lookalike.tables.planner import TreeSearch
+from lookalike.schema.domain import Clique
+from lookalike.tables.cost import Limits, candidate_costs, plan_cost
+from lookalike.tables.extension import Extension
+from lookalike.tables.plan import ContractionPlan
 
-LEAF_CELL_NS = 8.0
-"""Exponentials, sums and gradients of one parameter, once per evaluation."""
-
-_EFFORT = 0.02
+_TRUSTED_ROUNDS = 8
+_MARGIN = 4.0
 
 
-class Cliques(Protocol):
+class Planned(Protocol):
     """What is asked of a model here."""
 
     @property
-    def cliques(self) -> list[Clique]: ...
+    def plan(self) -> ContractionPlan: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What was predicted for a model with a marginal added.
+
+    Attributes:
+        seconds: of an evaluation.
+        ratio: of these seconds to those of the model alone.
+        fits_memory: whether its arrays were within the limit.
+        round: when that was.
+    """
+
+    seconds: float
+    ratio: float
+    fits_memory: bool
+    round: int
 
 
 class SizeGate:
-    """Predicted nanoseconds of evaluating a model that has one marginal more, compared with a limit.
+    """Compares the predicted time of a model that has one marginal more with a limit.
 
-    The time of a larger model is never smaller, so a marginal that was once found to cost more than some limit needs no
-    new look before the limit passes that cost: models only grow while a gate is in use.
+    Made for one model that grows from call to call, and for one limit of memory. Predictions cost milliseconds each, so
+    old ones are used where they decide. A larger model takes no less time: a marginal that was found to cost more than
+    the present limit stays out. And one that would keep the model below the limit by a factor of 4, if it still cost
+    the same multiple of the model's own time, is let in for some rounds without a new look; the limit may thus be
+    overstepped by a single marginal, after which nothing new is admitted.
     """
 
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
-        self._cells: dict[int, int] = {}
-        self._component_ns: dict[tuple[int, ...], float] = {}
-        self._seen_ns: dict[int, float] = {}
+    def __init__(self, memory_mb: float = 500.0) -> None:
+        self._memory_mb = memory_mb
+        self._prices: dict[Clique, _Price] = {}
+        self._round = 0
 
-    def admitted(self, model: Cliques, candidates: Sequence[Clique], limit_ms: float) -> list[Clique]:
-        """The candidates that lie inside a marginal of the model, or with which it stays within the limit."""
-        limit_ns = 1e6 * limit_ms
-        masks = _maximal([clique_mask(self._domain, clique) for clique in model.cliques])
-        parts = [[masks[i] for i in members] for members in connected_components(masks)]
-        known = [self._ns(part) for part in parts]
-        admitted = []
+    def admitted(self, model: Planned, candidates: Sequence[Clique], limit_ms: float) -> list[Clique]:
+        """The candidates that lie inside a factor of the model, or with which it stays within the limit."""
+        limits = Limits(1e-3 * limit_ms, self._memory_mb)
+        now = plan_cost(model.plan).seconds_per_call if model.plan.leaves else 0.0
+        inside = Extension(model.plan).is_covered
+        kept: set[Clique] = set()
+        unsure: list[Clique] = []
         for clique in candidates:
-            mask = clique_mask(self._domain, clique)
-            if any(mask & other == mask for other in masks):
-                admitted.append(clique)
-            elif self._seen_ns.get(mask, 0.0) <= limit_ns:
-                touched = [i for i, part in enumerate(parts) if any(mask & other for other in part)]
-                joined = _maximal([mask, *(other for i in touched for other in parts[i])])
-                rest = sum(ns for i, ns in enumerate(known) if i not in touched)
-                self._seen_ns[mask] = rest + self._ns(joined)
-                if self._seen_ns[mask] <= limit_ns:
-                    admitted.append(clique)
-        return admitted
+            price = self._prices.get(clique)
+            if inside(clique) or (price is not None and self._surely_fits(price, now, limits)):
+                kept.add(clique)
+            elif price is None or price.seconds <= limits.seconds_per_call:
+                unsure.append(clique)
+        for clique, cost in zip(unsure, candidate_costs(model.plan, unsure, limits=limits), strict=True):
+            ratio = cost.seconds_per_call / now if now else float("inf")
+            self._prices[clique] = _Price(cost.seconds_per_call, ratio, cost.memory_mb <= self._memory_mb, self._round)
+            if limits.allow(cost):
+                kept.add(clique)
+        self._round += 1
+        return [clique for clique in candidates if clique in kept]
 
-    def _ns(self, masks: Sequence[int]) -> float:
-        """Predicted nanoseconds of one connected component."""
-        key = tuple(sorted(masks))
-        if key not in self._component_ns:
-            leaves = LEAF_CELL_NS * sum(self._mask_cells(mask) for mask in key)
-            self._component_ns[key] = leaves + TreeSearch(self._domain.sizes, key, 0, _EFFORT).search()[0]
-        return self._component_ns[key]
-
-    def _mask_cells(self, mask: int) -> int:
-        cells = self._cells.get(mask)
-        if cells is None:
-            cells = self._domain.cells([name for i, name in enumerate(self._domain.names) if mask >> i & 1])
-            self._cells[mask] = cells
-        return cells
-
-
-def _maximal(masks: Sequence[int]) -> list[int]:
-    """The masks that lie in no other one."""
-    kept: list[int] = []
-    for mask in sorted(set(masks), key=int.bit_count, reverse=True):
-        if not any(mask & other == mask for other in kept):
-            kept.append(mask)
-    return kept
+    def _surely_fits(self, price: _Price, now: float, limits: Limits) -> bool:
+        if self._round - price.round >= _TRUSTED_ROUNDS or not price.fits_memory:
+            return False
+        return max(price.seconds, _MARGIN * price.ratio * now) <= limits.seconds_per_call

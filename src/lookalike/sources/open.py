@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,9 +16,10 @@ import pyarrow.compute as pc
 
 from lookalike.schema.codec import bind, encode_column
 from lookalike.schema.column import Column
+from lookalike.schema.columns import Identifier
 from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
-from lookalike.schema.probes import MARKERS
+from lookalike.schema.probes import MARKERS, person_numbers
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
@@ -67,9 +69,22 @@ def open_source(where: Any, schema: Schema | None) -> OpenedTable:
     """
     table, form = read_table(where)
     bound = bind(schema or draft(table.schema), table.schema).ordered(table.column_names)
+    for column in bound.columns:
+        if isinstance(column, Identifier) and column.person:
+            table = bounded(table, column.name, column.most_rows)
     complete = [column for column in bound.columns if not column.open_facts]
     source = _encode(table, complete)
     return OpenedTable(source, bound, form, table if len(complete) < len(bound.columns) else None)
+
+
+def bounded(table: pa.Table, person: str, most: int) -> pa.Table:
+    """The table with at most so many rows of each person, chosen at random and by nobody else's rows."""
+    people = person_numbers(table.column(person).combine_chunks())
+    order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(people)), people))
+    ordered = people[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    ranks = np.arange(len(people)) - np.repeat(starts, np.diff(np.append(starts, len(people))))
+    return table.take(pa.array(np.sort(order[ranks < most])))
 
 
 def _encode(table: pa.Table, columns: Sequence[Column]) -> MemorySource:

@@ -16,7 +16,7 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.residual import choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_rounds, check_shares
+from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 from lookalike.tables.measurement import estimated_total
 
 ROWS, CHOICES, CHOSEN = "row count", "choices", "chosen marginals"
@@ -56,9 +56,11 @@ class MWEM:
         check_shares(self.rows_share)
         check_shares(self.choice_share)
         check_rounds(self.rounds)
+        check_positive(replays=self.replays, max_cells=self.max_cells)
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         self._check_size(domain)
+        as_workload(self.workload, domain)
         rho, rounds = float(budget.rho), self.rounds or len(domain)
         rows = rho * self.rows_share
         choices = (rho - rows) * self.choice_share

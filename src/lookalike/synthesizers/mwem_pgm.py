@@ -59,6 +59,7 @@ class MWEMPGM:
         check_positive(model_ms=self.model_ms, iterations=self.iterations)
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+        as_workload(self.workload, domain).closure(domain)
         rho, rounds = float(budget.rho), self.rounds or len(domain)
         rows = rho * self.rows_share
         choices = (rho - rows) * self.choice_share
@@ -71,7 +72,7 @@ class MWEMPGM:
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, rounds = door.domain, door.remaining, self.rounds or len(door.domain)
         candidates = as_workload(self.workload, domain).closure(domain)
-        gate = SizeGate(domain)
+        gate = SizeGate()
         measured = door.measure([()], door.stddev_for(rho * self.rows_share), step=ROWS)
         model = GraphicalModel(domain, {}, estimated_total(measured))
         for number in range(rounds):

@@ -19,7 +19,14 @@ from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.combine import combine_cliques, cover_pairs
-from lookalike.select.dense import candidate_pairs, connect_isolated, greedy_pairs, in_batches, independent_tables
+from lookalike.select.dense import (
+    above_noise,
+    candidate_pairs,
+    connect_isolated,
+    greedy_pairs,
+    in_batches,
+    independent_tables,
+)
 from lookalike.select.rare import merge_rare
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_choice, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
@@ -42,7 +49,8 @@ class PrivSyn:
         merge_below: values with a noisy count under this many standard deviations are modelled as one; 0 for none.
         merge_share: and under this share of all rows, so that a tiny budget does not merge values that matter.
         start: rows that GUM starts from: "raked", "tree" or, as in the paper, "independent".
-        sweeps: most sweeps of GUM; a raked start mostly needs none.
+        sweeps: sweeps of GUM. 0 stands for 50 as in the paper, and for at most 5 after a raked start, which makes them
+            only where it could not fit the marginals itself.
     """
 
     oneway_share: float = 0.08
@@ -54,7 +62,7 @@ class PrivSyn:
     merge_below: float = 3.0
     merge_share: float = 0.01
     start: Start = "raked"
-    sweeps: int = 50
+    sweeps: int = 0
 
     name: ClassVar[str] = "privsyn"
     accounting: ClassVar[Accounting] = "gdp"
@@ -101,7 +109,8 @@ class PrivSyn:
             door.measure(cliques, [door.stddev_for(share) for share in shares], step=MARGINALS) if cliques else []
         )
         progress("making the marginals consistent and updating rows", 0.5)
-        settings = GumSettings(self.start, GumSchedule(self.sweeps, settle=self.start == "raked"))
+        raked = self.start == "raked"
+        settings = GumSettings(self.start, GumSchedule(self.sweeps or (5 if raked else 50), settle=raked))
         model = gum_model(door.domain, [*oneways, *measured], rng=rng, settings=settings)
         return RefinedModel.of(fine, model, maps, counts)
 
@@ -120,7 +129,7 @@ class PrivSyn:
             if self.score == "residual":
                 score = ResidualL1(tuple(batch), tuple(independent_tables(batch, counts, total)))
             stddev = door.score_stddev_for(score, rho * len(batch) / len(pairs))
-            errors.extend(door.noisy_scores(score, stddev, step=SCORES))
+            errors.extend(above_noise(door.noisy_scores(score, stddev, step=SCORES), stddev, len(domain)).tolist())
         progress("selecting marginals", 0.3)
         cells = np.array([domain.cells(pair) for pair in pairs])
         picked = [

@@ -42,6 +42,29 @@ class NoisyMarginal:
         return int(self.values.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyResidual:
+    """Noisy L1 distance, in counts, of a marginal from a fixed table of counts that everybody may know.
+
+    Attributes:
+        attrs: the attributes, in domain order.
+        reference: the table of counts, whole numbers, of the marginal's shape.
+        value: the distance with its noise.
+        stddev: standard deviation of that noise.
+    """
+
+    attrs: Clique
+    reference: np.ndarray
+    value: float
+    stddev: float
+
+    def __post_init__(self) -> None:
+        if not self.stddev > 0:
+            raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
+        if self.reference.ndim != len(self.attrs):
+            raise ValueError(f"reference of {self.attrs} has {self.reference.ndim} axes, expected {len(self.attrs)}")
+
+
 def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], domain: Domain) -> NoisyMarginal:
     """The same noisy numbers as counts of groups of cells of `domain`, whose codes `maps` sends to the measured ones.
 

@@ -109,10 +109,11 @@ class OrderSearch:
 
         room = [0] * (len(order) + 1)
         best = ints(order)
-        cost = run(
+        rooms = [ints(room) for _ in range(5)]
+        arguments: list[Any] = [
             ints(order), self.operations, ints(self.classes), ints(self.sizes), floats(self.price),
             seed % 2147483645 + 1, moves, _HOT, (_COLD / _HOT) ** (1.0 / max(moves, 1)), floats(NEGATIVE_LOGS),
-            floats([0.0] * self.operations), *(ints(room) for _ in range(5)), ints(order),
-            floats([0.0] * self.operations), best,
-        )  # fmt: skip
+            floats([0.0] * self.operations), *rooms, ints(order), floats([0.0] * self.operations), best,
+        ]  # fmt: skip
+        cost = run(*arguments)
         return float(cost), tuple(int(position) for position in best)

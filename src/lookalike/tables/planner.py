@@ -178,10 +178,11 @@ class TreeSearch:
         cost = self._kernel(tree_search.tree_cost)(self.leaves, self.words, tree, scope, cells, ns, self.table)
         return float(cost), scope, cells, ns
 
-    def _below_above(self, tree):
+    def _below_above(self, tree: Any) -> Any:
         """Variables below and elsewhere, for a tree that lacks the last leaf; the leaf's own set is its `below`."""
         n, words = self.leaves, self.words
-        below, above = self._ints(2 * n * words), self._ints(2 * n * words)
+        below: Any = self._ints(2 * n * words)
+        above: Any = self._ints(2 * n * words)
         below[: n * words] = self.sets[: n * words]
         for v in range(n, 2 * n - 2):
             for w in range(words):

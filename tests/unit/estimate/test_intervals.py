@@ -9,9 +9,10 @@ import pytest
 from scipy.special import ndtr
 
 from lookalike.estimate import fit
-from lookalike.estimate.intervals import ErrorBars, _parts, nonnegative_interval
+from lookalike.estimate.intervals import ErrorBars, _parts
+from lookalike.estimate.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
 MEASURED = {("a",): 6.0, ("c",): 4.0, ("a", "b"): 9.0, ("b", "c"): 7.0, ("d",): 5.0, ("c", "d"): 8.0}
@@ -158,6 +159,33 @@ def test_frechet_bounds_from_above_and_below():
     found = ErrorBars(two, exact).answer(("x", "y"), np.array([[1.0, 0.0], [0.0, 0.0]]), 72.0, 100.0)
     assert 66 < found.low <= 70 <= 80 <= found.high < 84
     assert found.sampling_stddev == pytest.approx(np.sqrt(100 * 0.72 * 0.28))
+
+
+def test_distance_from_a_reference_narrows_bounds_and_still_covers():
+    counts, rng, hits, ratios = table(7), np.random.default_rng(8), [], []
+    true = marginal(counts, ("a", "d"))
+    reference = np.rint(np.maximum(0, true + rng.normal(0, 3, true.shape)))
+    for _ in range(25):
+        distance = np.abs(true - reference).sum() + rng.normal(0, 15)
+        residual = NoisyResidual(("a", "d"), reference, float(np.rint(distance)), 15.0)
+        measurements = noisy(counts, rng)
+        unknown = np.full(true.shape, np.nan)
+        low, high, _ = ErrorBars(DOMAIN, measurements, [residual]).marginal(("a", "d"), unknown, 800.0)
+        wide_low, wide_high, basis = ErrorBars(DOMAIN, measurements).marginal(("a", "d"), unknown, 800.0)
+        assert basis == "bounded"
+        hits.append(np.mean((low <= true) & (true <= high)))
+        ratios.append((high - low).sum() / (wide_high - wide_low).sum())
+    assert np.mean(hits) > 0.95
+    assert np.mean(ratios) < 0.8
+
+
+def test_bounds_near_a_reference_are_those_of_the_distance():
+    two = Domain(("x", "y"), (2, 2))
+    oneways = [NoisyMarginal(("x",), np.array([50.0, 50.0]), 1e-6), NoisyMarginal(("y",), np.array([50.0, 50.0]), 1e-6)]
+    residual = NoisyResidual(("x", "y"), np.full((2, 2), 25.0), 8.0, 1e-6)
+    found = ErrorBars(two, oneways, [residual]).answer(("x", "y"), np.array([[1.0, 0.0], [0.0, 0.0]]), 25.0, 100.0)
+    assert (found.low, found.high) == (pytest.approx(21, abs=2), pytest.approx(29, abs=2))
+    assert found.basis == "bounded"
 
 
 def test_nothing_measured_bounds_nothing():

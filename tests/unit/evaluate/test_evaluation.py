@@ -11,6 +11,7 @@ import pytest
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.evaluate.real_data import evaluate
 from lookalike.schema.columns import Categorical, Integer, Ordinal
+from lookalike.schema.constraints import AtLeast, Never, Sum
 from lookalike.schema.schema import Schema
 
 SCHEMA = Schema(
@@ -79,3 +80,30 @@ def test_cheap_measures_need_no_extra_and_equal_tables_are_perfect():
 def test_an_evaluation_without_its_stamp_is_refused():
     with pytest.raises(ValueError, match="not private"):
         Evaluation({"private": True, "notice": ""})
+
+
+def test_rows_that_break_rules_are_counted_and_shown():
+    rules = (AtLeast("end", "start"), Sum("end", ("start", "days")), Never("sex = M and ward = Maternity"))
+    schema = Schema(
+        (
+            Integer("start", minimum=0, maximum=99, bins=10),
+            Integer("days", minimum=0, maximum=99, bins=10),
+            Integer("end", minimum=0, maximum=199, bins=20),
+            Categorical("sex", ("F", "M")),
+            Categorical("ward", ("Maternity", "Surgery")),
+        ),
+        rules,
+    )
+    sound = {
+        "start": [5, 7, 9],
+        "days": [1, 2, 3],
+        "end": [6, 9, 12],
+        "sex": ["F", "M", "F"],
+        "ward": ["Maternity", "Surgery", "Surgery"],
+    }
+    broken = {**sound, "end": [4, 9, 13], "sex": ["M", "M", "F"]}
+    found = evaluate(pa.table(sound), pa.table(broken), schema)["rules"]
+    assert [rule["real"] for rule in found] == [0, 0, 0]
+    assert [rule["synth"] for rule in found] == [1, 2, 1]
+    assert found[0]["examples"] == [{"end": "4", "start": "5"}]
+    assert "Maternity" in found[2]["text"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
+from lookalike.estimate.intervals import ErrorBars
 from lookalike.privacy.ledger import Charge
 from lookalike.schema.columns import Categorical, Integer, Ordinal
 from lookalike.schema.schema import Schema
@@ -52,6 +53,10 @@ def measurements(seed: int = 0) -> list[NoisyMarginal]:
         shape = domain.shape(clique)
         found.append(NoisyMarginal(clique, np.rint(2000 / np.prod(shape) * rng.random(shape) * 2), 10.0))
     return found
+
+
+def bars() -> ErrorBars:
+    return ErrorBars(SCHEMA.domain, measurements())
 
 
 def model(seed: int = 0) -> GraphicalModel:

@@ -9,7 +9,7 @@ import pytest
 
 from lookalike.report.public import public_numbers, public_report
 
-from .releases import SCHEMA, Account, measurements, model
+from .releases import SCHEMA, Account, bars, model
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -29,7 +29,7 @@ FLAGS = [
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_opens_without_network_or_complaint(tmp_path):
     page = tmp_path / "report.html"
-    page.write_text(public_report(public_numbers(SCHEMA, model(), Account(), measurements())), encoding="utf-8")
+    page.write_text(public_report(public_numbers(SCHEMA, model(), Account(), bars())), encoding="utf-8")
     command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if "</html>" not in run.stdout:

@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_bars_are_proportional_and_whiskers_end_at_the_interval():
     root = ElementTree.fromstring(bars(["a", "<b>"], [10.0, 40.0], [5.0, 30.0], [15.0, 50.0], title="t & t"))
     widths = [float(rect.get("width")) for rect in root.iter(f"{SVG}rect")]
-    assert widths[1] == pytest.approx(4 * widths[0], abs=0.2)
+    assert widths[1] == pytest.approx(4 * widths[0], abs=0.4)
     left = float(next(root.iter(f"{SVG}rect")).get("x"))
     path = list(root.iter(f"{SVG}path"))[1].get("d")
     end = float(path.split("H")[1].split("M")[0])

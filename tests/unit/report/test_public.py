@@ -16,12 +16,12 @@ from lookalike import report
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.report.public import public_numbers, public_report
 
-from .releases import SCHEMA, Account, measurements, model
+from .releases import SCHEMA, Account, bars, model
 
 
 @pytest.fixture(scope="module")
 def numbers():
-    return public_numbers(SCHEMA, model(), Account(), measurements())
+    return public_numbers(SCHEMA, model(), Account(), bars())
 
 
 @pytest.fixture(scope="module")
@@ -107,24 +107,24 @@ def test_interval_of_the_rest_is_that_of_its_sum(numbers):
     town = next(column for column in numbers["columns"] if column["name"] == "town")
     shown = set(town["labels"])
     weights = [0.0 if label in shown else 1.0 for label in SCHEMA["town"].labels()]
-    answer = ErrorBars(SCHEMA.domain, measurements()).answer(("town",), np.array(weights), town["counts"][-1], 2000.0)
+    answer = bars().answer(("town",), np.array(weights), town["counts"][-1], 2000.0)
     assert (town["low"][-1], town["high"][-1]) == (pytest.approx(answer.low), pytest.approx(answer.high))
 
 
 def test_without_recorded_noise_there_are_no_error_bars():
-    page = public_report(public_numbers(SCHEMA, model(), Account()))
+    page = public_report(public_numbers(SCHEMA, model(), Account(), ErrorBars(SCHEMA.domain, [])))
     assert 'class="whisker"' not in page
     assert "privacy noise" not in page
 
 
 def test_reproducible_noise_is_stamped():
-    page = public_report(public_numbers(SCHEMA, model(), Account(private=False), measurements()))
+    page = public_report(public_numbers(SCHEMA, model(), Account(private=False), bars()))
     assert "NOT PRIVATE" in page
-    assert "NOT PRIVATE" not in public_report(public_numbers(SCHEMA, model(), Account(), measurements()))
+    assert "NOT PRIVATE" not in public_report(public_numbers(SCHEMA, model(), Account(), bars()))
 
 
 def test_same_release_same_page():
-    one, two = (public_report(public_numbers(SCHEMA, model(), Account(), measurements())) for _ in range(2))
+    one, two = (public_report(public_numbers(SCHEMA, model(), Account(), bars())) for _ in range(2))
     assert one == two
 
 
@@ -148,4 +148,4 @@ def test_the_report_cannot_open_a_table():
                         ("lookalike.sources", "lookalike.privacy", "lookalike.evaluate.real_data")
                     )
     taken = set(inspect.signature(public_numbers).parameters)
-    assert taken == {"schema", "model", "spent", "measurements", "rows"}
+    assert taken == {"schema", "model", "spent", "bars", "rows"}

@@ -1,0 +1,127 @@
+"""Few sets of attributes that hold most of the dependence, and how much noise each of them deserves.
+
+Works on released scores only. The price of a marginal of c cells is c^(2/3): with a budget rho shared best between
+marginals their noise has an expected L1 norm of (sum c_i^(2/3))^(3/2) / sqrt(pi rho) in all (`allocation.allocate`). A
+set of k attributes is charged once and covers all k(k-1)/2 pairs in it, which is why four to six binary columns
+together are the best buy. Cells that are expected to be empty cost next to nothing (`effective_cells`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from lookalike.schema.domain import Clique
+from lookalike.select.useful import Candidates
+
+_REMEMBERED, _REMEMBERED_CELLS = 20_000, 2_000
+
+
+def effective_cells(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], stddev: float) -> np.ndarray:
+    """sum over cells of min(1, expected count / stddev), at least 1, with counts expected under independence.
+
+    A cell whose expected count is far below the noise is set to about 0 by any fit that knows counts are not
+    negative; its noise does little harm, so it is not charged as a full cell.
+
+    Args:
+        cliques: the sets.
+        oneways: non-negative counts of every attribute, with the same total.
+        stddev: noise of a typical measurement.
+    """
+    total = max(float(next(iter(oneways.values())).sum()), 1e-12)
+    known: dict[Clique, np.ndarray] = {(): np.array([total / stddev])}
+
+    def expected(clique: Clique) -> np.ndarray:
+        table = known.get(clique)
+        if table is None:
+            table = np.multiply.outer(expected(clique[:-1]), oneways[clique[-1]] / total).ravel()
+            if len(known) < _REMEMBERED and table.size <= _REMEMBERED_CELLS:
+                known[clique] = table
+        return table
+
+    return np.array([max(1.0, float(np.minimum(1.0, expected(clique)).sum())) for clique in cliques])
+
+
+def cover_sets(candidates: Candidates, prices: np.ndarray, errors: np.ndarray, rho: float, caution: float) -> list[int]:
+    """Candidates that cover most error per price, until the next one would add more noise than it covers error.
+
+    Args:
+        candidates: the sets.
+        prices: c^(2/3) of each.
+        errors: symmetric matrix of noisy L1 errors of all pairs of attributes; below 0 counts as 0.
+        rho: what the chosen sets will be measured with.
+        caution: weight of noise against error.
+    """
+    left = np.maximum(errors, 0.0).astype(np.float32)
+    np.fill_diagonal(left, 0.0)
+    members = candidates.members.astype(np.float32)
+    scale = caution / math.sqrt(math.pi * rho)
+    paid, picked = 0.0, []
+    gains = 0.5 * ((members @ left) * members).sum(axis=1)
+    while len(picked) < len(candidates):
+        best = int(np.argmax(gains / prices))
+        if gains[best] <= scale * ((paid + prices[best]) ** 1.5 - paid**1.5):
+            break
+        picked.append(best)
+        paid += float(prices[best])
+        inside = np.flatnonzero(candidates.members[best])
+        # Only sets that share a pair with the chosen one lose anything.
+        touched = np.flatnonzero(candidates.members[:, inside].sum(axis=1) > 1)
+        left[np.ix_(inside, inside)] = 0.0
+        gains[touched] = 0.5 * ((members[touched] @ left) * members[touched]).sum(axis=1)
+    return picked
+
+
+def further_sets(
+    cliques: Sequence[Clique], errors: np.ndarray, prices: np.ndarray, paid: float, rho: float, caution: float
+) -> list[int]:
+    """Sets whose error against the present model is worth their noise, best error per price first.
+
+    Sets overlap, and so do their errors: what a chosen set shares with another, as a part of the other's pairs, is
+    taken off the other's error.
+
+    Args:
+        cliques: the sets.
+        errors: their noisy L1 errors.
+        prices: their prices.
+        paid: sum of the prices of all sets measured so far, which share the budget.
+        rho: the budget of the sets measured so far and of those to come.
+        caution: weight of noise against error.
+    """
+    pairs = [frozenset(combinations(clique, 2)) for clique in cliques]
+    covered: set[tuple[str, ...]] = set()
+    scale = caution / math.sqrt(math.pi * rho)
+    gains = np.maximum(np.asarray(errors, dtype=float), 0.0)
+    left = np.ones(len(cliques), dtype=bool)
+    picked: list[int] = []
+    while left.any():
+        new = np.array([1.0 - len(own & covered) / len(own) if own else 0.0 for own in pairs])
+        worth = left & (gains * new > scale * ((paid + prices) ** 1.5 - paid**1.5))
+        if not worth.any():
+            break
+        best = int(np.argmax(np.where(worth, gains * new / prices, -1.0)))
+        picked.append(best)
+        left[best] = False
+        paid += float(prices[best])
+        covered |= pairs[best]
+    return picked
+
+
+def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
+    """What to add to each measurement so that all together are as near to shares by price as possible.
+
+    The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * price
+    with the lam that solves sum max(0, lam * price - spent) = rho.
+
+    >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
+    array([0., 1., 2.])
+    """
+    order = np.argsort(spent / prices)
+    price, had = np.cumsum(prices[order]), np.cumsum(spent[order])
+    level = (rho + had) / price
+    start = (spent / prices)[order]
+    last = int(np.flatnonzero(start < level)[-1])
+    return np.maximum(0.0, level[last] * prices - spent)

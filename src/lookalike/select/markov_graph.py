@@ -1,0 +1,259 @@
+"""A chordal graph over the attributes, grown edge by edge from noisy pair scores (PrivMRF, Algorithm 1).
+
+Works on released scores only; the door has been paid before anything here runs.
+
+The graph is kept chordal all the time, as a list of maximal cliques and a forest over them. A new edge (u, v) is priced
+from that forest alone: on the path from the cliques of u to those of v, with separators S_1 .. S_m, pick a meeting
+point j; u is joined to S_1 .. S_j and v to S_j .. S_m. The new cliques are {u} + S_i + S_(i+1) before j, {v} + S_i +
+S_(i+1) after j, and {u, v} + S_j; all others stay. So a candidate costs a walk over a path and never a triangulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from lookalike.schema.domain import Clique, Domain
+from lookalike.tables.cliques import mask_positions
+
+
+class MarkovGraph:
+    """A chordal graph whose maximal cliques stay below given numbers of cells.
+
+    Args:
+        domain: names and sizes of the attributes.
+        clique_cells: most cells of one maximal clique (tau_c of the paper).
+        total_cells: most cells of all maximal cliques together; about the cost of one exact inference.
+    """
+
+    def __init__(self, domain: Domain, clique_cells: float, total_cells: float = float("inf")) -> None:
+        self.domain = domain
+        self.clique_cells = float(clique_cells)
+        self.total_cells = float(total_cells)
+        self.edges: list[tuple[int, int]] = []
+        self._cells: dict[int, float] = {}
+        self._install([1 << position for position in range(len(domain))])
+
+    @property
+    def cliques(self) -> list[Clique]:
+        """Maximal cliques, in domain order each."""
+        return [tuple(self.domain.names[i] for i in mask_positions(mask)) for mask in self._masks]
+
+    @property
+    def cells(self) -> float:
+        """Cells of all maximal cliques together."""
+        return sum(self._size(mask) for mask in self._masks)
+
+    def joined(self, u: int, v: int) -> bool:
+        """Whether the two attributes are in a common clique."""
+        return bool(self._neighbours[u] >> v & 1)
+
+    def add(self, u: int, v: int) -> bool:
+        """Adds the edge with its cheapest fill-in along the clique forest, unless that breaks a limit."""
+        if not self.joined(u, v):
+            cliques = self._with_edge(u, v)
+            if cliques is None:
+                return False
+            self._install(cliques)
+        self.edges.append((u, v))
+        return True
+
+    def tidy(self) -> None:
+        """Triangulates the accepted edges anew, once, and keeps the result if it has fewer cells in all."""
+        masks = _eliminated(self.domain.sizes, self.edges, self._size)
+        fits = max(map(self._size, masks)) <= self.clique_cells
+        if fits and sum(map(self._size, masks)) < self.cells * (1 - 1e-9):
+            self._install(masks)
+
+    def _with_edge(self, u: int, v: int) -> list[int] | None:
+        """Maximal cliques of the cheapest chordal graph with the edge, or None if it is beyond a limit."""
+        separators = self._path(u, v)
+        a, b = 1 << u, 1 << v
+        best, best_total = None, self.total_cells
+        for meeting in range(max(len(separators), 1)):
+            if separators:
+                steps = list(pairwise(separators))
+                new = [(a if i < meeting else b) | left | right for i, (left, right) in enumerate(steps)]
+                new.append(a | b | separators[meeting])
+            else:
+                new = [a | b]
+            if max(map(self._size, new)) > self.clique_cells:
+                continue
+            masks = _maximal([*self._masks, *new])
+            total = sum(map(self._size, masks))
+            if total <= best_total:
+                best, best_total = masks, total
+        return best
+
+    def _path(self, u: int, v: int) -> list[int]:
+        """Separators between the cliques of u and those of v; none if the two are in different components."""
+        reached: dict[int, tuple[int, int] | None] = {
+            i: None for i, mask in enumerate(self._masks) if mask >> u & 1
+        }  # fmt: skip
+        front = list(reached)
+        while front:
+            following = []
+            for i in front:
+                if self._masks[i] >> v & 1:
+                    separators: list[int] = []
+                    step = reached[i]
+                    while step is not None:
+                        separators.append(step[1])
+                        step = reached[step[0]]
+                    return separators[::-1]
+                for j, separator in self._forest[i]:
+                    if j not in reached:
+                        reached[j] = (i, separator)
+                        following.append(j)
+            front = following
+        return []
+
+    def _install(self, masks: list[int]) -> None:
+        self._masks = masks
+        self._neighbours = [0] * len(self.domain)
+        for mask in masks:
+            for i in mask_positions(mask):
+                self._neighbours[i] |= mask
+        self._forest = _clique_forest(masks)
+
+    def _size(self, mask: int) -> float:
+        known = self._cells.get(mask)
+        if known is None:
+            known = 1.0
+            for position in mask_positions(mask):
+                known *= self.domain.sizes[position]
+            self._cells[mask] = known
+        return known
+
+
+def grow_graph(
+    domain: Domain,
+    pairs: Sequence[Clique],
+    scores: np.ndarray,
+    *,
+    clique_cells: float,
+    total_cells: float = float("inf"),
+    lowest: float = -float("inf"),
+) -> MarkovGraph:
+    """The graph that Algorithm 1 grows: pairs by descending score, each accepted if the limits still hold.
+
+    Passes over the refused pairs are repeated until one accepts nothing; between two passes the accepted edges are
+    triangulated anew, once. A pair that already lies in a clique is accepted for free.
+
+    Args:
+        domain: names and sizes of the attributes.
+        pairs: all candidate edges.
+        scores: their noisy scores.
+        clique_cells: most cells of one maximal clique.
+        total_cells: most cells of all maximal cliques together.
+        lowest: pairs of a lower score are left out; their scores are noise.
+
+    >>> domain = Domain(("a", "b", "c"), (2, 2, 2))
+    >>> pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    >>> grow_graph(domain, pairs, np.array([3.0, 2.0, 1.0]), clique_cells=4).cliques
+    [('a', 'b'), ('a', 'c')]
+    """
+    graph = MarkovGraph(domain, clique_cells, total_cells)
+    positions = [(domain.position(a), domain.position(b)) for a, b in pairs]
+    waiting = [positions[i] for i in np.argsort(-np.asarray(scores), kind="stable") if scores[i] >= lowest]
+    while waiting:
+        refused = [(u, v) for u, v in waiting if not graph.add(u, v)]
+        if len(refused) == len(waiting):
+            break
+        waiting = refused
+        if waiting:
+            graph.tidy()
+    return graph
+
+
+def best_graph(
+    domain: Domain,
+    pairs: Sequence[Clique],
+    scores: np.ndarray,
+    prices: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    clique_cells: float,
+    total_cells: float,
+    tries: int,
+) -> MarkovGraph:
+    """The graph whose pairs have the largest sum of scores, of several that are grown in different orders.
+
+    The order of Algorithm 1, descending score, spends the limits on a few large pairs. Here the first order is score
+    per square root of price, the others score per random power of price, blurred. All of it is free: scores are
+    released.
+
+    Args:
+        domain: names and sizes of the attributes.
+        pairs: all candidate edges.
+        scores: their noisy scores; pairs of a score of 0 or less are left out.
+        prices: what measuring each pair costs, (cells)^(2/3) or less.
+        rng: source of randomness.
+        clique_cells: most cells of one maximal clique.
+        total_cells: most cells of all maximal cliques together.
+        tries: how many graphs to grow.
+    """
+    values = np.maximum(np.asarray(scores, dtype=float), 0.0)
+    ends = [(domain.position(a), domain.position(b)) for a, b in pairs]
+    best, best_value = MarkovGraph(domain, clique_cells, total_cells), -1.0
+    for number in range(max(1, tries)):
+        power, blur = (0.5, 0.0) if number == 0 else (rng.uniform(0.0, 1.0), 0.3)
+        order = np.where(values > 0, values / prices**power * np.exp(rng.normal(0.0, blur, len(values))), -1.0)
+        graph = grow_graph(domain, pairs, order, clique_cells=clique_cells, total_cells=total_cells, lowest=0.0)
+        value = sum(float(value) for (u, v), value in zip(ends, values, strict=True) if graph.joined(u, v))
+        if value > best_value:
+            best, best_value = graph, value
+    return best
+
+
+def _maximal(masks: Sequence[int]) -> list[int]:
+    """The masks that lie in no other one, without repeats, in the order given."""
+    unique = list(dict.fromkeys(masks))
+    return [mask for mask in unique if not any(mask != other and mask & other == mask for other in unique)]
+
+
+def _clique_forest(masks: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Neighbours and separators in a clique forest: a spanning forest of largest overlaps is one (chordal graphs)."""
+    pairs = [(i, j) for i, j in combinations(range(len(masks)), 2) if masks[i] & masks[j]]
+    pairs.sort(key=lambda pair: -(masks[pair[0]] & masks[pair[1]]).bit_count())
+    forest: list[list[tuple[int, int]]] = [[] for _ in masks]
+    root = list(range(len(masks)))
+
+    def find(i: int) -> int:
+        while root[i] != i:
+            root[i] = root[root[i]]
+            i = root[i]
+        return i
+
+    for i, j in pairs:
+        a, b = find(i), find(j)
+        if a != b:
+            root[a] = b
+            separator = masks[i] & masks[j]
+            forest[i].append((j, separator))
+            forest[j].append((i, separator))
+    return forest
+
+
+def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells) -> list[int]:
+    """Maximal cliques after eliminating attributes in the order of fewest fill edges, then of smallest clique."""
+    neighbours = [1 << i for i in range(len(sizes))]
+    for u, v in edges:
+        neighbours[u] |= 1 << v
+        neighbours[v] |= 1 << u
+    left, cliques = set(range(len(sizes))), []
+    while left:
+        best = min(left, key=lambda i: (_fill(neighbours, neighbours[i]), cells(neighbours[i]), i))
+        clique = neighbours[best]
+        cliques.append(clique)
+        left.discard(best)
+        for i in mask_positions(clique & ~(1 << best)):
+            neighbours[i] = (neighbours[i] | clique) & ~(1 << best)
+    return _maximal(cliques)
+
+
+def _fill(neighbours: Sequence[int], clique: int) -> int:
+    """How many edges are missing among the attributes of the mask, each counted twice."""
+    return sum((clique & ~neighbours[i]).bit_count() for i in mask_positions(clique))

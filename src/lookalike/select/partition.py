@@ -1,0 +1,139 @@
+"""Groups of cells that are measured as one: fewer noisy numbers for the same marginal.
+
+Both partitions are computed from a *model's* counts, which are public, never from the table: the printed PPSyn takes
+them from true counts, which reveals them uncharged (its sections 4.2.2, algorithms 3 and 4). The error of a partition,
+sum over groups of |count - mean of its group|, is likewise the model's own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionPath:
+    """Partitions of one marginal from coarse to fine, each splitting one group of the one before.
+
+    Computed once per model; every contribution then finds its own place on the path.
+
+    Attributes:
+        shape: the marginal's shape.
+        errors: error of the partition with 1, 2, ... groups.
+        splits: the part of the marginal (a tuple of slices) that becomes a group of its own in each step.
+        orders: for every axis the order of codes in which those slices are meant; None is the order of the codes.
+    """
+
+    shape: tuple[int, ...]
+    errors: np.ndarray
+    splits: tuple[tuple[slice, ...], ...]
+    orders: tuple[np.ndarray, ...] | None = None
+
+    def partition(self, count: int) -> np.ndarray:
+        """The group of every cell, 0..count-1, in the marginal's shape."""
+        groups = np.zeros(self.shape, dtype=np.int64)
+        for number, part in enumerate(self.splits[: count - 1], start=1):
+            groups[part] = number
+        if self.orders is None:
+            return groups
+        original = np.empty_like(groups)
+        original[np.ix_(*self.orders)] = groups
+        return original
+
+    def finest_worthwhile(self, stddev: float) -> int:
+        """Number of groups that minimises error plus expected noise, sqrt(2/pi) * stddev per group."""
+        counts = np.arange(1, len(self.errors) + 1)
+        return 1 + int(np.argmin(self.errors + math.sqrt(2 / math.pi) * stddev * counts))
+
+    def cheapest(self, contribution: float, eta: float) -> tuple[int, float]:
+        """Number of groups with the least required budget, and that budget; infinite where no partition will do."""
+        counts = np.arange(1, len(self.errors) + 1)
+        room = eta * contribution - self.errors
+        prices = np.full(len(room), math.inf)
+        prices[room > 0] = counts[room > 0] ** 2 / (math.pi * room[room > 0] ** 2)
+        best = int(np.argmin(prices))
+        return best + 1, float(prices[best])
+
+
+def partition_path(counts: np.ndarray, most_groups: int = 1024) -> PartitionPath:
+    """The path of a model's counts: neighbours merged in one dimension (algorithm 3), boxes split in more (4).
+
+    Codes are put in order of their mass first, so that neighbours are alike also where values have no order.
+    """
+    orders = by_mass(counts)
+    sorted_counts = counts[np.ix_(*orders)]
+    path = merged_neighbours(sorted_counts) if counts.ndim == 1 else split_boxes(sorted_counts, most_groups)
+    return replace(path, orders=tuple(orders))
+
+
+def by_mass(counts: np.ndarray) -> list[np.ndarray]:
+    """For every axis its codes from frequent to rare."""
+    axes = range(counts.ndim)
+    return [np.argsort(-counts.sum(axis=tuple(i for i in axes if i != axis)), kind="stable") for axis in axes]
+
+
+def merged_neighbours(counts: np.ndarray) -> PartitionPath:
+    """Bottom-up: from single cells, always merge the two neighbouring groups that add the least error."""
+    starts = list(range(len(counts)))
+    error, errors, removed = 0.0, [0.0], []
+    while len(starts) > 1:
+        ends = [*starts[1:], len(counts)]
+        own = [_spread(counts[a:b]) for a, b in zip(starts, ends, strict=True)]
+        added = [_spread(counts[starts[i] : ends[i + 1]]) - own[i] - own[i + 1] for i in range(len(starts) - 1)]
+        best = int(np.argmin(added))
+        error += added[best]
+        errors.append(error)
+        removed.append((starts.pop(best + 1), ends[best + 1]))
+    splits = tuple((slice(start, stop),) for start, stop in reversed(removed))
+    return PartitionPath(counts.shape, np.maximum(errors[::-1], 0.0), splits)
+
+
+def split_boxes(counts: np.ndarray, most_groups: int) -> PartitionPath:
+    """Top-down: from the whole marginal, always split the box with the largest error, axes taken in turn.
+
+    Where to cut is decided by squared error, whose best place prefix sums find in one pass; `errors` are L1.
+    """
+    whole = tuple(slice(0, size) for size in counts.shape)
+    heap = [(-_spread(counts), 0, whole, 0)]
+    total, errors, splits = -heap[0][0], [-heap[0][0]], []
+    while heap and len(errors) < min(most_groups, counts.size):
+        error, _, box, axis = heapq.heappop(heap)
+        cut = _best_cut(counts, box, axis)
+        if cut is None or -error <= 1e-9 * total:
+            continue
+        children = [_with(box, cut[0], cut[1]), _with(box, cut[0], cut[2])]
+        spreads = [_spread(counts[child]) for child in children]
+        errors.append(max(0.0, errors[-1] + error + sum(spreads)))
+        splits.append(children[1])
+        for child, spread in zip(children, spreads, strict=True):
+            heapq.heappush(heap, (-spread, len(splits), child, cut[0] + 1))
+    return PartitionPath(counts.shape, np.array(errors), tuple(splits))
+
+
+def _spread(counts: np.ndarray) -> float:
+    """L1 distance of the cells to their mean."""
+    return float(np.abs(counts - counts.mean()).sum())
+
+
+def _best_cut(counts: np.ndarray, box: tuple[slice, ...], axis: int) -> tuple[int, slice, slice] | None:
+    """Axis and the two halves of the best cut, on the first axis in turn that is longer than one cell."""
+    for offset in range(counts.ndim):
+        place = (axis + offset) % counts.ndim
+        start, stop = box[place].start, box[place].stop
+        if stop - start > 1:
+            others = tuple(i for i in range(counts.ndim) if i != place)
+            sums = np.cumsum(counts[box].sum(axis=others))
+            size = counts[box].size // (stop - start)
+            cells = size * np.arange(1, stop - start)
+            # Squared error falls by the between-part sum of squares: S_left^2 / n_left + S_right^2 / n_right.
+            gain = sums[:-1] ** 2 / cells + (sums[-1] - sums[:-1]) ** 2 / (size * (stop - start) - cells)
+            middle = start + 1 + int(np.argmax(gain))
+            return place, slice(start, middle), slice(middle, stop)
+    return None
+
+
+def _with(box: tuple[slice, ...], axis: int, part: slice) -> tuple[slice, ...]:
+    return (*box[:axis], part, *box[axis + 1 :])

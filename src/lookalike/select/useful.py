@@ -1,0 +1,154 @@
+"""Which marginals are worth considering, and how well they go together (PrivMRF, Algorithms 2 and 3).
+
+Works on released scores and public facts only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.schema.domain import Clique, Domain
+
+MOST_CANDIDATES = 1_000_000
+_CHUNK = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Sets of attributes, as rows of a membership matrix.
+
+    Attributes:
+        domain: names and sizes of the attributes.
+        members: boolean, one row per set and one column per attribute.
+        cells: cells of each set.
+    """
+
+    domain: Domain
+    members: np.ndarray
+    cells: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def clique(self, index: int) -> Clique:
+        """Names of one set, in domain order."""
+        return tuple(self.domain.names[i] for i in np.flatnonzero(self.members[index]))
+
+    def where(self, kept: np.ndarray) -> Candidates:
+        """The sets for which `kept` is True."""
+        return Candidates(self.domain, self.members[kept], self.cells[kept])
+
+    def cliques(self, indices: Sequence[int] | np.ndarray) -> list[Clique]:
+        return [self.clique(int(index)) for index in indices]
+
+
+def useful_cells(total: float, stddev: float, theta: float) -> float:
+    """Most cells of a theta-useful marginal: total / cells >= theta * E|noise|, with E|noise| = stddev sqrt(2/pi)."""
+    return max(total, 0.0) / (theta * stddev * math.sqrt(2.0 / math.pi))
+
+
+def useful_candidates(
+    domain: Domain,
+    cliques: Sequence[Clique],
+    most_cells: float,
+    rng: np.random.Generator,
+    *,
+    fewest: int = 1,
+    most: int = 10,
+    keep: int = MOST_CANDIDATES,
+) -> Candidates:
+    """Every subset of some clique with at most `most_cells` cells and `fewest` to `most` attributes, each once.
+
+    Single attributes are always useful. A set in several cliques is listed with the first of them. Where one clique
+    has more than `keep` subsets of one size, a random `keep` of them (and of what grows from them) are listed.
+    """
+    inside = np.zeros((len(cliques), len(domain)), dtype=bool)
+    for number, clique in enumerate(cliques):
+        inside[number, [domain.position(name) for name in clique]] = True
+    found = [np.zeros((0, len(domain)), dtype=bool)]
+    for number in range(len(cliques)):
+        for level in _levels(domain, np.flatnonzero(inside[number]), most_cells, most, keep, rng):
+            if level.shape[1] < fewest:
+                continue
+            new = np.ones(len(level), dtype=bool)
+            for earlier in inside[:number]:
+                new &= ~earlier[level].all(axis=1)
+            members = np.zeros((int(new.sum()), len(domain)), dtype=bool)
+            np.put_along_axis(members, level[new], True, axis=1)
+            found.append(members)
+    members = np.concatenate(found)
+    sizes = np.log2(np.asarray(domain.sizes, dtype=float))
+    return Candidates(domain, members, np.exp2(members @ sizes))
+
+
+def _levels(
+    domain: Domain, attributes: np.ndarray, most_cells: float, most: int, keep: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Subsets of the attributes by size: one array of ascending positions per size."""
+    sizes = np.asarray(domain.sizes, dtype=float)
+    sets, cells, levels = attributes[:, None], sizes[attributes], [attributes[:, None]]
+    while sets.shape[1] < most:
+        grown, grown_cells = [], []
+        for extra in attributes:
+            fits = (sets[:, -1] < extra) & (cells * sizes[extra] <= most_cells * (1 + 1e-9))
+            grown.append(np.column_stack([sets[fits], np.full(int(fits.sum()), extra)]))
+            grown_cells.append(cells[fits] * sizes[extra])
+        sets, cells = np.concatenate(grown), np.concatenate(grown_cells)
+        if not len(sets):
+            break
+        if len(sets) > keep:
+            chosen = rng.choice(len(sets), keep, replace=False)
+            sets, cells = sets[chosen], cells[chosen]
+        levels.append(sets)
+    return levels
+
+
+def merits(candidates: Candidates, attribute: int, association: np.ndarray) -> np.ndarray:
+    """rho(A, M) of every candidate M for the attribute A (eq. 8); -inf where M lacks A or has nothing else.
+
+    rho(A, M) = sum_B R(A, B) / sqrt(|M| + sum_{B, B'} R(B, B')) over B, B' in M without A, B' other than B.
+
+    Args:
+        candidates: the sets.
+        attribute: position of A.
+        association: symmetric, R as a fraction of the rows, so between 0 and 1; in counts the paper's |M| would
+            vanish beside the other term and pairs would always win.
+    """
+    fraction = np.clip(association, 0.0, 1.0)
+    np.fill_diagonal(fraction, 0.0)
+    result = np.full(len(candidates), -np.inf)
+    for start in range(0, len(candidates), _CHUNK):
+        members = candidates.members[start : start + _CHUNK].astype(np.float32)
+        has = candidates.members[start : start + _CHUNK, attribute]
+        count = members.sum(axis=1)
+        members[:, attribute] = 0.0
+        inner = members @ fraction.astype(np.float32)
+        redundancy = (inner * members).sum(axis=1)
+        values = inner[:, attribute] / np.sqrt(count + redundancy)
+        result[start : start + _CHUNK] = np.where(has & (count > 1), values, -np.inf)
+    return result
+
+
+def initial_sets(candidates: Candidates, association: np.ndarray) -> list[int]:
+    """Algorithm 3: for each attribute in turn the candidate of largest merit that was not taken before.
+
+    An attribute with no candidate of two or more attributes gets itself alone.
+    """
+    taken: list[int] = []
+    used = np.zeros(len(candidates), dtype=bool)
+    alone = candidates.members.sum(axis=1) == 1
+    for attribute in range(len(candidates.domain)):
+        merit = np.where(used, -np.inf, merits(candidates, attribute, association))
+        best = int(np.argmax(merit))
+        if not np.isfinite(merit[best]):
+            single = np.flatnonzero(alone & candidates.members[:, attribute] & ~used)
+            if not len(single):
+                continue
+            best = int(single[0])
+        used[best] = True
+        taken.append(best)
+    return taken

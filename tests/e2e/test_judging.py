@@ -1,0 +1,76 @@
+"""Judging and asking a release on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .conftest import Call
+
+
+def test_report_query_and_evaluate(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
+    out, model, page = tmp_path / "out.csv", tmp_path / "m.lookalike", tmp_path / "out.html"
+    made = call("synth", table, "--domain", domain, "-e", 5, "-m", "mst", "-o", out, "--model", model, "--report", page)
+    assert made.code == 0, made.err
+    text = page.read_text(encoding="utf-8")
+    assert "What is guaranteed" in text
+    assert 'class="whisker"' in text
+    assert len(text) < 1_000_000
+
+    asked = call("query", model, "count by d where a = 1", "--json")
+    answers = json.loads(asked.out)
+    real = np.loadtxt(table, delimiter=",", skiprows=1)
+    for row in answers["rows"]:
+        true = np.sum((real[:, 0] == 1) & (real[:, 3] == int(row["values"]["d"])))
+        assert row["low"] <= row["value"] <= row["high"]
+        assert row["low"] - 30 < true < row["high"] + 30
+    printed = call("query", model, "count where a = 1")
+    assert "90% interval" in printed.out
+    assert len(json.loads(call("ledger", table, "--json").out)["runs"]) == 1
+
+    judged = call("evaluate", table, out, "--domain", domain, "--group-by", "a", "--ask", "count where b = 2", "--json")
+    numbers = json.loads(judged.out)
+    assert numbers["private"] is False
+    assert numbers["questions"][0]["real"] == np.sum(real[:, 1] == 2)
+    assert numbers["marginals"]["2"]["mean"] < 0.2
+    shown = call("evaluate", table, out, "--domain", domain, "--report", tmp_path / "inside.html")
+    assert "NOT PRIVATE" in shown.out
+    assert "NOT PRIVATE" in (tmp_path / "inside.NOT-PRIVATE.html").read_text(encoding="utf-8")
+
+
+def test_compare_resumes_and_spends_nothing(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
+    results = tmp_path / "r.jsonl"
+    common = ("compare", table, "--domain", domain, "--methods", "independent", "--results", results)
+    first = call(*common, "--epsilons", "1", "--repeats", 1)
+    assert first.code == 0, first.err
+    assert "NOT PRIVATE" in first.out
+    again = call(*common, "--epsilons", "1,9", "--repeats", 1, "--json", "--report", tmp_path / "page.html")
+    lines = json.loads(again.out)
+    assert [line["epsilon"] for line in lines] == [1.0, 9.0]
+    assert len(results.read_text().splitlines()) == 2
+    assert all(line["private"] is False and "error" not in line for line in lines)
+    assert "polyline" in (tmp_path / "page.NOT-PRIVATE.html").read_text(encoding="utf-8")
+    assert json.loads(call("ledger", table, "--json").out)["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("query", "nowhere.lookalike", "count"), "no model file"),
+        (("evaluate", "{table}", "{table}"), "--schema"),
+        (("evaluate", "{table}", "{table}", "--domain", "{domain}", "--group-by", "x"), "No column 'x'"),
+        (
+            ("evaluate", "{table}", "{table}", "--domain", "{domain}", "--ask", "count where a > z"),
+            "'z' cannot be read",
+        ),
+        (("compare", "{table}", "--domain", "{domain}", "--methods", "mst", "--epsilons", "one"), "0.1,1,3"),
+    ],
+)
+def test_mistakes_end_in_one_paragraph(call: Call, table: Path, domain: Path, arguments, message: str) -> None:
+    outcome = call(*(str(a).format(table=table, domain=domain) for a in arguments))
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err

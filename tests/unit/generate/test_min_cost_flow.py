@@ -1,0 +1,59 @@
+"""The strawman: flows are cheapest, every marginal is met in its turn, and large ones are refused."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from lookalike.errors import ModelTooLargeError
+from lookalike.estimate.consistency import ConsistentMarginals
+from lookalike.generate.min_cost_flow import flow_rows, min_cost_flow, whole_counts
+from lookalike.schema.domain import Domain
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_flow_is_as_cheap_as_the_best_assignment(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cost = rng.integers(0, 9, (5, 5)).astype(float)
+    flow = min_cost_flow(np.ones(5), np.ones(5), cost)
+    best = min(sum(cost[i, j] for i, j in enumerate(order)) for order in permutations(range(5)))
+    assert (flow * cost).sum() == pytest.approx(best)
+    np.testing.assert_array_equal(flow.sum(axis=0), 1)
+
+
+def test_whole_counts_add_up() -> None:
+    counts = whole_counts(np.array([[0.2, 0.3], [0.1, 0.4]]), 101)
+    assert counts.sum() == 101
+    assert np.abs(counts - [[20.2, 30.3], [10.1, 40.4]]).max() < 1
+
+
+def test_the_papers_example_moves_the_fewest_attributes() -> None:
+    domain = Domain.of({"age": 3, "sex": 2})
+    targets = ConsistentMarginals(domain, (("age",),), (np.array([5.0, 2.0, 3.0]),), (0.0,), 10.0)
+    start = np.column_stack([np.repeat([0, 1, 2], [3, 3, 4]), np.tile([0, 1], 5)]).astype(np.int32)
+    made = flow_rows(start, targets, np.random.default_rng(0), sweeps=1)
+    np.testing.assert_array_equal(np.bincount(made[:, 0]), [5, 2, 3])
+    np.testing.assert_array_equal(np.bincount(made[:, 1]), [5, 5])
+
+
+def test_the_last_marginal_of_a_sweep_is_met_exactly_and_rows_are_kept() -> None:
+    domain = Domain.of({"a": 3, "b": 3, "c": 2})
+    full = np.random.default_rng(0).multinomial(400, np.random.default_rng(1).dirichlet(np.full(18, 0.5)))
+    full = full.reshape(3, 3, 2).astype(float)
+    cliques = (("a", "b"), ("b", "c"))
+    targets = ConsistentMarginals(domain, cliques, (full.sum(axis=2), full.sum(axis=0)), (0.0, 0.0), 400.0)
+    start = np.random.default_rng(2).integers(0, 2, (400, 3)).astype(np.int32)
+    made = flow_rows(start, targets, np.random.default_rng(3), sweeps=4)
+    assert made.shape == start.shape
+    found = np.zeros((3, 2))
+    np.add.at(found, (made[:, 1], made[:, 2]), 1)
+    np.testing.assert_array_equal(found, targets.tables[1])
+
+
+def test_large_marginals_are_refused_with_the_limit() -> None:
+    domain = Domain.of({"a": 100, "b": 100})
+    targets = ConsistentMarginals(domain, (("a", "b"),), (np.ones((100, 100)),), (0.0,), 1e4)
+    with pytest.raises(ModelTooLargeError, match="GUM"):
+        flow_rows(np.zeros((10, 2), np.int32), targets, np.random.default_rng(0))

@@ -1,0 +1,46 @@
+"""The gate of candidates: inside the model is free, outside is priced, and a price found too high is remembered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lookalike.estimate.graphical import GraphicalModel
+from lookalike.schema.domain import Domain
+from lookalike.select import model_size
+from lookalike.select.model_size import SizeGate
+
+DOMAIN = Domain(tuple("abcd"), (20, 20, 20, 20))
+
+
+def model(*cliques: tuple[str, ...]) -> GraphicalModel:
+    return GraphicalModel(DOMAIN, {c: np.zeros(DOMAIN.shape(c)) for c in cliques}, 100.0)
+
+
+def test_parts_of_the_model_are_always_admitted() -> None:
+    inside = [("a",), ("a", "b")]
+    assert SizeGate().admitted(model(("a", "b"), ("c",)), [*inside, ("b", "c")], 1e-9) == inside
+
+
+def test_larger_limits_admit_more_in_the_given_order() -> None:
+    candidates = [("a", "b", "c", "d"), ("b", "c"), ("a", "b", "c")]
+    admitted = [SizeGate(1e6).admitted(model(("a", "b")), candidates, ms) for ms in (1e-6, 0.05, 1.0, 1e5)]
+    assert admitted == [[], [("b", "c")], [("b", "c"), ("a", "b", "c")], candidates]
+
+
+def test_memory_is_limited_too() -> None:
+    assert SizeGate(memory_mb=0.1).admitted(model(("a",)), [("a", "b", "c")], 1e6) == []
+
+
+def test_a_price_beyond_the_limit_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    real = model_size.candidate_costs
+    monkeypatch.setattr(
+        model_size, "candidate_costs", lambda plan, cliques, **kw: (asked.extend(cliques), real(plan, cliques, **kw))[1]
+    )
+    gate = SizeGate()
+    large, small = ("a", "b", "c"), ("b", "c")
+    for _ in range(2):
+        assert gate.admitted(model(("a", "b")), [large, small], 0.05) == [small]
+    assert asked == [large, small, small]
+    assert gate.admitted(model(("a", "b")), [large], 10.0) == [large]

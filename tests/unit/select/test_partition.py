@@ -1,0 +1,80 @@
+"""Partitions of counts: groups cover every cell once, errors are what they say, paths run from coarse to fine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lookalike.select.partition import by_mass, merged_neighbours, partition_path, split_boxes
+
+COUNTS = hnp.arrays(
+    np.float64, hnp.array_shapes(min_dims=1, max_dims=3, max_side=5), elements=st.floats(0, 1000, allow_nan=False)
+)
+
+
+def spread_error(counts: np.ndarray, groups: np.ndarray) -> float:
+    return sum(np.abs(counts[groups == g] - counts[groups == g].mean()).sum() for g in np.unique(groups))
+
+
+@given(COUNTS)
+def test_every_partition_covers_all_cells_and_has_its_stated_error(counts: np.ndarray) -> None:
+    path = partition_path(counts)
+    for count in range(1, len(path.errors) + 1):
+        groups = path.partition(count)
+        assert groups.shape == counts.shape
+        assert set(np.unique(groups)) == set(range(count))
+        assert path.errors[count - 1] == pytest.approx(spread_error(counts, groups), abs=1e-6)
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 8), elements=st.floats(0, 100)))
+def test_merging_keeps_neighbours_together_and_ends_in_one_group(counts: np.ndarray) -> None:
+    path = merged_neighbours(counts)
+    assert len(path.errors) == len(counts)
+    assert path.errors[-1] == 0
+    for count in range(1, len(counts) + 1):
+        groups = path.partition(count)
+        assert (np.diff(groups) != 0).sum() == count - 1
+
+
+def test_equal_neighbours_are_merged_first() -> None:
+    groups = merged_neighbours(np.array([5.0, 5.0, 9.0, 0.0])).partition(3)
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 3
+
+
+def test_boxes_find_a_dense_corner() -> None:
+    counts = np.zeros((6, 8))
+    counts[:2, :3] = 100.0
+    path = split_boxes(counts, 48)
+    assert len(path.errors) <= 4
+    assert path.errors[-1] == pytest.approx(0)
+
+
+def test_cheapest_follows_the_papers_formula() -> None:
+    counts = np.array([50.0, 48.0, 10.0, 11.0, 0.0, 1.0])
+    path = merged_neighbours(counts)
+    count, price = path.cheapest(100.0, 0.7)
+    prices = [
+        (k + 1) ** 2 / (math.pi * (70 - error) ** 2) if error < 70 else math.inf for k, error in enumerate(path.errors)
+    ]
+    assert price == pytest.approx(min(prices))
+    assert count == 1 + int(np.argmin(prices))
+    assert path.cheapest(0.0, 0.7)[1] == math.inf
+
+
+def test_less_noise_affords_more_groups() -> None:
+    counts = np.random.default_rng(0).gamma(0.3, 100, (12, 12))
+    path = split_boxes(counts, 144)
+    chosen = [path.finest_worthwhile(stddev) for stddev in (1000.0, 100.0, 10.0, 1.0)]
+    assert chosen == sorted(chosen)
+    assert chosen[-1] > chosen[0]
+
+
+def test_axes_are_ordered_by_mass() -> None:
+    counts = np.array([[1.0, 5.0], [2.0, 8.0], [0.0, 1.0]])
+    assert [order.tolist() for order in by_mass(counts)] == [[1, 0, 2], [1, 0]]
