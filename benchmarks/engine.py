@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "engine.jsonl"
 # A negative number leaves the choice of the core to the system.
 CORE = int(os.environ.get("ENGINE_BENCHMARK_CORE", "0"))
-FIT = ("adult-chain", "nltcs-40x4")
+FIT = ("adult-chain", "nltcs-40x4", "acs-40x4", "adult-20x3")
 
 
 def ours_per_call(case: Case, executor: str) -> dict:
