@@ -14,7 +14,7 @@ import numpy as np
 
 from lookalike.schema.domain import Domain
 
-_BLOCK = 64
+_BLOCK = 24
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.larger_sets import candidate_sets, worthwhile_sets
-from lookalike.select.model_size import SizeGate
+from lookalike.select.network_sets import fitting_sets
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
@@ -189,12 +188,9 @@ class Mosaic:
         settings: SupportSettings,
     ) -> ReweightedModel:
         """The network of the sets that fit together, and weighted rows for all of them."""
-        gate, kept = SizeGate(domain), SimpleNamespace(cliques=[])
-        for measured in chosen:
-            kept.cliques += gate.admitted(kept, [measured.attrs], self.network_ms)
-        inside = [m for m in chosen if m.attrs in set(kept.cliques)]
+        inside = set(fitting_sets(domain, [m.attrs for m in chosen], self.network_ms))
         total = estimated_total([*oneways, *chosen])
-        network = fit(domain, [*oneways, *inside], total=total, penalty=self.penalty)
+        network = fit(domain, [*oneways, *(m for m in chosen if m.attrs in inside)], total=total, penalty=self.penalty)
         return ReweightedModel(network, [*oneways, *chosen], settings)
 
 
