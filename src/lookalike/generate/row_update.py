@@ -75,7 +75,8 @@ def update_rows(
     of the rows is lost. Copies are the price: far fewer rows are distinct than in a sample of a smooth model.
     """
     schedule = schedule or GumSchedule()
-    codes = np.asfortranarray(codes.copy())
+    # Copying whole rows is most of the work on wide tables: small codes keep a column within the processor's cache.
+    codes = codes.astype(np.min_scalar_type(max(targets.domain.sizes) - 1), order="F")
     wanted = _scaled(targets, len(codes)) if len(codes) else []
     limits = np.array([target.sampling_error() if schedule.settle else -1.0 for target in wanted])
     for sweep in range(schedule.sweeps):
@@ -87,7 +88,7 @@ def update_rows(
         codes = np.asfortranarray(codes[rng.permutation(len(codes))])
         for i in visited:
             _move_towards(codes, wanted[i], schedule.alpha(sweep), schedule.share(sweep), rng)
-    return codes
+    return codes.astype(np.int32, order="F")
 
 
 def mean_l1(codes: np.ndarray, targets: ConsistentMarginals) -> float:
