@@ -42,10 +42,11 @@ class Mosaic:
 
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
+        small_oneway_share: the same for small budgets, where single columns are uncertain too.
+        small_rho: budgets below this (about epsilon 0.5) are small; they also skip the larger sets.
         score_share: part for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more attributes that the first model gets wrong.
         larger_score_share: part of the whole for scoring those.
-        larger_from_rho: smaller budgets (below about epsilon 0.5) skip the larger sets.
         order: most attributes of a set that covers pairs.
         cells: most cells of such a set of three and more.
         larger_order: most attributes of a set of the second look.
@@ -61,10 +62,11 @@ class Mosaic:
     """
 
     oneway_share: float = 0.08
+    small_oneway_share: float = 0.2
+    small_rho: float = 0.01
     score_share: float = 0.04
-    larger_share: float = 0.3
+    larger_share: float = 0.4
     larger_score_share: float = 0.03
-    larger_from_rho: float = 0.01
     order: int = 4
     cells: int = 256
     larger_order: int = 5
@@ -89,6 +91,7 @@ class Mosaic:
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share, self.larger_score_share)
+        check_shares(self.small_oneway_share, self.score_share)
         check_shares(self.larger_share)
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
@@ -99,7 +102,7 @@ class Mosaic:
         rho, pairs = float(budget.rho), len(scored_pairs(domain))
         if not pairs:
             return [PlannedStep(ONEWAYS, "gaussian", len(domain), rho, "counts of every column")]
-        oneways, scores = rho * self.oneway_share, rho * self.score_share
+        oneways, scores = rho * self._oneway_share(rho), rho * self.score_share
         steps = [
             PlannedStep(ONEWAYS, "gaussian", len(domain), oneways, "counts of every column"),
             PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"),
@@ -119,7 +122,7 @@ class Mosaic:
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, pairs = door.domain, door.remaining, scored_pairs(door.domain)
         progress("measuring every column", 0.02)
-        shares = allocate(domain.sizes, rho * self.oneway_share if pairs else rho)
+        shares = allocate(domain.sizes, rho * self._oneway_share(float(door.budget.rho)) if pairs else rho)
         oneways = door.measure([(name,) for name in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
         independent = fit(domain, oneways)
         if not pairs:
@@ -145,9 +148,12 @@ class Mosaic:
         )
         return self._model(domain, oneways, chosen, settings)
 
+    def _oneway_share(self, rho: float) -> float:
+        return self.small_oneway_share if rho < self.small_rho else self.oneway_share
+
     def _looks_twice(self, domain: Domain, rho: float) -> bool:
         """Whether the budget affords a second look and some set of three attributes is small enough; public facts."""
-        if rho < self.larger_from_rho:
+        if rho < self.small_rho:
             return False
         sizes = sorted(size for size in domain.sizes if size > 1)[:3]
         return len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
