@@ -19,7 +19,7 @@ from rich.table import Table
 from lookalike import __version__
 from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize, with_persons
+from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, synthesize, with_persons
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
@@ -74,7 +74,7 @@ def synth(
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
-    method: MethodOption = "mst",
+    method: MethodOption = "auto",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
@@ -100,7 +100,7 @@ def synth(
     public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
-        notes.print(_plan_table(method, budget, plan))
+        notes.print(_plan_table(method, budget, plan, reason_of(public, method)))
     with progress_bar() as progress:
         release = synthesize(
             table,
@@ -148,7 +148,7 @@ def plan(
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
-    method: MethodOption = "mst",
+    method: MethodOption = "auto",
     ledger: LedgerOption = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
@@ -161,9 +161,10 @@ def plan(
     )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
+        facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
+        print_json({**facts, "reason": reason_of(public, method), "steps": listed})
         return
-    output.print(_plan_table(method, budget, steps))
+    output.print(_plan_table(method, budget, steps, reason_of(public, method)))
     if table is not None:
         book = as_ledger(ledger, table)
         spent, _ = book.spent()
@@ -333,10 +334,10 @@ def _guarantee(accounting: str) -> str:
     }[accounting]
 
 
-def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> Table:
+def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reason: str | None) -> Table:
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", caption=reason, caption_justify="left")
     for heading in ("step", "mechanism", "releases", "share", "what"):
         table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
     for step in steps:

@@ -81,6 +81,18 @@ class TableSynthesizer:
         return self.fitted_._repr_html_() if hasattr(self, "fitted_") else f"<code>{self!r}</code>"
 
 
+class Auto(TableSynthesizer):
+    """The method that suits the columns and the budget."""
+
+    method = "auto"
+
+
+class Mosaic(TableSynthesizer):
+    """Sets worth their price, carried by weighted rows: lowest error."""
+
+    method = "mosaic"
+
+
 class Independent(TableSynthesizer):
     """Independent columns."""
 

@@ -25,6 +25,7 @@ from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
+from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def synthesize(
     schema: Schema | str | Path | dict[str, Any] | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-5,
-    method: str = "mst",
+    method: str = "auto",
     rows: int | None = None,
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
@@ -146,6 +147,12 @@ def _plan(
     domain = search.nominal(schema) if door is None else door.domain
     steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
     return (*found, *(steps or synthesizer.plan(domain, budget)))
+
+
+def reason_of(schema: Schema, method: str) -> str | None:
+    """Why a method that chooses for itself chose as it did; None for the others."""
+    synthesizer = create(method, {})
+    return synthesizer.reason(Discovery().nominal(schema)) if isinstance(synthesizer, Auto) else None
 
 
 def check_plan(plan: tuple[PlannedStep, ...], spent: Spent) -> None:

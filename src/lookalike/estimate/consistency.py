@@ -5,6 +5,7 @@ PrivSyn section 4.3, with uneven noise. Pure post-processing: whatever is done h
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -73,21 +74,32 @@ class ConsistentMarginals:
         return np.full(size, self.total / size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """One set of attributes held by several tables: which tables, the axes to sum out, and their weights."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """All shared sets of one size at once: correcting one does not touch another, since what they share is settled.
 
-    members: tuple[int, ...]
-    axes: tuple[tuple[int, ...], ...]
-    spread: tuple[int, ...]
-    weights: tuple[float, ...]
+    A slot is one cell of a set as one of the tables that hold the set sums it up.
+
+    Attributes:
+        cells: positions in the vector of all tables' cells, once per shared set that the cell's table holds.
+        slots: the slot that each of `cells` belongs to.
+        common: the common cell, one per set and cell, that each slot estimates.
+        weights: share of each slot in its common cell.
+        spread: number of cells that each slot sums up.
+    """
+
+    cells: np.ndarray
+    slots: np.ndarray
+    common: np.ndarray
+    weights: np.ndarray
+    spread: np.ndarray
 
 
 def shared_sets(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     """Every attribute set that is the intersection of two or more cliques, smallest first, the empty set included.
 
-    The list is closed under intersection. Taken in this order, one pass of `_agree` makes all tables agree: correcting
-    a set only moves mass within cells of its intersections with the sets before it, and those are settled already.
+    The list is closed under intersection. Taken in this order, one pass of corrections makes all tables agree: a
+    correction only moves mass within the cells of what two sets have in common, and that is settled already.
 
     >>> shared_sets(Domain.of({"a": 2, "b": 2, "c": 2}), [("a", "b"), ("b", "c")])
     [(), ('b',)]
@@ -124,7 +136,7 @@ def make_consistent(
     *,
     total: float | None = None,
     rounds: int = 200,
-    tolerance: float = 1e-3,
+    tolerance: float = 0.02,
 ) -> ConsistentMarginals:
     """The marginals nearest to the measurements that agree with each other and have no negative cell.
 
@@ -141,57 +153,73 @@ def make_consistent(
         measurements: noisy marginals, at least one; repeated cliques are averaged.
         total: number of rows, if known better than from the measurements (their inverse-variance mean otherwise).
         rounds: limit of the alternation.
-        tolerance: stop when agreement and norm-sub move no cell by more than this many rows. The result agrees and is
-            non-negative in any case; a larger tolerance only means that it is a little less near.
+        tolerance: stop when agreement and norm-sub move no cell by more than this part of its standard deviation. The
+            result agrees and is non-negative in any case; a larger tolerance only means that it is a little less near.
     """
     merged = merge_repeats(domain, measurements)
     total = estimated_total(merged) if total is None else max(float(total), 1.0)
-    cliques = [measurement.attrs for measurement in merged]
-    shared = _shared_plans(domain, merged)
-    tables = [measurement.values for measurement in merged]
-    corrections = [np.zeros(table.shape) for table in tables]
-    positive = tables
+    ends = np.cumsum([measurement.values.size for measurement in merged])
+    stddevs = np.repeat([measurement.stddev for measurement in merged], np.diff(ends, prepend=0))
+    levels = _levels(domain, merged)
+    positive = np.concatenate([measurement.values.ravel() for measurement in merged])
+    correction = np.zeros(positive.size)
     for _ in range(rounds):
-        agreeing = _agree([x.copy() for x in positive], shared, total)
-        lifted = [x + c for x, c in zip(agreeing, corrections, strict=True)]
-        positive = [norm_sub(x, total) for x in lifted]
-        corrections = [x - y for x, y in zip(lifted, positive, strict=True)]
-        if max(float(np.abs(x - y).max()) for x, y in zip(agreeing, positive, strict=True)) <= tolerance:
+        agreeing = _agree(positive, levels, total)
+        lifted = agreeing + correction
+        positive = np.concatenate([norm_sub(part, total) for part in np.split(lifted, ends[:-1])])
+        correction = lifted - positive
+        if (np.abs(agreeing - positive) <= tolerance * stddevs).all():
             break
-    tables = _lift_negatives(_agree([x.copy() for x in positive], shared, total), total)
-    stddevs = tuple(measurement.stddev for measurement in merged)
-    return ConsistentMarginals(domain, tuple(cliques), tuple(tables), stddevs, total)
+    parts = _lift_negatives(np.split(_agree(positive, levels, total), ends[:-1]), total)
+    tables = tuple(part.reshape(measurement.values.shape) for part, measurement in zip(parts, merged, strict=True))
+    cliques = tuple(measurement.attrs for measurement in merged)
+    return ConsistentMarginals(domain, cliques, tables, tuple(m.stddev for m in merged), total)
 
 
-def _shared_plans(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Shared]:
-    plans = []
+def _levels(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Level]:
+    starts = np.cumsum([0, *(measurement.values.size for measurement in merged)])
     attrs_of = [frozenset(measurement.attrs) for measurement in merged]
-    for attrs in shared_sets(domain, [measurement.attrs for measurement in merged]):
-        members = tuple(i for i, held in enumerate(attrs_of) if held.issuperset(attrs))
-        if len(members) < 2 and attrs:
-            continue
-        spread = tuple(merged[i].values.size // domain.cells(attrs) for i in members)
-        precisions = [1.0 / (g * merged[i].stddev ** 2) for g, i in zip(spread, members, strict=True)]
-        axes = tuple(tuple(k for k, name in enumerate(merged[i].attrs) if name not in attrs) for i in members)
-        plans.append(_Shared(members, axes, spread, tuple(p / sum(precisions) for p in precisions)))
-    return plans
+    holders: dict[str, set[int]] = {}
+    for i, held in enumerate(attrs_of):
+        for name in held:
+            holders.setdefault(name, set()).add(i)
+    levels = []
+    for _, sets in itertools.groupby(shared_sets(domain, [m.attrs for m in merged]), key=len):
+        parts: list[tuple[np.ndarray, ...]] = []
+        n_slots = n_common = 0
+        for attrs in sets:
+            size = domain.cells(attrs)
+            members = sorted(set.intersection(*(holders[name] for name in attrs))) if attrs else range(len(merged))
+            spread = np.array([merged[i].values.size // size for i in members])
+            precision = 1.0 / (spread * np.array([merged[i].stddev ** 2 for i in members]))
+            for i, g, weight in zip(members, spread, precision / precision.sum(), strict=True):
+                cells, slots = starts[i] + np.arange(merged[i].values.size), _projection(merged[i], attrs)
+                common = n_common + np.arange(size)
+                parts.append((cells, n_slots + slots, common, np.full(size, weight), np.full(size, float(g))))
+                n_slots += size
+            n_common += size
+        levels.append(_Level(*(np.concatenate(column) for column in zip(*parts, strict=True))))
+    return levels
 
 
-def _agree(tables: list[np.ndarray], shared: Sequence[_Shared], total: float) -> list[np.ndarray]:
-    """The given tables, changed in place until they agree on every shared set; the empty set gets `total`."""
-    for plan in shared:
-        sums = [
-            tables[i].sum(axis=axes, keepdims=True) if axes else tables[i]
-            for i, axes in zip(plan.members, plan.axes, strict=True)
-        ]
-        flat = [part.ravel() for part in sums]
-        if flat[0].size == 1:
-            target = np.full(1, total)
-        else:
-            target = sum(w * part for w, part in zip(plan.weights, flat, strict=True))
-        for i, part, g in zip(plan.members, sums, plan.spread, strict=True):
-            tables[i] += (np.reshape(target, part.shape) - part) / g
-    return tables
+def _projection(measurement: NoisyMarginal, attrs: Clique) -> np.ndarray:
+    """For each cell of the marginal the number of the cell of `attrs` that it belongs to."""
+    shape = measurement.values.shape
+    kept = [axis for axis, name in enumerate(measurement.attrs) if name in attrs]
+    if not kept:
+        return np.zeros(measurement.values.size, np.int64)
+    codes = np.unravel_index(np.arange(measurement.values.size), shape)
+    return np.ravel_multi_index([codes[axis] for axis in kept], [shape[axis] for axis in kept])
+
+
+def _agree(x: np.ndarray, levels: Sequence[_Level], total: float) -> np.ndarray:
+    """The nearest cells of all tables that agree on every shared set; the first level, the empty set, gets `total`."""
+    for number, level in enumerate(levels):
+        sums = np.bincount(level.slots, weights=x[level.cells])
+        target = np.bincount(level.common, weights=level.weights * sums) if number else np.array([total])
+        moves = (target[level.common] - sums) / level.spread
+        x = x + np.bincount(level.cells, weights=moves[level.slots], minlength=x.size)
+    return x
 
 
 def _lift_negatives(tables: list[np.ndarray], total: float) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy import special
 
 from lookalike.schema.domain import Clique, Domain
 
@@ -38,6 +39,17 @@ def independent_tables(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarr
     """The counts that independent columns with these 1-way counts would have, for each clique."""
     shares = {name: counts / total for name, counts in oneways.items()}
     return [total * functools.reduce(np.multiply.outer, (shares[name] for name in clique)) for clique in cliques]
+
+
+def above_noise(scores: np.ndarray, stddev: float, columns: int, false_pairs: float = 4.0) -> np.ndarray:
+    """The scores, with 0 for those that noise alone may explain: at most `false_pairs` of these remain per column.
+
+    Half of all scores of independent pairs are positive by noise. Up to about 20 columns that is harmless; with 200 the
+    budget would go to thousands of them, so the limit is the quantile of the noise that leaves so few.
+    """
+    share = 2 * false_pairs / max(columns - 1, 1)
+    limit = stddev * float(special.ndtri(1 - share)) if share < 0.5 else 0.0
+    return np.where(scores > limit, scores, 0.0)
 
 
 def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_weight: float = 1.0) -> list[int]:

@@ -19,7 +19,14 @@ from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.combine import combine_cliques, cover_pairs
-from lookalike.select.dense import candidate_pairs, connect_isolated, greedy_pairs, in_batches, independent_tables
+from lookalike.select.dense import (
+    above_noise,
+    candidate_pairs,
+    connect_isolated,
+    greedy_pairs,
+    in_batches,
+    independent_tables,
+)
 from lookalike.select.rare import merge_rare
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_choice, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
@@ -122,7 +129,7 @@ class PrivSyn:
             if self.score == "residual":
                 score = ResidualL1(tuple(batch), tuple(independent_tables(batch, counts, total)))
             stddev = door.score_stddev_for(score, rho * len(batch) / len(pairs))
-            errors.extend(door.noisy_scores(score, stddev, step=SCORES))
+            errors.extend(above_noise(door.noisy_scores(score, stddev, step=SCORES), stddev, len(domain)).tolist())
         progress("selecting marginals", 0.3)
         cells = np.array([domain.cells(pair) for pair in pairs])
         picked = [

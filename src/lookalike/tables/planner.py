@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -177,10 +178,11 @@ class TreeSearch:
         cost = self._kernel(tree_search.tree_cost)(self.leaves, self.words, tree, scope, cells, ns, self.table)
         return float(cost), scope, cells, ns
 
-    def _below_above(self, tree):
+    def _below_above(self, tree: Any) -> Any:
         """Variables below and elsewhere, for a tree that lacks the last leaf; the leaf's own set is its `below`."""
         n, words = self.leaves, self.words
-        below, above = self._ints(2 * n * words), self._ints(2 * n * words)
+        below: Any = self._ints(2 * n * words)
+        above: Any = self._ints(2 * n * words)
         below[: n * words] = self.sets[: n * words]
         for v in range(n, 2 * n - 2):
             for w in range(words):
@@ -203,10 +205,10 @@ class TreeSearch:
     def _kernel(self, function):
         return compiled(function) if self.compiled else function
 
-    def _ints(self, length: int):
+    def _ints(self, length: int) -> Any:
         return np.zeros(length, dtype=np.int64) if self.compiled else [0] * length
 
-    def _floats(self, values):
+    def _floats(self, values: Any) -> Any:
         if isinstance(values, int):
             return np.zeros(values) if self.compiled else [0.0] * values
         return np.array(values, dtype=float) if self.compiled else list(values)

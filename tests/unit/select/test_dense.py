@@ -9,7 +9,14 @@ import pytest
 
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import expected_noise_error
-from lookalike.select.dense import candidate_pairs, connect_isolated, greedy_pairs, in_batches, independent_tables
+from lookalike.select.dense import (
+    above_noise,
+    candidate_pairs,
+    connect_isolated,
+    greedy_pairs,
+    in_batches,
+    independent_tables,
+)
 
 
 def objective(chosen: tuple[int, ...], scores: np.ndarray, cells: np.ndarray, rho: float) -> float:
@@ -63,6 +70,13 @@ def test_candidates_and_batches_respect_their_limits() -> None:
     domain = Domain.of({"a": 10, "b": 20, "c": 30})
     assert candidate_pairs(domain, 300) == [("a", "b"), ("a", "c")]
     assert in_batches(domain, candidate_pairs(domain), 500) == [[("a", "b"), ("a", "c")], [("b", "c")]]
+
+
+def test_noise_alone_leaves_few_pairs_of_wide_tables_and_none_is_cut_in_narrow_ones() -> None:
+    noise = np.random.default_rng(0).normal(0, 50.0, 19_900)
+    left = int((above_noise(noise, 50.0, 200) > 0).sum())
+    assert 600 < left < 1000
+    assert above_noise(np.array([1.0, 99.0]), 50.0, 15).tolist() == [1.0, 99.0]
 
 
 def test_independent_tables_have_the_given_one_ways() -> None:
