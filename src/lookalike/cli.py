@@ -19,7 +19,16 @@ from rich.table import Table
 from lookalike import __version__
 from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, synthesize, with_persons
+from lookalike.pipeline import (
+    Generation,
+    as_ledger,
+    as_schema,
+    check_generator,
+    plan_run,
+    reason_of,
+    synthesize,
+    with_persons,
+)
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
@@ -75,6 +84,9 @@ def synth(
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
     method: MethodOption = "auto",
+    generator: Annotated[
+        str, typer.Option(help="'model' draws from the method's model; 'gum' updates rows until its marginals fit.")
+    ] = "model",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
@@ -96,6 +108,7 @@ def synth(
     check_target(out, table=True)
     for path in filter(None, (model, report)):
         check_target(path, table=False)
+    made_by = _generator(generator)
     settings = _settings(method, setting, workload)
     public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
@@ -108,6 +121,7 @@ def synth(
             epsilon=epsilon,
             delta=delta,
             method=method,
+            generator=made_by,
             rows=rows,
             seed=seed,
             ledger=ledger,
@@ -282,6 +296,11 @@ def _schema(schema: Path | None, domain: Path | None, table: Path | None) -> Sch
     if schema is None and domain is None and table is None:
         raise SchemaError("Name a table, or give --schema FILE.yaml or --domain FILE.json.")
     return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
+
+
+def _generator(name: str) -> Generation:
+    check_generator(name)
+    return "gum" if name == "gum" else "model"
 
 
 def _neighbours(relation: str, rows: int) -> Neighbours:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lookalike.errors import SchemaError
+from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import GuardedTable, open_table
@@ -20,6 +21,7 @@ from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
+from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
@@ -27,9 +29,12 @@ from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
+from lookalike.tables.measurement import NoisyMarginal
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+Generation = Literal["model", "gum"]
 
 
 def synthesize(
@@ -39,6 +44,7 @@ def synthesize(
     epsilon: float = 1.0,
     delta: float = 1e-5,
     method: str = "auto",
+    generator: Generation = "model",
     rows: int | None = None,
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
@@ -58,6 +64,8 @@ def synthesize(
         epsilon: privacy budget of this run.
         delta: probability that the guarantee may miss by more than epsilon.
         method: one of `lookalike.methods()`.
+        generator: "model" draws rows from the method's own model; "gum" makes rows that fit the method's noisy
+            marginals by updating them (PrivSyn's generator), whatever their structure.
         rows: how many rows to make; by default the noisy estimate of the table's own number.
         seed: fixes rounding and sampling given the noise. Noise itself has no seed.
         ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
@@ -70,6 +78,7 @@ def synthesize(
         **settings: settings of the method.
     """
     check_rows(rows)
+    check_generator(generator)
     schema, neighbours = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     report = progress or _silent
@@ -89,6 +98,9 @@ def synthesize(
             plan = _plan(schema, budget, synthesizer, search, door)
         door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
+        if generator == "gum":
+            report("updating rows", 0.8)
+            model = updated_rows(door.domain, door.released, model.total, np.random.default_rng(seed))
         status = "done"
     finally:
         run.end(status)
@@ -110,6 +122,16 @@ def synthesize(
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
+
+
+def check_generator(generator: str) -> None:
+    if generator not in ("model", "gum"):
+        raise SchemaError(f"There is no generator {generator!r}; use 'model' or 'gum'.")
+
+
+def updated_rows(domain: Domain, released: list[NoisyMarginal], total: float, rng: np.random.Generator) -> RowsModel:
+    """Rows that fit the released marginals. Sums of groups of cells say nothing about single cells and are left out."""
+    return gum_model(domain, [marginal for marginal in released if marginal.groups is None], total=total, rng=rng)
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:

@@ -105,6 +105,19 @@ def test_settings_reach_the_method(call: Call, table: Path, domain: Path, tmp_pa
     assert "oneway_share" in refused.err
 
 
+@pytest.mark.parametrize("method", ["mst", "aim"])
+def test_rows_of_any_method_by_row_updates(call: Call, table: Path, domain: Path, tmp_path: Path, method: str) -> None:
+    run = ("synth", table, "--domain", domain, "-e", 10, "-m", method, "-o", tmp_path / "o.csv")
+    assert call(*run, "--generator", "gum", "--model", tmp_path / "m.lookalike").code == 0
+    made = rows_of(tmp_path / "o.csv")
+    alike = sum(row["a"] == row["b"] for row in made) / len(made)
+    assert 0.6 < alike < 0.95  # the pair is in the method's marginals: 80 % of the real rows agree
+    assert call("sample", tmp_path / "m.lookalike", "-o", tmp_path / "s.csv", "--rows", 40).code == 0
+    refused = call(*run, "--generator", "magic")
+    assert refused.code == 2
+    assert "gum" in refused.err
+
+
 def test_parquet_in_and_out(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
     import pyarrow.csv as arrow_csv
     import pyarrow.parquet as parquet
