@@ -144,11 +144,14 @@ def sample(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'synth --model'.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic table goes.")],
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes the sample.")] = None,
 ) -> None:
     """Draw more rows from a stored model. Touches no private data and costs nothing."""
     check_target(out, table=True)
-    written = load(model).write(out, rows, seed=seed)
+    written = load(model).write(out, rows, seed=seed, where=where)
     output.print(f"{written:,} rows written to {out}; no budget was spent.")
 
 
