@@ -27,6 +27,7 @@ from engine_cases import Case, cases, growing
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "engine.jsonl"
+# A negative number leaves the choice of the core to the system.
 CORE = int(os.environ.get("ENGINE_BENCHMARK_CORE", "0"))
 FIT = ("adult-chain", "nltcs-40x4", "acs-40x4", "adult-20x3")
 
@@ -133,7 +134,7 @@ def run(python: str, script: str, *arguments: str) -> dict:
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: os.sched_setaffinity(0, {CORE}),
+        preexec_fn=(lambda: os.sched_setaffinity(0, {CORE})) if CORE >= 0 else None,
     )
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1:]}

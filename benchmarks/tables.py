@@ -24,8 +24,8 @@ def benchmark_section() -> str:
     methods = sorted({method for _, method, epsilon in three if epsilon == 1})
     text = [
         "Mean total variation distance of 300 random 3-way / 5-way marginals between the training rows and as many\n"
-        "synthetic rows (lower is better), and CPU seconds on one core; epsilon 1, delta 1e-5, 80 % of the rows; means of\n"
-        "the stored runs in [benchmarks/results](benchmarks/results). `resample` is a fresh sample of the real rows: no\n"
+        "synthetic rows (lower is better), and CPU seconds on one core; epsilon 1, delta 1e-5, 80 % of the rows; mean\n"
+        "of stored runs in [benchmarks/results](benchmarks/results). `resample` is a fresh sample of real rows: no\n"
         "privacy at all.",
         "",
         "| method | " + " | ".join(tables) + " |",

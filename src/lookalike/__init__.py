@@ -14,7 +14,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = _version("lookalike")
 
 if TYPE_CHECKING:
-    from lookalike.estimators import AIM, MST, MWEM, MWEMPGM, Independent, TableSynthesizer
+    from lookalike.estimators import (
+        AIM,
+        BSG,
+        MST,
+        MWEM,
+        MWEMPGM,
+        Auto,
+        Independent,
+        Mosaic,
+        PPSyn,
+        PrivMRF,
+        PrivSyn,
+        TableSynthesizer,
+    )
     from lookalike.pipeline import plan_run, synthesize
     from lookalike.privacy.budget import Budget
     from lookalike.privacy.ledger import Ledger
@@ -26,15 +39,21 @@ if TYPE_CHECKING:
 # Names are imported when first used: a command that prints the ledger need not load numeric libraries.
 _HOMES = {
     "AIM": "estimators",
+    "BSG": "estimators",
     "MST": "estimators",
     "MWEM": "estimators",
     "MWEMPGM": "estimators",
+    "Mosaic": "estimators",
+    "Auto": "estimators",
     "Budget": "privacy.budget",
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Independent": "estimators",
     "Ledger": "privacy.ledger",
     "Neighbours": "privacy.neighbours",
+    "PPSyn": "estimators",
+    "PrivMRF": "estimators",
+    "PrivSyn": "estimators",
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
@@ -63,15 +82,21 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AIM",
+    "BSG",
     "MST",
     "MWEM",
     "MWEMPGM",
+    "Auto",
     "Budget",
     "Domain",
     "FittedModel",
     "Independent",
     "Ledger",
+    "Mosaic",
     "Neighbours",
+    "PPSyn",
+    "PrivMRF",
+    "PrivSyn",
     "Release",
     "Schema",
     "TableSynthesizer",

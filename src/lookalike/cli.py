@@ -19,7 +19,16 @@ from rich.table import Table
 from lookalike import __version__
 from lookalike.cli_judging import add_commands
 from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import as_ledger, as_schema, plan_run, synthesize, with_persons
+from lookalike.pipeline import (
+    Generation,
+    as_ledger,
+    as_schema,
+    check_generator,
+    plan_run,
+    reason_of,
+    synthesize,
+    with_persons,
+)
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.neighbours import Neighbours, Relation
@@ -74,7 +83,10 @@ def synth(
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
-    method: MethodOption = "mst",
+    method: MethodOption = "auto",
+    generator: Annotated[
+        str, typer.Option(help="'model' draws from the method's model; 'gum' updates rows until its marginals fit.")
+    ] = "model",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
@@ -96,11 +108,12 @@ def synth(
     check_target(out, table=True)
     for path in filter(None, (model, report)):
         check_target(path, table=False)
+    made_by = _generator(generator)
     settings = _settings(method, setting, workload)
     public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
-        notes.print(_plan_table(method, budget, plan))
+        notes.print(_plan_table(method, budget, plan, reason_of(public, method)))
     with progress_bar() as progress:
         release = synthesize(
             table,
@@ -108,6 +121,7 @@ def synth(
             epsilon=epsilon,
             delta=delta,
             method=method,
+            generator=made_by,
             rows=rows,
             seed=seed,
             ledger=ledger,
@@ -130,11 +144,14 @@ def sample(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'synth --model'.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic table goes.")],
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes the sample.")] = None,
 ) -> None:
     """Draw more rows from a stored model. Touches no private data and costs nothing."""
     check_target(out, table=True)
-    written = load(model).write(out, rows, seed=seed)
+    written = load(model).write(out, rows, seed=seed, where=where)
     output.print(f"{written:,} rows written to {out}; no budget was spent.")
 
 
@@ -148,7 +165,7 @@ def plan(
     domain: DomainOption = None,
     epsilon: EpsilonOption = 1.0,
     delta: DeltaOption = 1e-5,
-    method: MethodOption = "mst",
+    method: MethodOption = "auto",
     ledger: LedgerOption = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
@@ -161,9 +178,10 @@ def plan(
     )
     if as_json:
         listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        print_json({"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho), "steps": listed})
+        facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
+        print_json({**facts, "reason": reason_of(public, method), "steps": listed})
         return
-    output.print(_plan_table(method, budget, steps))
+    output.print(_plan_table(method, budget, steps, reason_of(public, method)))
     if table is not None:
         book = as_ledger(ledger, table)
         spent, _ = book.spent()
@@ -283,6 +301,11 @@ def _schema(schema: Path | None, domain: Path | None, table: Path | None) -> Sch
     return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
 
 
+def _generator(name: str) -> Generation:
+    check_generator(name)
+    return "gum" if name == "gum" else "model"
+
+
 def _neighbours(relation: str, rows: int) -> Neighbours:
     known: dict[str, Relation] = {"add-remove": "add-remove", "replace": "replace"}
     return Neighbours(known.get(relation, relation), rows)  # type: ignore[arg-type]
@@ -333,10 +356,10 @@ def _guarantee(accounting: str) -> str:
     }[accounting]
 
 
-def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...]) -> Table:
+def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reason: str | None) -> Table:
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", caption=reason, caption_justify="left")
     for heading in ("step", "mechanism", "releases", "share", "what"):
         table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
     for step in steps:

@@ -81,6 +81,18 @@ class TableSynthesizer:
         return self.fitted_._repr_html_() if hasattr(self, "fitted_") else f"<code>{self!r}</code>"
 
 
+class Auto(TableSynthesizer):
+    """The method that suits the columns and the budget."""
+
+    method = "auto"
+
+
+class Mosaic(TableSynthesizer):
+    """Sets worth their price, carried by weighted rows: lowest error."""
+
+    method = "mosaic"
+
+
 class Independent(TableSynthesizer):
     """Independent columns."""
 
@@ -109,3 +121,27 @@ class MWEM(TableSynthesizer):
     """Multiplicative weights on the whole of a small domain."""
 
     method = "mwem"
+
+
+class PrivSyn(TableSynthesizer):
+    """Dense pairs, made consistent, and rows updated until they fit."""
+
+    method = "privsyn"
+
+
+class PrivMRF(TableSynthesizer):
+    """A Markov random field over many small marginals."""
+
+    method = "privmrf"
+
+
+class PPSyn(TableSynthesizer):
+    """Rounds that measure groups of cells."""
+
+    method = "ppsyn"
+
+
+class BSG(TableSynthesizer):
+    """A private Bayesian network, with or without seeds."""
+
+    method = "bsg"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lookalike.errors import SchemaError
+from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import GuardedTable, open_table
@@ -20,15 +21,20 @@ from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
+from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
+from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
+from lookalike.tables.measurement import NoisyMarginal
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+Generation = Literal["model", "gum"]
 
 
 def synthesize(
@@ -37,7 +43,8 @@ def synthesize(
     schema: Schema | str | Path | dict[str, Any] | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-5,
-    method: str = "mst",
+    method: str = "auto",
+    generator: Generation = "model",
     rows: int | None = None,
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
@@ -57,18 +64,21 @@ def synthesize(
         epsilon: privacy budget of this run.
         delta: probability that the guarantee may miss by more than epsilon.
         method: one of `lookalike.methods()`.
+        generator: "model" draws rows from the method's own model; "gum" makes rows that fit the method's noisy
+            marginals by updating them (PrivSyn's generator), whatever their structure.
         rows: how many rows to make; by default the noisy estimate of the table's own number.
         seed: fixes rounding and sampling given the noise. Noise itself has no seed.
         ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
         neighbours: what one person can change; adding or removing one row by default.
-        person: column that says whose row it is. No more than `neighbours.max_rows_per_person` rows of each person, chosen
-            at random, are then used, and persons are made up anew with about as many rows each.
+        person: column that says whose row it is. No more than `neighbours.max_rows_per_person` rows of each person,
+            chosen at random, are then used, and persons are made up anew with about as many rows each.
         discovery: how much of the budget the discovery of open facts may take.
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE and says so.
         **settings: settings of the method.
     """
     check_rows(rows)
+    check_generator(generator)
     schema, neighbours = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     report = progress or _silent
@@ -88,6 +98,9 @@ def synthesize(
             plan = _plan(schema, budget, synthesizer, search, door)
         door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
+        if generator == "gum":
+            report("updating rows", 0.8)
+            model = updated_rows(door.domain, door.released, model.total, np.random.default_rng(seed))
         status = "done"
     finally:
         run.end(status)
@@ -109,6 +122,16 @@ def synthesize(
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
+
+
+def check_generator(generator: str) -> None:
+    if generator not in ("model", "gum"):
+        raise SchemaError(f"There is no generator {generator!r}; use 'model' or 'gum'.")
+
+
+def updated_rows(domain: Domain, released: list[NoisyMarginal], total: float, rng: np.random.Generator) -> RowsModel:
+    """Rows that fit the released marginals. Sums of groups of cells say nothing about single cells and are left out."""
+    return gum_model(domain, [marginal for marginal in released if marginal.groups is None], total=total, rng=rng)
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
@@ -146,6 +169,12 @@ def _plan(
     domain = search.nominal(schema) if door is None else door.domain
     steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
     return (*found, *(steps or synthesizer.plan(domain, budget)))
+
+
+def reason_of(schema: Schema, method: str) -> str | None:
+    """Why a method that chooses for itself chose as it did; None for the others."""
+    synthesizer = create(method, {})
+    return synthesizer.reason(Discovery().nominal(schema)) if isinstance(synthesizer, Auto) else None
 
 
 def check_plan(plan: tuple[PlannedStep, ...], spent: Spent) -> None:

@@ -21,11 +21,13 @@ import pyarrow as pa
 from lookalike.errors import InputError, ModelFileError
 from lookalike.estimate.answers import AnsweredQuestion, answer_question
 from lookalike.estimate.intervals import ErrorBars
+from lookalike.generate.conditional import rows_where
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, epsilon_spent
 from lookalike.privacy.ledger import NO_GUARANTEE, Charge
 from lookalike.schema import codec
+from lookalike.schema.conditions import parse_question
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
@@ -110,22 +112,31 @@ class FittedModel:
         """Estimated number of rows of the private table: how many are made unless told otherwise."""
         return max(1, round(self.model.total))
 
-    def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
-        """A synthetic table of the same frame type, columns and formats as the private one."""
-        return to_frame(self.sample_arrow(rows, seed=seed), self.form)
+    def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
+        """A synthetic table of the same frame type, columns and formats as the private one.
 
-    def write(self, path: str | Path, rows: int | None = None, *, seed: int | None = None) -> int:
+        `where` is a condition such as "age >= 65 and sex = F": rows then come from the model given that condition, by
+        default as many as it expects among the real ones.
+        """
+        return to_frame(self.sample_arrow(rows, seed=seed, where=where), self.form)
+
+    def write(
+        self, path: str | Path, rows: int | None = None, *, seed: int | None = None, where: str | None = None
+    ) -> int:
         """Write a synthetic table to a file of the kind its name says, and return its number of rows."""
-        table = self.sample_arrow(rows, seed=seed)
+        table = self.sample_arrow(rows, seed=seed, where=where)
         write_table(table, path, csv=self.form.csv if self.form.kind == "csv" else None)
         return table.num_rows
 
-    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None) -> pa.Table:
+    def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """A synthetic table as an Arrow table."""
         check_rows(rows)
-        count = self.rows if rows is None else rows
         rng = np.random.default_rng(seed)
-        return codec.decode(self.schema, self.model.sample(count, rng), rng=rng)
+        if where is None:
+            codes = self.model.sample(self.rows if rows is None else rows, rng)
+        else:
+            codes = rows_where(self.model, parse_question(f"count where {where}", self.schema), rows, rng)
+        return codec.decode(self.schema, codes, rng=rng)
 
     def error_bars(self) -> ErrorBars:
         """Intervals for counts, from the recorded noise alone."""

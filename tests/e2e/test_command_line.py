@@ -52,6 +52,22 @@ def test_rows_seed_model_and_sample(call: Call, table: Path, domain: Path, tmp_p
     assert len(json.loads(call("ledger", table, "--json").out)["runs"]) == 1
 
 
+@pytest.mark.parametrize("method", ["mst", "mosaic"])
+def test_sample_under_a_condition(call: Call, table: Path, domain: Path, tmp_path: Path, method: str) -> None:
+    model, out = tmp_path / "m.lookalike", tmp_path / "w.csv"
+    run = ("synth", table, "--domain", domain, "-e", 10, "-m", method, "-o", tmp_path / "o.csv", "--model", model)
+    assert call(*run).code == 0
+    assert call("sample", model, "-o", out, "--rows", 90, "--where", "a = 1 and c >= 3").code == 0
+    made = rows_of(out)
+    assert len(made) == 90
+    assert all(row["a"] == "1" and row["c"] in "34" for row in made)
+    assert call("sample", model, "-o", out, "--where", "d = 0").code == 0
+    assert 200 < len(rows_of(out)) < 400  # about half of 600
+    refused = call("sample", model, "-o", out, "--where", "a = 7")
+    assert refused.code == 2
+    assert "Traceback" not in refused.err
+
+
 def test_json_output_is_all_that_goes_to_standard_output(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
     outcome = call("synth", table, "--domain", domain, "-m", "mst", "-o", tmp_path / "o.csv", "--json")
     bill = json.loads(outcome.out)
@@ -103,6 +119,19 @@ def test_settings_reach_the_method(call: Call, table: Path, domain: Path, tmp_pa
     refused = call(*run, "--set", "nonsense=1")
     assert refused.code == 2
     assert "oneway_share" in refused.err
+
+
+@pytest.mark.parametrize("method", ["mst", "aim"])
+def test_rows_of_any_method_by_row_updates(call: Call, table: Path, domain: Path, tmp_path: Path, method: str) -> None:
+    run = ("synth", table, "--domain", domain, "-e", 10, "-m", method, "-o", tmp_path / "o.csv")
+    assert call(*run, "--generator", "gum", "--model", tmp_path / "m.lookalike").code == 0
+    made = rows_of(tmp_path / "o.csv")
+    alike = sum(row["a"] == row["b"] for row in made) / len(made)
+    assert 0.6 < alike < 0.95  # the pair is in the method's marginals: 80 % of the real rows agree
+    assert call("sample", tmp_path / "m.lookalike", "-o", tmp_path / "s.csv", "--rows", 40).code == 0
+    refused = call(*run, "--generator", "magic")
+    assert refused.code == 2
+    assert "gum" in refused.err
 
 
 def test_parquet_in_and_out(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:

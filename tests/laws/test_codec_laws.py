@@ -119,3 +119,30 @@ def test_a_schema_survives_its_own_description(schema):
 
 def decode_types(schema):
     return decode(schema, draw_codes(schema, 0, rows=1), rng=np.random.default_rng(0)).schema.types
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.integers(0, 2**32))
+def test_codes_survive_any_shape_and_rounding(data, seed):
+    """Shapes and rounding choose values within a bin; they never move one into another bin."""
+    high = data.draw(st.integers(1, 3000))
+    cuts = data.draw(st.lists(st.integers(1, high), max_size=20, unique=True))
+    edges = sorted({0, *cuts})
+    bins = sorted({0, *data.draw(st.lists(st.sampled_from(edges), max_size=6))})
+    weights = data.draw(st.lists(st.sampled_from([0.0, 0.5, 7.0]), min_size=len(edges), max_size=len(edges)))
+    steps = data.draw(st.lists(st.sampled_from([1, 5, 10, 50, 100]), min_size=1, max_size=3, unique=True))
+    shared = {"rounding": tuple((step, 1.0) for step in steps), "storage": "string"}
+    shape = tuple(zip(edges, weights, strict=True))
+    tenths = tuple((edge / 10, weight) for edge, weight in shape)
+    schema = Schema(
+        (
+            Integer("whole", minimum=0, maximum=high, bins=bins, shape=shape, **shared),
+            Continuous(
+                "tenths", minimum=0, maximum=high / 10, bins=[b / 10 for b in bins], shape=tenths, decimals=1, **shared
+            ),
+        )
+    )
+    codes = draw_codes(schema, seed)
+    table = decode(schema, codes, rng=np.random.default_rng(seed))
+    assert np.array_equal(encode(schema, table), codes)
+    assert Schema.from_dict(schema.to_dict()) == schema

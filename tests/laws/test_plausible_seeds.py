@@ -11,7 +11,7 @@ from lookalike.generate.bayes_net import BayesNet
 from lookalike.schema.domain import Domain
 from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
 
-MODELS = 1500
+MODELS = 2400
 
 
 def random_model(rng: np.random.Generator) -> BayesNet:

@@ -129,3 +129,7 @@ def test_progress_reaches_the_end() -> None:
     la.synthesize(arrow(), schema=SIZES, method="mst", progress=lambda message, fraction: seen.append(fraction))
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_every_method_has_an_estimator() -> None:
+    assert {estimator.method for estimator in la.TableSynthesizer.__subclasses__()} == set(la.methods())

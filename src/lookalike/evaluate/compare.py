@@ -155,10 +155,8 @@ def judge_method(job: Job, *, table: Any, schema: Schema, synthesize: Callable[.
         "rows": release.rows.num_rows,
         "epsilon_spent": release.spent.epsilon_spent,
     }
-    return {
-        **numbers,
-        **measures(*(codec.encode(schema, rows) for rows in (train, release.rows, test)), schema.domain, svm),
-    }
+    real, synth, unseen = (codec.encode(schema, rows) for rows in (train, release.rows, test))
+    return {**numbers, **measures(real, synth, unseen, schema.domain, svm)}
 
 
 def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Domain, svm: bool = False) -> Result:

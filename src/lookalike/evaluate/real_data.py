@@ -58,6 +58,7 @@ def evaluate(
     """
     settings = replace(settings or Settings(), **changes)
     test = encoded(holdout, schema) if holdout is not None else None
-    rows = [arrow_rows(table) for table in (real, synth)]
-    found = evaluate_codes(*(codec.encode(schema, r) for r in rows), schema, settings, test=test, progress=progress)
-    return Evaluation({**found.numbers, "rules": broken_rules(schema, *rows)}) if schema.constraints else found
+    real, synth = arrow_rows(real), arrow_rows(synth)
+    codes, made = codec.encode(schema, real), codec.encode(schema, synth)
+    found = evaluate_codes(codes, made, schema, settings, test=test, progress=progress)
+    return Evaluation({**found.numbers, "rules": broken_rules(schema, real, synth)}) if schema.constraints else found

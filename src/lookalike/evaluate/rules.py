@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import yaml
 
 from lookalike.schema import codec
 from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned
+from lookalike.schema.constraints import rule_text
 from lookalike.schema.enforce import broken_rows
 from lookalike.schema.schema import Schema
 
@@ -29,7 +29,7 @@ def broken_rules(schema: Schema, real: pa.Table, synth: pa.Table) -> list[dict[s
         examples = synth.select(list(names)).take(np.flatnonzero(broken[1])[:_EXAMPLES]).to_pylist()
         found.append(
             {
-                "text": yaml.safe_dump(rule.to_dict(), default_flow_style=True, width=10_000).strip().strip("{}"),
+                "text": rule_text(rule),
                 "real": int(broken[0].sum()),
                 "synth": int(broken[1].sum()),
                 "examples": [{name: str(value) for name, value in row.items()} for row in examples],

@@ -18,7 +18,9 @@ def spread_evenly(weights: np.ndarray, rows: int, rng: np.random.Generator) -> n
     The share is exact in expectation: all cumulative shares are rounded down after one common random shift.
     """
     weights = np.maximum(weights, 0.0)
-    weights = weights if weights.sum() > 0 else np.ones(weights.size)
+    largest = weights.max()
+    # Divided by the largest, so that tiny weights cannot overflow the division below.
+    weights = weights / largest if largest > 0 else np.ones(weights.size)
     upto = np.floor(np.cumsum(weights) * (rows / weights.sum()) + rng.random()).astype(np.int64)
     upto = np.minimum(upto, rows)
     upto[np.flatnonzero(weights)[-1] :] = rows

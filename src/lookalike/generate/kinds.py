@@ -14,11 +14,21 @@ from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.refine import RefinedModel
 from lookalike.generate.released_rows import ReleasedRows
+from lookalike.generate.reweighted import ReweightedModel
 from lookalike.generate.rows_model import RowsModel
 
 KINDS: dict[str, type[Model]] = {
     model.kind: model
-    for model in (DenseModel, GraphicalModel, BayesNet, RefinedModel, RowsModel, ReleasedRows, PrefixHistogram)
+    for model in (
+        DenseModel,
+        GraphicalModel,
+        BayesNet,
+        RefinedModel,
+        RowsModel,
+        ReleasedRows,
+        PrefixHistogram,
+        ReweightedModel,
+    )
 }
 
 

@@ -19,6 +19,8 @@ from lookalike.tables.contraction import Network
 _CHUNK_CELLS = 1 << 22
 _CHUNK_ROWS = 1_000_000
 _MOST_THREADS = 2
+_SPREAD_ROWS = 250_000
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def tree_rows(
@@ -32,9 +34,10 @@ def tree_rows(
     """Rows of codes in domain order (int32, columns contiguous), drawn from the network's last forward sweep.
 
     By default draws have low variance: the rows that agree on a node's scope share one random offset and take evenly
-    spaced points of the conditional distribution, in a fresh random permutation. Every row alone has the model's
-    distribution; counts of measured marginals differ from their expectation by a few rows at most. The permutation must
-    be fresh at every node, or variables that meet nowhere in the tree would be drawn in step with each other.
+    spaced points of the conditional distribution. Every row alone has the model's distribution; counts of measured
+    marginals differ from their expectation by a few rows at most. Which row takes which point must be decided afresh at
+    every node, or variables that meet nowhere in the tree would be drawn in step with each other: at random, and up to
+    `_SPREAD_ROWS` rows so that rows alike in the columns drawn before take points far apart (see `_spread`).
 
     Args:
         network: after `sweep` at the wanted potentials.
@@ -71,6 +74,7 @@ def _fill(
     covered = 0
     for mask in layout.leaf_masks:
         covered |= mask
+    before: list[int] = []
     for node in range(count + len(network.plan.children) - 1, -1, -1):
         known = 0 if node in roots else layout.values[node].mask
         if node < count:
@@ -80,7 +84,8 @@ def _fill(
             tables = [(layout.values[child].mask, network.value(child)) for child in pair]
         scope = tables[0][0] | tables[-1][0]
         if scope != known:
-            _draw(network, codes, rng, known, scope & ~known, tables, independent)
+            _draw(network, codes, rng, known, scope & ~known, tables, independent, before)
+            before = layout.positions(scope & ~known) + before
     for position, size in enumerate(network.plan.domain.sizes):
         if not covered >> position & 1:
             values = allowed.get(position, np.arange(size))
@@ -95,16 +100,22 @@ def _draw(
     drawn: int,
     tables: list[tuple[int, np.ndarray]],
     independent: bool,
+    before: list[int],
 ) -> None:
-    """Fills the columns of `drawn`, given those of `known`, from the product of the tables."""
+    """Fills the columns of `drawn`, given those of `known`, from the product of the tables; `before` are all filled."""
     layout, sizes, rows = network.layout, network.plan.domain.sizes, len(codes)
     given, new = layout.positions(known), layout.positions(drawn)
     key = _row_keys(codes, given, sizes)
     given_shape = [sizes[position] for position in given]
-    order = _grouped(key, math.prod(given_shape), rng.permutation(rows))
+    others = [position for position in before if position not in given]
+    spread = bool(others) and not independent and rows <= _SPREAD_ROWS
+    shuffled = _alike_together(codes, others, sizes, rng) if spread else rng.permutation(rows)
+    order = _grouped(key, math.prod(given_shape), shuffled)
     ordered = key[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if rows else np.zeros(0, np.intp)
     present, counts = ordered[starts], np.diff(np.append(starts, rows))
+    if spread:
+        order = _spread(order, starts, counts, rng)
     shape = [sizes[position] for position in new]
     outcomes = math.prod(shape)
     step = max(1, _CHUNK_CELLS // outcomes)
@@ -129,6 +140,33 @@ def _grouped(key: np.ndarray, cells: int, shuffled: np.ndarray) -> np.ndarray:
         digit = (key[order] >> shift & 0xFFFF).astype(np.uint16)
         order = order[np.argsort(digit, kind="stable")]
     return order
+
+
+def _alike_together(
+    codes: np.ndarray, positions: list[int], sizes: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """Row numbers sorted by these columns, the first being the most significant, and at random where they agree."""
+    shuffled = rng.permutation(len(codes))
+    used = 0
+    while used < len(positions) and math.prod(sizes[p] for p in positions[: used + 1]) < 2**62:
+        used += 1
+    key = _row_keys(codes, positions[:used], sizes)
+    return shuffled[np.argsort(key[shuffled], kind="stable")]
+
+
+def _spread(order: np.ndarray, starts: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Each group's rows reordered so that any stretch of neighbours ends up evenly spaced over the whole group.
+
+    Row r of a group goes where r times the golden ratio modulo 1 ranks: any run of such numbers is spread evenly. A
+    random rotation then makes every place equally likely for every row.
+    """
+    group = np.repeat(np.arange(len(counts)), counts)
+    rank = np.arange(len(order)) - starts[group]
+    sorted_rows = order[np.argsort(group + rank * _GOLDEN % 1.0, kind="stable")]
+    rotated = (rank + rng.integers(0, counts)[group]) % counts[group]
+    result = np.empty_like(order)
+    result[starts[group] + rotated] = sorted_rows
+    return result
 
 
 def _row_keys(codes: np.ndarray, positions: list[int], sizes: tuple[int, ...]) -> np.ndarray:

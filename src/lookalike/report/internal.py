@@ -1,5 +1,4 @@
-"""The internal report: real against synthetic, for the data holder only. NOT PRIVATE on every screen and in its name.
-"""
+"""The internal report: real against synthetic, for the data holder. NOT PRIVATE on every screen and in its name."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
 from lookalike.report.page import render
 from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
 
@@ -80,6 +81,7 @@ def public_numbers(
         "method": _method(spent),
         "budget": _budget(spent),
         "schema": [_facts(column) for column in schema.columns],
+        "rules": [rule_text(rule) for rule in schema.constraints],
         "columns": columns,
         "left_out": len(schema.columns) - len(shown),
         "has_intervals": bool(bars.measurements),

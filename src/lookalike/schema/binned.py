@@ -194,12 +194,14 @@ class Continuous(Binned):
             f"asks for {self.decimals} decimals",
             "Give 0 to 15, with no more than 15 digits in all.",
         )
-        first, last = self.tick_ranges()
-        self._require(
-            bool(np.all(first <= last)),
-            f"has a bin that holds no number with {self.decimals} decimals",
-            "Use fewer bins or more decimals.",
-        )
+        pieces = np.array([self.internal(edge) for edge, _ in self.shape]) if self.shape else self.edges
+        for edges, what in ((self.edges, "bin"), (pieces, "piece of its shape")):
+            first, last = self.tick_ranges(edges)
+            self._require(
+                bool(np.all(first <= last)),
+                f"has a {what} that holds no number with {self.decimals} decimals",
+                "Use fewer of them, or more decimals.",
+            )
 
     @property
     def field_type(self) -> str:

@@ -87,7 +87,7 @@ def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
 def occupied(grid: Grid) -> Grid:
     """The cells from the first to the last that stand out from the noise.
 
-    Where none does, blocks of 2, 4, 8, ... cells may; where not even all together do, the middle of the grid must serve.
+    Where none does, blocks of 2, 4, 8, ... cells may; where not even these do, the middle of the grid must serve.
     """
     size, cells = 1, len(grid.counts)
     while size <= cells:

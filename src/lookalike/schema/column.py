@@ -125,9 +125,12 @@ class Column:
         raise NotImplementedError
 
     def _check_size(self) -> None:
+        self._check_count(self.size)
+
+    def _check_count(self, codes: int) -> None:
         self._require(
-            self.size <= MAX_CODES,
-            f"has {self.size:,} codes; the limit is {MAX_CODES:,}",
+            codes <= MAX_CODES,
+            f"has {codes:,} codes; the limit is {MAX_CODES:,}",
             "Use fewer bins, list the common values and set outside: other, or leave the column out.",
         )
 

@@ -37,6 +37,7 @@ class Categorical(Column):
         self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to error or other.")
         if self.values is None:
             return
+        self._check_count(len(self.values))
         object.__setattr__(self, "values", tuple(as_text(value) for value in self.values))
         self._require(len(self.values) > 0, "lists no values", "List at least one, or leave the list out.")
         self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")

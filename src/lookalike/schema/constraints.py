@@ -98,6 +98,19 @@ class Determines:
         return {"determines": {"from": self.source, "to": self.target, "table": dict(self.table)}}
 
 
+def rule_text(rule: Constraint) -> str:
+    """The rule in one line, as it stands in a schema file.
+
+    >>> rule_text(AtLeast("end", "start"))
+    'always: end >= start'
+    """
+    kind, body = next(iter(rule.to_dict().items()))
+    if isinstance(body, Mapping):
+        pairs = ", ".join(f"{one} -> {two}" for one, two in body["table"].items())
+        return f"{kind}: {body['from']} gives {body['to']} ({pairs})"
+    return f"{kind}: {body}"
+
+
 def constraint_of(entry: Any, number: int) -> Constraint:
     """The constraint of one entry of a schema file."""
     place = f"Constraint {number}"

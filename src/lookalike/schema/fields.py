@@ -3,16 +3,18 @@
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
 `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The type `any` leaves the kind to discovery.
+`pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The type `any`
+leaves the kind to discovery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lookalike.errors import SchemaError
-from lookalike.schema.column import OUTSIDES
+from lookalike.schema.column import NULL, OUTSIDES
 from lookalike.schema.columns import (
     DEFAULT_BINS,
     Binned,
@@ -107,11 +109,16 @@ class _Field:
 
 
 def column_of(entry: Any, place: str, table_markers: Any) -> Column:
-    """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's."""
+    """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's.
+
+    Where nothing is said about missing values and other facts are open, that is open too; where no fact is, an empty
+    field is missing, as in Frictionless.
+    """
     field = _Field(entry, place)
     required = field.flag(field.rules, "required")
+    markers = () if required else field.texts(field.entry, "missingValues", table_markers)
     shared: dict[str, Any] = {
-        "missing": () if required else field.texts(field.entry, "missingValues", table_markers) or (),
+        "missing": (NULL,) if markers is None else markers,
         "storage": as_text(field.own.get("storage", "")),
         "provenance": dict(field.own.get("provenance") or {}),
     }
@@ -120,16 +127,23 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
         field.fail(f"dp.outside is {outside!r}", f"Use one of {', '.join(OUTSIDES)}.")
     shared["outside"] = outside
     try:
-        if "pattern" in field.own:
-            return _identifier(field, shared)
-        if field.type == "any":
-            return Undeclared(field.entry["name"], **shared)
-        if field.type in ("string", "boolean") or "enum" in field.rules:
-            return _categorical(field, shared)
-        return _binned(field, shared)
+        column = _column(field, shared)
     except SchemaError as error:
         message = str(error)
         raise SchemaError(message if message.startswith(place) else f"{place}: {message}") from None
+    if markers is None and column.open_facts:
+        return replace(column, missing=(), provenance={**column.provenance, "missing": "open"})
+    return column
+
+
+def _column(field: _Field, shared: dict[str, Any]) -> Column:
+    if "pattern" in field.own:
+        return _identifier(field, shared)
+    if field.type == "any":
+        return Undeclared(field.entry["name"], **shared)
+    if field.type in ("string", "boolean") or "enum" in field.rules:
+        return _categorical(field, shared)
+    return _binned(field, shared)
 
 
 def _identifier(field: _Field, shared: dict[str, Any]) -> Column:

@@ -125,7 +125,7 @@ class Schema:
         version = str(own.get("version", VERSION)) if isinstance(own, Mapping) else ""
         if version != str(VERSION):
             raise SchemaError(f"The schema has dp.version {version!r}; this program reads version {VERSION}.")
-        markers = content.get("missingValues", [""])
+        markers = content.get("missingValues")
         columns = []
         for i, entry in enumerate(content["fields"]):
             place = where[i] if i < len(where) else f"field {i + 1}"

@@ -16,8 +16,6 @@ def draw_numbers(column: Binned, bins: np.ndarray, rng: np.random.Generator) -> 
     if isinstance(column, Continuous) and column.decimals is None:
         return _draw_floats(column, edges, chosen, rng)
     first, last = column.tick_ranges(edges)
-    # A piece between two ticks holds none; its values go to the next tick.
-    last = np.maximum(first, last)
     ticks = rng.integers(first[chosen], last[chosen], endpoint=True)
     if column.rounding and not isinstance(column, Datetime):
         ticks = _rounded(column, ticks, first[chosen], last[chosen], rng)

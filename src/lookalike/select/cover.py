@@ -1,9 +1,9 @@
 """Few sets of attributes that hold most of the dependence, and how much noise each of them deserves.
 
 Works on released scores only. The price of a marginal of c cells is c^(2/3): with a budget rho shared best between
-marginals their noise has an expected L1 norm of (sum c_i^(2/3))^(3/2) / sqrt(pi rho) in all (`allocation.allocate`). A set
-of k attributes is charged once and covers all k(k-1)/2 pairs in it, which is why four to six binary columns together are
-the best buy. Cells that are expected to be empty cost next to nothing (`effective_cells`).
+marginals their noise has an expected L1 norm of (sum c_i^(2/3))^(3/2) / sqrt(pi rho) in all (`allocation.allocate`). A
+set of k attributes is charged once and covers all k(k-1)/2 pairs in it, which is why four to six binary columns
+together are the best buy. Cells that are expected to be empty cost next to nothing (`effective_cells`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from lookalike.schema.domain import Clique
 from lookalike.select.useful import Candidates
 
-_REMEMBERED = 20_000
+_REMEMBERED, _REMEMBERED_CELLS = 20_000, 2_000
 
 
 def effective_cells(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], stddev: float) -> np.ndarray:
@@ -38,16 +38,14 @@ def effective_cells(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray]
         table = known.get(clique)
         if table is None:
             table = np.multiply.outer(expected(clique[:-1]), oneways[clique[-1]] / total).ravel()
-            if len(known) < _REMEMBERED:
+            if len(known) < _REMEMBERED and table.size <= _REMEMBERED_CELLS:
                 known[clique] = table
         return table
 
     return np.array([max(1.0, float(np.minimum(1.0, expected(clique)).sum())) for clique in cliques])
 
 
-def cover_sets(
-    candidates: Candidates, prices: np.ndarray, errors: np.ndarray, rho: float, caution: float
-) -> list[int]:
+def cover_sets(candidates: Candidates, prices: np.ndarray, errors: np.ndarray, rho: float, caution: float) -> list[int]:
     """Candidates that cover most error per price, until the next one would add more noise than it covers error.
 
     Args:
@@ -82,8 +80,8 @@ def further_sets(
 ) -> list[int]:
     """Sets whose error against the present model is worth their noise, best error per price first.
 
-    Sets overlap, and so do their errors: what a chosen set shares with another, as a part of the other's pairs, is taken
-    off the other's error.
+    Sets overlap, and so do their errors: what a chosen set shares with another, as a part of the other's pairs, is
+    taken off the other's error.
 
     Args:
         cliques: the sets.
@@ -115,8 +113,8 @@ def further_sets(
 def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
     """What to add to each measurement so that all together are as near to shares by price as possible.
 
-    The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * price with
-    the lam that solves sum max(0, lam * price - spent) = rho.
+    The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * price
+    with the lam that solves sum max(0, lam * price - spent) = rho.
 
     >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
     array([0., 1., 2.])

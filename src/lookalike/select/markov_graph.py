@@ -11,7 +11,7 @@ S_(i+1) after j, and {u, v} + S_j; all others stay. So a candidate costs a walk 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class MarkovGraph:
         best, best_total = None, self.total_cells
         for meeting in range(max(len(separators), 1)):
             if separators:
-                steps = list(zip(separators, separators[1:], strict=False))
+                steps = list(pairwise(separators))
                 new = [(a if i < meeting else b) | left | right for i, (left, right) in enumerate(steps)]
                 new.append(a | b | separators[meeting])
             else:
@@ -181,8 +181,9 @@ def best_graph(
 ) -> MarkovGraph:
     """The graph whose pairs have the largest sum of scores, of several that are grown in different orders.
 
-    The order of Algorithm 1, descending score, spends the limits on a few large pairs. Here the first order is score per
-    square root of price, the others score per random power of price, blurred. All of it is free: scores are released.
+    The order of Algorithm 1, descending score, spends the limits on a few large pairs. Here the first order is score
+    per square root of price, the others score per random power of price, blurred. All of it is free: scores are
+    released.
 
     Args:
         domain: names and sizes of the attributes.
@@ -196,13 +197,13 @@ def best_graph(
     """
     values = np.maximum(np.asarray(scores, dtype=float), 0.0)
     ends = [(domain.position(a), domain.position(b)) for a, b in pairs]
-    best, best_value = None, -1.0
+    best, best_value = MarkovGraph(domain, clique_cells, total_cells), -1.0
     for number in range(max(1, tries)):
         power, blur = (0.5, 0.0) if number == 0 else (rng.uniform(0.0, 1.0), 0.3)
         order = np.where(values > 0, values / prices**power * np.exp(rng.normal(0.0, blur, len(values))), -1.0)
         graph = grow_graph(domain, pairs, order, clique_cells=clique_cells, total_cells=total_cells, lowest=0.0)
         value = sum(float(value) for (u, v), value in zip(ends, values, strict=True) if graph.joined(u, v))
-        if best is None or value > best_value:
+        if value > best_value:
             best, best_value = graph, value
     return best
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from lookalike.schema.domain import Clique
-from lookalike.tables.cost import Limits, candidate_costs
+from lookalike.tables.cost import Limits, candidate_costs, plan_cost
 from lookalike.tables.extension import Extension
 from lookalike.tables.plan import ContractionPlan
+
+_TRUSTED_ROUNDS = 8
+_MARGIN = 4.0
 
 
 class Planned(Protocol):
@@ -18,25 +22,60 @@ class Planned(Protocol):
     def plan(self) -> ContractionPlan: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What was predicted for a model with a marginal added.
+
+    Attributes:
+        seconds: of an evaluation.
+        ratio: of these seconds to those of the model alone.
+        fits_memory: whether its arrays were within the limit.
+        round: when that was.
+    """
+
+    seconds: float
+    ratio: float
+    fits_memory: bool
+    round: int
+
+
 class SizeGate:
     """Compares the predicted time of a model that has one marginal more with a limit.
 
-    A larger model takes no less time, so a marginal that once was found to cost more than some limit needs no new look
-    before the limit has passed that cost. The gate is made for a model that grows, and for one limit of memory.
+    Made for one model that grows from call to call, and for one limit of memory. Predictions cost milliseconds each, so
+    old ones are used where they decide. A larger model takes no less time: a marginal that was found to cost more than
+    the present limit stays out. And one that would keep the model below the limit by a factor of 4, if it still cost
+    the same multiple of the model's own time, is let in for some rounds without a new look; the limit may thus be
+    overstepped by a single marginal, after which nothing new is admitted.
     """
 
     def __init__(self, memory_mb: float = 500.0) -> None:
         self._memory_mb = memory_mb
-        self._seconds: dict[Clique, float] = {}
+        self._prices: dict[Clique, _Price] = {}
+        self._round = 0
 
     def admitted(self, model: Planned, candidates: Sequence[Clique], limit_ms: float) -> list[Clique]:
         """The candidates that lie inside a factor of the model, or with which it stays within the limit."""
         limits = Limits(1e-3 * limit_ms, self._memory_mb)
+        now = plan_cost(model.plan).seconds_per_call if model.plan.leaves else 0.0
         inside = Extension(model.plan).is_covered
-        covered = {clique for clique in candidates if inside(clique)}
-        unsure = [c for c in candidates if c not in covered and self._seconds.get(c, 0.0) <= limits.seconds_per_call]
+        kept: set[Clique] = set()
+        unsure: list[Clique] = []
+        for clique in candidates:
+            price = self._prices.get(clique)
+            if inside(clique) or (price is not None and self._surely_fits(price, now, limits)):
+                kept.add(clique)
+            elif price is None or price.seconds <= limits.seconds_per_call:
+                unsure.append(clique)
         for clique, cost in zip(unsure, candidate_costs(model.plan, unsure, limits=limits), strict=True):
-            self._seconds[clique] = cost.seconds_per_call
+            ratio = cost.seconds_per_call / now if now else float("inf")
+            self._prices[clique] = _Price(cost.seconds_per_call, ratio, cost.memory_mb <= self._memory_mb, self._round)
             if limits.allow(cost):
-                covered.add(clique)
-        return [clique for clique in candidates if clique in covered]
+                kept.add(clique)
+        self._round += 1
+        return [clique for clique in candidates if clique in kept]
+
+    def _surely_fits(self, price: _Price, now: float, limits: Limits) -> bool:
+        if self._round - price.round >= _TRUSTED_ROUNDS or not price.fits_memory:
+            return False
+        return max(price.seconds, _MARGIN * price.ratio * now) <= limits.seconds_per_call

@@ -38,6 +38,10 @@ class Candidates:
         """Names of one set, in domain order."""
         return tuple(self.domain.names[i] for i in np.flatnonzero(self.members[index]))
 
+    def where(self, kept: np.ndarray) -> Candidates:
+        """The sets for which `kept` is True."""
+        return Candidates(self.domain, self.members[kept], self.cells[kept])
+
     def cliques(self, indices: Sequence[int] | np.ndarray) -> list[Clique]:
         return [self.clique(int(index)) for index in indices]
 

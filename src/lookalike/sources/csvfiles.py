@@ -32,7 +32,9 @@ def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
     body = data[len(codecs.BOM_UTF8) :] if bom else data
     _check_bytes(body, path)
     header_end = body.find(b"\n")
-    header = body[: header_end if header_end >= 0 else len(body)]
+    if header_end < 0:
+        raise InputError(f"{path} has a header line but no rows; it needs at least 1.")
+    header = body[:header_end]
     delimiter = _delimiter(header)
     columns = header.count(delimiter.encode()) + 1
     if columns > MAX_COLUMNS:

@@ -7,9 +7,11 @@ from typing import Any
 
 from lookalike.errors import SchemaError
 from lookalike.synthesizers.aim import AIM
+from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.independent import Independent
+from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
@@ -18,7 +20,7 @@ from lookalike.synthesizers.privmrf import PrivMRF
 from lookalike.synthesizers.privsyn import PrivSyn
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG)
+    method.name: method for method in (Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG)
 }
 
 

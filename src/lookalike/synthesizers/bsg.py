@@ -209,11 +209,11 @@ class BSG:
     def _counted(self, door: GuardedTable, before: float, progress: Progress) -> NoisyMarginal:
         """A noisy number of seeds. What it shows to be unaffordable is refused here, before the network is paid for."""
         progress("counting seeds", 0.05)
-        rho = (door.remaining - before) * _COUNT_SHARE
+        rho, already = (door.remaining - before) * _COUNT_SHARE, float(door.budget.rho) - door.remaining
         counted = door.measure([()], door.stddev_for(rho), step=COUNT)[0]
         if self.test == "randomised":
             tune = not self.threshold_epsilon
-            affordable_test(self._test(), self.seeded_rows, counted, door.budget, before + rho, tune=tune)
+            affordable_test(self._test(), self.seeded_rows, counted, door.budget, already + before + rho, tune=tune)
         return counted
 
     def _oneways(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:

@@ -15,6 +15,7 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
 from lookalike.select.model_size import SizeGate
 from lookalike.select.partition import PartitionPath, partition_path
@@ -95,7 +96,7 @@ class PPSyn:
         progress("measuring the errors of the independent model", 0.05)
         score = ResidualL1(tuple(candidates), tuple(model.marginals(candidates)))
         errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self.error_share), step=ERRORS)
-        gate, rounds = SizeGate(domain), self._rounds(domain)
+        gate, rounds = SizeGate(), self._rounds(domain)
         for number in range(rounds):
             progress("choosing and measuring", 0.1 + 0.8 * number / rounds)
             usable = set(gate.admitted(model, candidates, self.model_ms))
@@ -117,7 +118,7 @@ class PPSyn:
                 break
             model = fit(domain, measured, warm=model, iterations=self.iterations)
         progress("fitting the last model", 0.9)
-        return fit(domain, measured, warm=model)
+        return fit(domain, measured, warm=model, zeros=structural_zeros(door.schema))
 
     def _choose(
         self, present: list[np.ndarray], errors: np.ndarray, references: list[np.ndarray], least: float
@@ -131,7 +132,7 @@ class PPSyn:
         found = []
         for i in np.argsort(-contributions, kind="stable")[:LOOKED_AT]:
             path = partition_path(present[i])
-            _, price = path.cheapest(contributions[i], self.eta)
+            _, price = path.cheapest(float(contributions[i]), self.eta)
             price = least if math.isinf(price) else max(price, least)
             found.append((contributions[i] / price, -len(found), int(i), path, price))
         _, _, choice, path, price = max(found, key=lambda entry: entry[:2])

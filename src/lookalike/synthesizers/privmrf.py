@@ -17,7 +17,6 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.blocks import block_marginals
 from lookalike.select.cover import cover_sets, effective_cells, further_sets, top_up
 from lookalike.select.markov_graph import best_graph, grow_graph
 from lookalike.select.useful import Candidates, initial_sets, useful_candidates, useful_cells
@@ -30,7 +29,9 @@ FIRST, FURTHER, MARGINALS = "first marginals", "further marginals and their choi
 TYPICAL_SETS = 25
 """About so many sets are measured; with the whole budget shared by them comes the noise of a typical one."""
 
-_GRAPH_WORK = 6000
+_GRAPHS, _GRAPH_WORK = 40, 6000
+_MOST_CELLS, _MOST_PAIR_CELLS = 1000, 100_000
+_KEEP = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class PrivMRF:
         theta: a marginal is a candidate if its cells hold theta times the noise on average (the default counts cells
             that are expected to be empty as less than one; see `select.cover.effective_cells`).
         candidates: how many random candidates a choice looks at (150 / the paper's k = 400).
-        batches: how many choices there are; each takes several sets in the default (1) and one set as in the paper
+        batches: how many choices there are; each takes several sets in the default (2) and one set as in the paper
             (t = floor(0.8 d)).
         clique_cells: most cells of a clique of the graph, the paper's tau_c (1e6 / 2e5).
         total_cells: most cells of all cliques together (5e6 / 1e6, as the authors' program on a processor).
@@ -113,7 +114,7 @@ class PrivMRF:
 
     def rounds(self, columns: int) -> int:
         """Number of choices for a table of so many columns."""
-        return self.batches or (math.floor(0.8 * columns) if self.faithful else 1)
+        return self.batches or (math.floor(0.8 * columns) if self.faithful else 2)
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         rho, d = float(budget.rho), len(domain)
@@ -160,7 +161,7 @@ class PrivMRF:
         cover = Cover.of(independent, stddev, self.caution)
         graph = best_graph(
             domain, pairs, errors, cover.prices(pairs), rng,
-            tries=1 + _GRAPH_WORK // len(pairs) // max(1, len(domain) // 10), **self._limits,
+            tries=max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs))), **self._limits,
         )  # fmt: skip
         limit = useful_cells(independent.total, stddev, self.theta)
         sets = cover.first(graph.cliques, pairs, errors, door.remaining, self.max_attrs or 6, limit, rng)
@@ -193,7 +194,7 @@ class PrivMRF:
         sample = cover.sample(cliques, self.max_attrs or 6, limit, self.candidates or 150, rng)
         chosen: list[Clique] = []
         if sample:
-            references = block_marginals(model, sample)
+            references = model.marginals(sample)
             score = ResidualL1(tuple(sample), tuple(references))
             stddev = door.score_stddev_for(score, rho * self._choice_share / self.rounds(len(domain)))
             errors = door.noisy_scores(score, stddev, step=FURTHER)
@@ -239,7 +240,7 @@ class PrivMRF:
 
     def _worst(self, door: GuardedTable, model: GraphicalModel, cliques: list[Clique], rho: float) -> int:
         """Index of the set with the largest noisy L1 error (Algorithm 4, lines 5 to 10)."""
-        score = ResidualL1(tuple(cliques), tuple(block_marginals(model, cliques)))
+        score = ResidualL1(tuple(cliques), tuple(model.marginals(cliques)))
         return int(np.argmax(door.noisy_scores(score, door.score_stddev_for(score, rho), step=MARGINALS)))
 
 
@@ -322,15 +323,12 @@ class Cover:
     def _useful(
         self, cliques: Sequence[Clique], fewest: int, most: int, limit: float, rng: np.random.Generator
     ) -> tuple[Candidates, np.ndarray]:
-        """Candidates whose effective cells are within the limit, and their prices. Pairs are always useful."""
-        found = useful_candidates(self.domain, cliques, _MOST_CELLS, rng, fewest=fewest, most=most, keep=_KEEP)
+        """Candidates whose effective cells are within the limit, and their prices. Pairs are useful up to a size."""
+        found = useful_candidates(self.domain, cliques, _MOST_PAIR_CELLS, rng, fewest=fewest, most=most, keep=_KEEP)
+        found = found.where((found.cells <= _MOST_CELLS) | (found.members.sum(axis=1) == 2))
         prices = self.prices(found.cliques(range(len(found))))
         fits = (prices**1.5 <= limit) | (found.members.sum(axis=1) == 2)
-        return Candidates(self.domain, found.members[fits], found.cells[fits]), prices[fits]
-
-
-_MOST_CELLS = 1000.0
-_KEEP = 30_000
+        return found.where(fits), prices[fits]
 
 
 def _singles(domain: Domain) -> list[Clique]:
@@ -346,9 +344,7 @@ def _square(domain: Domain, pairs: Sequence[Clique], scores: np.ndarray) -> np.n
     return matrix
 
 
-def _refit(
-    domain: Domain, measured: Sequence[NoisyMarginal], warm: GraphicalModel, iterations: int
-) -> GraphicalModel:
+def _refit(domain: Domain, measured: Sequence[NoisyMarginal], warm: GraphicalModel, iterations: int) -> GraphicalModel:
     return fit(domain, measured, total=estimated_total(measured), warm=warm, iterations=iterations)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -118,7 +119,8 @@ def _view(array: np.ndarray, loops: Sequence[Loop], which: int) -> np.ndarray:
 def _sum_step(loops: Sequence[Loop], a: np.ndarray, c: np.ndarray) -> Step:
     axes = tuple(place for place, loop in enumerate(loops) if not loop.c)
     kept = [loop for loop in loops if loop.c]
-    return partial(np.add.reduce, _view(a, loops, 1), axes, None, _view(c, kept, 3))
+    add: Any = np.add.reduce
+    return partial(add, _view(a, loops, 1), axes, None, _view(c, kept, 3))
 
 
 def _einsum_step(loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,12 @@ from lookalike.tables.cliques import clique_mask, mask_positions
 from lookalike.tables.compiled import compiled, numba_available, worth_compiling
 from lookalike.tables.lowering import Layout, make_layout
 from lookalike.tables.plan import ContractionPlan, shared_masks, tree_scopes
-from lookalike.tables.recipes import NUMBA, Price
+from lookalike.tables.recipes import NUMBA, NUMPY, Price
 from lookalike.tables.tree_search import DRAWS
 
 _HOT, _COLD = 0.1, 0.001
 _FEW_MOVES, _MAX_MOVES, _MAX_MOVES_PURE = 100, 2_000, 60
-_NS_WORTH_A_SEARCH, _NS_PER_MOVE = 5e4, 1e4
+_NS_WORTH_A_SEARCH, _NS_WORTH_COMPILING, _NS_PER_MOVE = 5e4, 5e5, 2e3
 _PURE_OPERATION_SECONDS = 5e-5
 # Strides of larger arrays would not fit 64 bits; such a model is refused anyway.
 _MOST_CELLS = 2**60
@@ -30,7 +31,7 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     """The plan with a better order of its variables, if it is costly enough for the search to pay.
 
     The better of two starts (the plan's own order; variables summed out last before those summed out first) is
-    improved by moving single variables, on the predicted time of the compiled executor.
+    improved by moving single variables, on the predicted time of the executor that such a model will use.
     """
     layout = make_layout(plan)
     if layout.cells > _MOST_CELLS or not plan.children:
@@ -41,6 +42,10 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     start, cost = plan.order, search.cost(plan.order)
     if cost < _NS_WORTH_A_SEARCH:
         return plan
+    if cost < _NS_WORTH_COMPILING:
+        # Such a model runs on NumPy, where every call into the library counts.
+        search = OrderSearch(layout, NUMPY)
+        cost = search.cost(plan.order)
     late_first = elimination_order(plan)
     if (other := search.cost(late_first)) < cost:
         start, cost = late_first, other
@@ -94,7 +99,7 @@ class OrderSearch:
         """Predicted nanoseconds of the best order found in so many moves, and that order."""
         seconds = _PURE_OPERATION_SECONDS * self.operations * (1 + 0.4 * moves)
         use_numba = worth_compiling(recipe_search.search_order, seconds)
-        run = compiled(recipe_search.search_order) if use_numba else recipe_search.search_order
+        run: Any = compiled(recipe_search.search_order) if use_numba else recipe_search.search_order
 
         def ints(values: Sequence[int]):
             return np.array(values, dtype=np.int64) if use_numba else list(values)
@@ -104,10 +109,11 @@ class OrderSearch:
 
         room = [0] * (len(order) + 1)
         best = ints(order)
-        cost = run(
+        rooms = [ints(room) for _ in range(5)]
+        arguments: list[Any] = [
             ints(order), self.operations, ints(self.classes), ints(self.sizes), floats(self.price),
             seed % 2147483645 + 1, moves, _HOT, (_COLD / _HOT) ** (1.0 / max(moves, 1)), floats(NEGATIVE_LOGS),
-            floats([0.0] * self.operations), *(ints(room) for _ in range(5)), ints(order),
-            floats([0.0] * self.operations), best,
-        )  # fmt: skip
+            floats([0.0] * self.operations), *rooms, ints(order), floats([0.0] * self.operations), best,
+        ]  # fmt: skip
+        cost = run(*arguments)
         return float(cost), tuple(int(position) for position in best)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ _HOT, _COLD = 0.3, 0.003
 _PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 6e-6, 3e-6
 # A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much
 # time as a few calls, and for costly models the better tree found by a longer search pays for itself.
-_MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 40_000, 5e6
+_MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 40_000, 1e6
 _EXTEND_MOVES = 5_000
 
 
@@ -177,10 +178,11 @@ class TreeSearch:
         cost = self._kernel(tree_search.tree_cost)(self.leaves, self.words, tree, scope, cells, ns, self.table)
         return float(cost), scope, cells, ns
 
-    def _below_above(self, tree):
+    def _below_above(self, tree: Any) -> Any:
         """Variables below and elsewhere, for a tree that lacks the last leaf; the leaf's own set is its `below`."""
         n, words = self.leaves, self.words
-        below, above = self._ints(2 * n * words), self._ints(2 * n * words)
+        below: Any = self._ints(2 * n * words)
+        above: Any = self._ints(2 * n * words)
         below[: n * words] = self.sets[: n * words]
         for v in range(n, 2 * n - 2):
             for w in range(words):
@@ -203,10 +205,10 @@ class TreeSearch:
     def _kernel(self, function):
         return compiled(function) if self.compiled else function
 
-    def _ints(self, length: int):
+    def _ints(self, length: int) -> Any:
         return np.zeros(length, dtype=np.int64) if self.compiled else [0] * length
 
-    def _floats(self, values):
+    def _floats(self, values: Any) -> Any:
         if isinstance(values, int):
             return np.zeros(values) if self.compiled else [0.0] * values
         return np.array(values, dtype=float) if self.compiled else list(values)

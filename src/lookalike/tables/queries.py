@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -96,13 +97,14 @@ class QuerySet:
     def _views(self) -> tuple[Callable[[], None], Callable[[], None]]:
         expand: list[Callable[[], object]] = [partial(self.potentials.fill, 0.0)]
         answer: list[Callable[[], object]] = []
+        add: Any = np.add.reduce
         for part, where in zip(self._parts, self._cell_slices, strict=True):
             cells = self._cells[where]
             target = self.potentials[part.start : part.end].reshape(part.leaf_shape)
             expand.append(partial(np.add, target, cells.reshape(part.broadcast), target))
             table = self.network.marginals[part.start : part.end].reshape(part.leaf_shape)
             if part.summed:
-                answer.append(partial(np.add.reduce, table, part.summed, None, cells.reshape(part.shape)))
+                answer.append(partial(add, table, part.summed, None, cells.reshape(part.shape)))
             else:
                 answer.append(partial(np.copyto, cells.reshape(part.shape), table))
         return partial(_run_all, expand), partial(_run_all, answer)

@@ -70,9 +70,38 @@ def test_without_fresh_permutations_unmeasured_pairs_would_be_wrong(monkeypatch)
         def random(self, size=None):
             return self.rng.random(size)
 
+    monkeypatch.setattr(module, "_SPREAD_ROWS", 0)
     fitted = model()
     rows = module.tree_rows(fitted.network, ROWS, Fixed())  # type: ignore[arg-type]
     assert worst_z(rows, fitted) > 20
+
+
+def test_random_points_follow_the_model_where_rows_are_many(monkeypatch):
+    monkeypatch.setattr(module, "_SPREAD_ROWS", 0)
+    fitted = model()
+    assert worst_z(fitted.sample(ROWS, np.random.default_rng(3)), fitted) < 6.5
+
+
+def test_every_row_is_equally_likely_at_every_place():
+    counts, starts = np.array([5, 3]), np.array([0, 5])
+    order = np.array([40, 41, 42, 43, 44, 10, 11, 12])
+    rng = np.random.default_rng(0)
+    draws = np.array([module._spread(order, starts, counts, rng) for _ in range(30_000)])
+    assert (np.sort(draws[:, :5]) == order[:5]).all()
+    assert (np.sort(draws[:, 5:]) == order[5:]).all()
+    for place in range(8):
+        rows = order[:5] if place < 5 else order[5:]
+        shares = [(draws[:, place] == row).mean() for row in rows]
+        np.testing.assert_allclose(shares, 1 / len(rows), atol=0.02)
+
+
+def test_neighbours_are_spread_over_the_group():
+    rows = 1000
+    order = module._spread(np.arange(rows), np.array([0]), np.array([rows]), np.random.default_rng(1))
+    place = np.argsort(order)
+    for first in range(0, rows, 50):
+        halves = (place[first : first + 50] < rows // 2).sum()
+        assert abs(halves - 25) <= 3
 
 
 def test_chunks_follow_the_model_and_are_reproducible(monkeypatch):

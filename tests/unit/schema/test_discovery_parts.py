@@ -162,6 +162,11 @@ def test_bad_shapes(changes, message):
         Integer("x", minimum=0, maximum=99, bins=(0, 50), **changes)
 
 
+def test_pieces_between_two_ticks_are_refused():
+    with pytest.raises(SchemaError, match="a piece of its shape that holds no number with 1 decimals"):
+        Continuous("x", minimum=0, maximum=1, decimals=1, bins=1, shape=((0, 1.0), (0.11, 1.0), (0.12, 1.0)))
+
+
 def test_identifiers_are_made_up_and_distinct():
     rng = np.random.default_rng(0)
     column = Identifier("x", pattern="K-##@@", missing=("?",), storage="string")

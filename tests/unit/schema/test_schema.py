@@ -140,3 +140,12 @@ def test_too_many_columns():
 def test_storage_must_agree(schema):
     with pytest.raises(SchemaError, match="stored as int64, but the schema says string"):
         schema.with_storage({"code": "int64"})
+
+
+def test_the_documented_example_can_be_read(tmp_path):
+    text = (EXAMPLES.parent / "docs" / "schema_file.md").read_text()
+    (tmp_path / "doc.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    schema = Schema.load(tmp_path / "doc.yaml")
+    assert schema.open_facts == {"discharged": ("bounds", "missing"), "patient": ("missing", "repeats")}
+    assert len(schema.constraints) == 4
+    assert Schema.from_dict(schema.to_dict()) == schema

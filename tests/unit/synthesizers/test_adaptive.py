@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import BudgetError, ModelTooLargeError, SchemaError
+from lookalike.estimate import GraphicalModel
 from lookalike.pipeline import plan_run, synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.synthesizers import create
-from lookalike.synthesizers.aim import AIM
+from lookalike.synthesizers import aim, create
+from lookalike.synthesizers.aim import AIM, Candidates
 from lookalike.synthesizers.mwem import MWEM
 
 SIZES = {"a": 3, "b": 3, "c": 2, "d": 2}
@@ -84,6 +85,27 @@ def test_only_parts_of_the_workload_are_measured(method: str) -> None:
 def test_a_model_without_room_keeps_to_single_columns() -> None:
     model = run("aim", model_ms=1e-6).model
     assert all(len(clique) == 1 for clique in model.cliques)  # type: ignore[attr-defined]
+
+
+def test_wide_tables_offer_larger_sets_only_around_measured_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = Domain.of({f"c{i}": 2 for i in range(8)})
+    model = GraphicalModel(domain, {pair: np.zeros((2, 2)) for pair in [("c0", "c1"), ("c1", "c2"), ("c5", "c6")]}, 1e4)
+    everything, _, noise = Candidates(domain, "all-3way").usable(model, 10.0, 0.1, 1e3)
+    assert len(everything) == 8 + 28 + 56
+    assert noise == pytest.approx([np.sqrt(2 / np.pi) * 10 * 2 ** len(clique) for clique in everything])
+    monkeypatch.setattr(aim, "MOST_SETS", 50)
+    fewer, weights, _ = Candidates(domain, "all-3way").usable(model, 10.0, 0.1, 1e3)
+    assert [clique for clique in fewer if len(clique) == 3] == [("c0", "c1", "c2")]
+    assert len(fewer) == len(weights) == 8 + 28 + 1
+
+
+def test_large_sets_wait_until_their_noise_is_small() -> None:
+    domain = Domain.of({"a": 10, "b": 10, "c": 10})
+    model = GraphicalModel(domain, {(name,): np.zeros(10) for name in domain.names}, 1000.0)
+    sizes = [
+        max(map(len, Candidates(domain, "all-3way").usable(model, stddev, 0.1, 1e3)[0])) for stddev in (100.0, 2.0, 0.1)
+    ]
+    assert sizes == [1, 2, 3]
 
 
 def test_a_domain_beyond_the_limit_is_refused_with_number_limit_and_remedy() -> None:

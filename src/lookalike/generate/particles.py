@@ -1,0 +1,168 @@
+"""Maximum-entropy weights on a set of rows, so that they match many noisy marginals at once.
+
+A network holds only attribute sets whose joint cost is small. Rows carry any set: if rows were drawn with log-linear
+parameters `base`, then weights proportional to exp(sum over m of (theta_m - base_m)[the row's cell in marginal m]) turn
+them into rows of the model with parameters theta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from lookalike.schema.domain import Domain
+from lookalike.tables.compiled import compiled, numba_available
+from lookalike.tables.measurement import NoisyMarginal
+
+_LINE = 0.05
+
+
+def _add_potentials(cells: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """out[r] += sum over s of values[cells[s, r]], block by block so that a block of `out` stays in the cache."""
+    for start in range(0, cells.shape[1], 4096):
+        stop = min(cells.shape[1], start + 4096)
+        for s in range(cells.shape[0]):
+            for r in range(start, stop):
+                out[r] += values[cells[s, r]]
+
+
+def _add_counts(cells: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """out[cells[s, r]] += weights[r] for all s and r."""
+    for start in range(0, cells.shape[1], 4096):
+        stop = min(cells.shape[1], start + 4096)
+        for s in range(cells.shape[0]):
+            for r in range(start, stop):
+                out[cells[s, r]] += weights[r]
+
+
+def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """For each row the sum of the values of its cells."""
+    out = np.zeros(cells.shape[1])
+    if numba_available() and cells.size > 100_000:
+        compiled(_add_potentials)(cells, values, out)
+    else:
+        for row in cells:
+            out += values[row]
+    return out
+
+
+def cell_counts(cells: np.ndarray, weights: np.ndarray, length: int) -> np.ndarray:
+    """Weighted counts of all cells."""
+    out = np.zeros(length)
+    if numba_available() and cells.size > 100_000:
+        compiled(_add_counts)(cells, weights, out)
+    else:
+        for row in cells:
+            out += np.bincount(row, weights, minlength=length)
+    return out
+
+
+class MeasuredCells:
+    """Noisy marginals as flat vectors, and the cells that rows fall in.
+
+    Attributes:
+        scopes: positions of the attributes of each marginal.
+        offsets: where each marginal's cells start in the flat vectors, and the end.
+        observed: all noisy counts.
+        sigma: the noise of each.
+        joint: 1 for the cells of marginals of two or more attributes, else 0.
+    """
+
+    def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
+        self.domain = domain
+        self.scopes = [[domain.position(name) for name in m.attrs] for m in measurements]
+        self.shapes = [m.values.shape for m in measurements]
+        self.offsets = np.cumsum([0, *(m.values.size for m in measurements)])
+        self.observed = np.concatenate([m.values.ravel() for m in measurements])
+        sizes = np.diff(self.offsets)
+        self.sigma = np.repeat([m.stddev for m in measurements], sizes)
+        self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], sizes)
+
+    def cells(self, codes: np.ndarray) -> np.ndarray:
+        """Flat cell numbers, one line per marginal and one column per row."""
+        result = np.empty((len(self.scopes), len(codes)), np.int32)
+        for s, scope in enumerate(self.scopes):
+            cell = codes[:, scope[0]].astype(np.int32)
+            for column in scope[1:]:
+                cell *= self.domain.sizes[column]
+                cell += codes[:, column]
+            result[s] = cell + self.offsets[s]
+        return result
+
+    def tables(self, flat: np.ndarray) -> list[np.ndarray]:
+        """A flat vector as one table per marginal."""
+        parts = zip(self.offsets, self.offsets[1:], self.shapes, strict=False)
+        return [flat[start:stop].reshape(shape) for start, stop, shape in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPenalty:
+    """What holds the weights back.
+
+    Attributes:
+        ridge: strength of the quadratic penalty, as in `estimate.dual`: (ridge * sigma / 2) theta^2.
+        line: strength of the absolute penalty on parameters of joint marginals: line * sigma * |theta|, rounded off at
+            0. Its dual reading: a cell that other measurements explain to within line * sigma is left alone.
+        trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
+        grain: variance that a unit of count has because the rows are finitely many; added to sigma^2. Without it
+            parameters fit the accidents of the rows, which the next rows do not share.
+    """
+
+    ridge: float = 0.5
+    line: float = 0.3
+    trust: float = 2.0
+    grain: float = 0.0
+
+
+def fit_weights(
+    measured: MeasuredCells,
+    cells: np.ndarray,
+    total: float,
+    base: np.ndarray,
+    penalty: WeightPenalty,
+    *,
+    start: np.ndarray | None = None,
+    iterations: int = 60,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
+
+    Minimises  N log sum_r exp((theta - base) . row r) - <theta, y> + penalties  by bounded L-BFGS, in variables scaled
+    as in `estimate.dual`. The gradient is the weighted rows' counts minus the noisy ones plus the penalties' pull.
+    """
+    sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
+    ridge, line = penalty.ridge * sigma, penalty.line * sigma * measured.joint
+    scale = np.sqrt(np.maximum(measured.observed, sigma) + ridge)
+    rows = cells.shape[1]
+    room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)
+    lower, upper = base - room, base + room
+
+    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = row_potentials(cells, theta - base)
+        top = float(weights.max())
+        np.exp(weights - top, out=weights)
+        mass = float(weights.sum())
+        weights /= mass
+        return top + np.log(mass / rows), weights
+
+    def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = scaled / scale
+        log_z, weights = evaluate(theta)
+        answers = total * cell_counts(cells, weights, theta.size)
+        bent = np.sqrt(theta * theta + _LINE**2)
+        value = total * log_z + float(theta @ (0.5 * ridge * theta - measured.observed)) + float(line @ bent)
+        return value, (answers - measured.observed + ridge * theta + line * theta / bent) / scale
+
+    first = np.clip(base if start is None else start, lower, upper)
+    result = minimize(
+        objective,
+        first * scale,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.column_stack([lower * scale, upper * scale]),
+        options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
+    )
+    theta = result.x / scale
+    return theta, evaluate(theta)[1]

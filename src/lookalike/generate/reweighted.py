@@ -1,0 +1,191 @@
+"""A log-linear model of any structure, carried by weighted rows.
+
+A graphical model of the sets that fit together draws the rows; weights make them match all measured sets; Gibbs sweeps
+under the enlarged model renew the rows, so that its regions are populated; and weights are fitted once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lookalike.estimate.graphical import GraphicalModel
+from lookalike.generate.cell_order import cell_codes
+from lookalike.generate.exchange import ExchangeSettings, choose_rows, drawn
+from lookalike.generate.gibbs import gibbs_sweep
+from lookalike.generate.particles import MeasuredCells, WeightPenalty, fit_weights
+from lookalike.schema.domain import Domain
+from lookalike.tables.measurement import NoisyMarginal
+
+_ROWS_PER_COUNT = 5
+_LEAST_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SupportSettings:
+    """How the weighted rows are made.
+
+    Attributes:
+        most_rows: at most so many weighted rows at a time; five per row of the table are enough.
+        whole_domain: a domain of at most so many cells is listed whole instead, and the weights are then exact.
+        renewals: how often rows are redrawn by weight and renewed by a Gibbs sweep.
+        iterations: steps of each fit of weights.
+        ridge: see `WeightPenalty`.
+        line: see `WeightPenalty`.
+        exchange: how rows are chosen out of the weighted ones.
+    """
+
+    most_rows: int = 150_000
+    whole_domain: int = 100_000
+    renewals: int = 1
+    iterations: int = 60
+    ridge: float = 0.5
+    line: float = 0.3
+    exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> SupportSettings:
+        exchange = dict(values["exchange"], orders=tuple(values["exchange"]["orders"]))
+        return cls(**{**values, "exchange": ExchangeSettings(**exchange)})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedRows:
+    """Rows of codes and weights that add up to 1."""
+
+    codes: np.ndarray
+    weights: np.ndarray
+
+
+class ReweightedModel:
+    """Maximum entropy given noisy marginals that need not fit a network together.
+
+    Marginals come from weighted rows that are made from a fixed seed, so they are the same at every call. They carry
+    the sampling error of `most_rows` rows except where the domain was listed whole. A function of noisy numbers only.
+
+    Attributes:
+        network: the graphical model that draws the rows.
+        measurements: all noisy marginals, each attribute set once.
+        settings: how rows are made.
+    """
+
+    kind: ClassVar[str] = "reweighted"
+
+    def __init__(
+        self, network: GraphicalModel, measurements: Sequence[NoisyMarginal], settings: SupportSettings | None = None
+    ) -> None:
+        sets = [m.attrs for m in measurements]
+        if not sets or len(set(sets)) != len(sets) or any(m.groups is not None for m in measurements):
+            raise ValueError("a reweighted model needs plain noisy marginals, each attribute set once")
+        self.network = network
+        self.measurements = tuple(measurements)
+        self.settings = settings or SupportSettings()
+
+    @property
+    def domain(self) -> Domain:
+        return self.network.domain
+
+    @property
+    def total(self) -> float:
+        return self.network.total
+
+    @cached_property
+    def rows(self) -> WeightedRows:
+        """The weighted rows behind `marginal` and behind small samples."""
+        return self.weighted_rows(seed=0)
+
+    def weighted_rows(self, seed: int) -> WeightedRows:
+        """Weighted rows drawn with a seed of their own."""
+        rng = np.random.default_rng([20, seed])
+        measured = MeasuredCells(self.domain, self.measurements)
+        network = self._network_parameters()
+        if self.domain.cells() <= self.settings.whole_domain:
+            grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
+            return self._weighed(measured, np.asfortranarray(grid.T), network)
+        size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.most_rows, _LEAST_ROWS)))
+        codes = self.network.sample(size, rng)
+        theta = base = network
+        for _ in range(self.settings.renewals):
+            theta, weights = self._fit(measured, codes, base, grain=self.total / size)
+            codes = np.asfortranarray(codes[drawn(weights, size, rng)])
+            gibbs_sweep(self.domain, codes, measured.scopes, measured.tables(theta), rng)
+            base = theta
+        return WeightedRows(codes, self._fit(measured, codes, base)[1])
+
+    def marginal(self, attrs: Iterable[str]) -> np.ndarray:
+        """Expected counts from the weighted rows, axes in domain order; they sum to `total`."""
+        clique = self.domain.canonical(attrs)
+        shape = self.domain.shape(clique)
+        if not clique:
+            return np.array(self.total)
+        cells = cell_codes(self.rows.codes, [self.domain.position(name) for name in clique], shape)
+        counts = np.bincount(cells, self.rows.weights, minlength=self.domain.cells(clique))
+        return (counts * (self.total / counts.sum())).reshape(shape)
+
+    def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
+        return [self.marginal(clique) for clique in cliques]
+
+    def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Rows of codes whose two- and three-way marginals are close to the model's; see `exchange`.
+
+        More than about half as many rows as there are weighted ones are made in parts, each from weighted rows of its
+        own.
+        """
+        part = max(len(self.rows.codes) // 2, 1)
+        if self.domain.cells() <= self.settings.whole_domain:
+            part = max(rows, 1)
+        codes = np.empty((rows, len(self.domain)), np.int32, order="F")
+        for number, first in enumerate(range(0, rows, part)):
+            source = self.rows if number == 0 else self.weighted_rows(seed=number)
+            wanted = min(part, rows - first)
+            chosen = choose_rows(source.codes, source.weights, wanted, self.settings.exchange, self.domain, rng)
+            codes[first : first + wanted] = source.codes[chosen]
+        return np.asfortranarray(codes[rng.permutation(rows)])
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The network's parts and the noisy marginals; weighted rows are made again when they are needed."""
+        meta, arrays = self.network.to_parts()
+        own = {
+            "network": meta,
+            "settings": asdict(self.settings),
+            "measured": [
+                {"attrs": list(m.attrs), "stddev": m.stddev, "entry": m.ledger_entry} for m in self.measurements
+            ],
+        }
+        return own, {**arrays, **{f"measured_{i}": m.values for i, m in enumerate(self.measurements)}}
+
+    @classmethod
+    def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReweightedModel:
+        """The model that `to_parts` took apart."""
+        measured = [
+            NoisyMarginal(tuple(m["attrs"]), arrays[f"measured_{i}"], float(m["stddev"]), None, int(m["entry"]))
+            for i, m in enumerate(meta["measured"])
+        ]
+        network = GraphicalModel.from_parts(meta["network"], arrays)
+        return cls(network, measured, SupportSettings.from_json(meta["settings"]))
+
+    def _network_parameters(self) -> np.ndarray:
+        """The network's potentials as parameters of the measured sets; sets outside the network start at 0."""
+        known = self.network.potentials
+        return np.concatenate([known.get(m.attrs, np.zeros(m.values.shape)).ravel() for m in self.measurements])
+
+    def _fit(
+        self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, grain: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain)
+        cells = measured.cells(codes)
+        return fit_weights(measured, cells, self.total, base, penalty, iterations=self.settings.iterations)
+
+    def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
+        """The whole domain with its probabilities."""
+        penalty = WeightPenalty(self.settings.ridge, self.settings.line, trust=np.inf)
+        uniform = np.zeros(start.size)
+        steps = 2 * self.settings.iterations
+        cells = measured.cells(codes)
+        return WeightedRows(
+            codes, fit_weights(measured, cells, self.total, uniform, penalty, start=start, iterations=steps)[1]
+        )

@@ -1,0 +1,29 @@
+"""Which of many marginals one network can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lookalike.schema.domain import Clique, Domain
+from lookalike.tables.cost import Limits, candidate_costs
+from lookalike.tables.extension import Extension, extend_plan
+from lookalike.tables.planner import make_plan
+
+_MEMORY_MB = 300.0
+
+
+def fitting_sets(domain: Domain, cliques: Sequence[Clique], limit_ms: float) -> list[Clique]:
+    """The cliques, taken in order, with which the predicted milliseconds of one evaluation stay within the limit.
+
+    >>> domain = Domain(("a", "b", "c"), (300, 300, 300))
+    >>> fitting_sets(domain, [("a", "b"), ("b", "c"), ("a", "c")], 5.0)
+    [('a', 'b'), ('b', 'c')]
+    """
+    limits = Limits(1e-3 * limit_ms, _MEMORY_MB)
+    plan, fitting = make_plan(domain, []), []
+    for clique in cliques:
+        covered = Extension(plan).is_covered(clique)
+        if covered or limits.allow(candidate_costs(plan, [clique], limits=limits)[0]):
+            fitting.append(clique)
+            plan = plan if covered else extend_plan(plan, [clique])
+    return fitting

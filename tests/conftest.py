@@ -1,0 +1,14 @@
+"""Property tests draw the same examples in every run, so that a failure is the change's and not the day's.
+
+HYPOTHESIS_PROFILE=search looks for new examples instead.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -1,0 +1,175 @@
+"""Weighted rows: weights that match marginals, Gibbs sweeps, row exchange, and the model they make."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from lookalike.estimate import fit
+from lookalike.generate.exchange import ExchangeSettings, MarginalCells, choose_rows, drawn, systematic
+from lookalike.generate.gibbs import gibbs_sweep
+from lookalike.generate.particles import (
+    MeasuredCells,
+    WeightPenalty,
+    _add_counts,
+    _add_potentials,
+    cell_counts,
+    fit_weights,
+    row_potentials,
+)
+from lookalike.generate.reweighted import ReweightedModel, SupportSettings
+from lookalike.schema.domain import Domain
+from lookalike.tables.measurement import NoisyMarginal
+
+DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
+
+
+def joint(domain: Domain = DOMAIN, seed: int = 0) -> np.ndarray:
+    table = np.random.default_rng(seed).dirichlet(np.full(domain.cells(), 0.3)) + 0.5 / domain.cells()
+    return (table / table.sum()).reshape(domain.sizes)
+
+
+def marginal_of(table: np.ndarray, clique: tuple[str, ...]) -> np.ndarray:
+    return table.sum(axis=tuple(i for i, name in enumerate(DOMAIN.names) if name not in clique))
+
+
+def measured_pairs(total: float, stddev: float) -> list[NoisyMarginal]:
+    singles = [(name,) for name in DOMAIN.names]
+    cliques = [*singles, *combinations(DOMAIN.names, 2)]
+    return [NoisyMarginal(c, total * marginal_of(joint(), c), stddev) for c in cliques]
+
+
+def model(settings: SupportSettings) -> ReweightedModel:
+    measured = measured_pairs(10_000.0, 1.0)
+    network = fit(DOMAIN, [m for m in measured if len(m.attrs) == 1 or m.attrs in {("a", "b"), ("b", "c")}])
+    return ReweightedModel(network, measured, settings)
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_sets_outside_the_network_are_met(whole_domain: int) -> None:
+    made = model(SupportSettings(most_rows=40_000, whole_domain=whole_domain))
+    for clique in combinations(DOMAIN.names, 2):
+        wanted = 10_000 * marginal_of(joint(), clique)
+        assert np.abs(made.marginal(clique) - wanted).sum() / 20_000 < 0.004, clique
+        assert made.marginal(clique).sum() == pytest.approx(made.total)
+    outside = np.abs(made.network.marginal(("a", "d")) - 10_000 * marginal_of(joint(), ("a", "d"))).sum() / 20_000
+    assert outside > 0.05
+
+
+def test_rows_are_the_same_for_the_same_seed_and_follow_the_model() -> None:
+    made = model(SupportSettings(most_rows=20_000, whole_domain=0))
+    rows = made.sample(3000, np.random.default_rng(5))
+    assert rows.dtype == np.int32
+    assert np.array_equal(rows, made.sample(3000, np.random.default_rng(5)))
+    for clique in combinations(DOMAIN.names, 2):
+        places = [DOMAIN.position(name) for name in clique]
+        counts = np.zeros(DOMAIN.shape(clique))
+        np.add.at(counts, tuple(rows[:, places].T), 1)
+        # An independent sample of 3000 rows would miss by about 0.01 to 0.02.
+        assert np.abs(counts / 3000 - made.marginal(clique) / made.total).sum() / 2 < 0.005
+
+
+def test_any_number_of_rows_can_be_made() -> None:
+    made = model(SupportSettings(most_rows=20_000, whole_domain=0, iterations=5, exchange=ExchangeSettings(passes=1)))
+    assert made.sample(0, np.random.default_rng(0)).shape == (0, 4)
+    assert made.sample(1, np.random.default_rng(0)).shape == (1, 4)
+    many = made.sample(25_000, np.random.default_rng(0))
+    assert many.shape == (25_000, 4)
+    assert np.all(many < np.array(DOMAIN.sizes))
+
+
+def test_parts_make_the_same_model() -> None:
+    made = model(SupportSettings(most_rows=20_000, whole_domain=0, iterations=10))
+    again = ReweightedModel.from_parts(*made.to_parts())
+    assert again.settings == made.settings
+    np.testing.assert_allclose(again.marginal(("a", "c", "d")), made.marginal(("a", "c", "d")))
+    assert np.array_equal(again.sample(50, np.random.default_rng(1)), made.sample(50, np.random.default_rng(1)))
+
+
+def test_repeated_sets_are_refused() -> None:
+    measured = measured_pairs(100.0, 1.0)
+    with pytest.raises(ValueError, match="each attribute set once"):
+        ReweightedModel(fit(DOMAIN, measured[:4]), [*measured, measured[0]])
+
+
+def test_compiled_and_plain_sums_agree() -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 30, (3, 5000)).astype(np.int32)
+    values, weights = rng.normal(size=30), rng.random(5000)
+    looped, counted = np.zeros(5000), np.zeros(30)
+    _add_potentials(cells[:, :200], values, looped[:200])
+    _add_counts(cells[:, :200], weights[:200], counted)
+    np.testing.assert_allclose(row_potentials(cells, values)[:200], looped[:200])
+    np.testing.assert_allclose(cell_counts(cells[:, :200], weights[:200], 30), counted)
+    wide = np.tile(cells, 10)
+    np.testing.assert_allclose(row_potentials(wide, values)[:5000], row_potentials(cells, values))
+    np.testing.assert_allclose(cell_counts(wide, np.tile(weights, 10), 30), 10 * cell_counts(cells, weights, 30))
+
+
+def test_cells_without_rows_and_trust_hold_parameters_back() -> None:
+    domain = Domain(("a", "b"), (2, 2))
+    measured = MeasuredCells(domain, [NoisyMarginal(("a", "b"), np.array([[900.0, 50.0], [30.0, 20.0]]), 1.0)])
+    codes = np.array([[0, 0], [0, 1], [1, 0]] * 5, np.int32)
+    penalty = WeightPenalty(0.01, 0.0, trust=0.7)
+    theta, weights = fit_weights(measured, measured.cells(codes), 1000.0, np.zeros(4), penalty)
+    assert theta[3] == 0.0
+    assert np.abs(theta).max() <= 0.7 + 1e-9
+    assert weights.sum() == pytest.approx(1.0)
+    far, far_weights = fit_weights(
+        measured, measured.cells(codes), 980.0, np.zeros(4), WeightPenalty(1e-6, 0.0, trust=9.0)
+    )
+    assert far_weights[::3].sum() * 980 == pytest.approx(900, abs=0.5)
+    assert far[3] == 0.0
+
+
+def test_gibbs_leaves_the_model_unchanged_and_finds_it() -> None:
+    domain = Domain(("a", "b", "c"), (2, 3, 2))
+    rng = np.random.default_rng(3)
+    tables = [rng.normal(size=(2, 3)), rng.normal(size=(3, 2)), rng.normal(size=(2, 2))]
+    scopes = [(0, 1), (1, 2), (0, 2)]
+    exact = np.exp(tables[0][:, :, None] + tables[1][None] + tables[2][:, None, :])
+    exact /= exact.sum()
+    codes = np.asfortranarray(
+        np.column_stack([rng.integers(0, size, 40_000) for size in domain.sizes]).astype(np.int32)
+    )
+    for _ in range(12):
+        gibbs_sweep(domain, codes, scopes, tables, rng)
+    counts = np.zeros(domain.sizes)
+    np.add.at(counts, tuple(codes.T), 1)
+    assert np.abs(counts / 40_000 - exact).max() < 0.015
+
+
+def test_exchange_beats_a_plain_draw_in_every_order() -> None:
+    rng = np.random.default_rng(1)
+    cells = rng.choice(DOMAIN.cells(), 20_000, p=joint().ravel())
+    codes = np.column_stack(np.unravel_index(cells, DOMAIN.sizes)).astype(np.int32)
+    weights = rng.random(20_000)
+    weights /= weights.sum()
+
+    def misses(chosen: np.ndarray, order: int) -> float:
+        marginals = MarginalCells(DOMAIN, ExchangeSettings(orders=(order,)))
+        wanted = marginals.counts(codes, weights * 2000)
+        return float(np.abs(marginals.counts(codes[chosen], np.ones(2000)) - wanted).sum())
+
+    chosen = choose_rows(codes, weights, 2000, ExchangeSettings(), DOMAIN, np.random.default_rng(2))
+    plain = drawn(weights, 2000, np.random.default_rng(2))
+    assert misses(chosen, 2) < 0.4 * misses(plain, 2)
+    assert misses(chosen, 3) < 0.5 * misses(plain, 3)
+
+
+def test_marginal_cells_count_like_histograms_and_keep_their_limits() -> None:
+    codes = np.column_stack(np.unravel_index(np.arange(120), DOMAIN.sizes)).astype(np.int32)
+    pairs = MarginalCells(DOMAIN, ExchangeSettings(orders=(2,)))
+    assert pairs.count == sum(DOMAIN.cells(pair) for pair in combinations(DOMAIN.names, 2))
+    assert pairs.counts(codes, np.ones(120)).sum() == 6 * 120
+    assert MarginalCells(DOMAIN, ExchangeSettings(orders=(2, 3), cells=30)).count <= 30
+    assert MarginalCells(Domain(("a",), (3,)), ExchangeSettings()).count == 0
+
+
+def test_systematic_draws_are_within_one_of_expectation() -> None:
+    weights = np.array([0.0, 3.0, 1.5, 0.5])
+    counts = np.bincount(systematic(weights, 20, np.random.default_rng(0)), minlength=4)
+    assert np.all(np.abs(counts - 4 * weights) <= 1)
+    assert counts[0] == 0

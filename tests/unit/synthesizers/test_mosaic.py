@@ -1,0 +1,57 @@
+"""Mosaic's composition: what it charges, what it measures, and that it finds associations of any order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lookalike.errors import BudgetError
+from lookalike.pipeline import synthesize
+from lookalike.privacy.budget import Budget
+from lookalike.schema.domain import Domain
+from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic, _combined, scored_pairs
+from lookalike.tables.measurement import NoisyMarginal
+
+
+def test_small_budgets_and_big_columns_skip_the_larger_sets() -> None:
+    steps = [step.step for step in Mosaic().plan(Domain(("a", "b", "c"), (3, 3, 3)), Budget(1.0, 1e-5, "gdp"))]
+    assert LARGER in steps
+    small = Mosaic().plan(Domain(("a", "b", "c"), (3, 3, 3)), Budget(0.05, 1e-5, "gdp"))
+    assert [step.step for step in small][-1] == SETS
+    big = Mosaic().plan(Domain(("a", "b", "c"), (90, 90, 90)), Budget(1.0, 1e-5, "gdp"))
+    assert [step.step for step in big][-1] == SETS
+
+
+def test_pairs_are_scored_as_far_as_memory_goes() -> None:
+    domain = Domain(("a", "b", "huge", "one"), (3, 4, 9_000_000, 1))
+    assert scored_pairs(domain) == [("a", "b")]
+
+
+def test_repeats_are_combined_by_precision() -> None:
+    first = NoisyMarginal(("a",), np.array([10.0, 0.0]), 1.0)
+    second = NoisyMarginal(("a",), np.array([0.0, 10.0]), 2.0)
+    (both,) = _combined([first, second])
+    np.testing.assert_allclose(both.values, [8.0, 2.0])
+    assert both.stddev == pytest.approx((1 + 1 / 4) ** -0.5)
+
+
+def test_an_interaction_of_three_columns_is_found() -> None:
+    """c is a xor b, seen through d that hangs on both: pairs of a, b and c look independent, the triple does not."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 2, 20_000), rng.integers(0, 2, 20_000)
+    d = 2 * a + np.where(rng.random(20_000) < 0.8, b, 1 - b)
+    table = pa.table({"a": a, "b": b, "c": a ^ b, "d": d})
+    made = synthesize(table, schema={"a": 2, "b": 2, "c": 2, "d": 4}, epsilon=2.0, method="mosaic", seed=0,
+                      insecure_rng=np.random.default_rng(0))  # fmt: skip
+    rows = made.rows
+    agree = np.mean(rows["c"].to_numpy() == (rows["a"].to_numpy() ^ rows["b"].to_numpy()))
+    assert agree > 0.9
+
+
+def test_senseless_shares_are_refused() -> None:
+    with pytest.raises(BudgetError):
+        Mosaic(oneway_share=0.9, score_share=0.2)
+    with pytest.raises(BudgetError):
+        Mosaic(larger_share=0.0)

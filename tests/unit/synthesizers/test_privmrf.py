@@ -1,0 +1,112 @@
+"""PrivMRF, both ways, on tables made here. What every method must do is in tests/contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lookalike.errors import LookalikeError
+from lookalike.evaluate.marginals import marginal_distances
+from lookalike.pipeline import plan_run, synthesize
+from lookalike.release import Release
+from lookalike.schema.domain import Domain
+from lookalike.schema.schema import Schema
+
+SIZES = {"a": 2, "b": 2, "c": 2, "d": 3, "e": 2, "f": 4}
+
+
+def table(rows: int, seed: int = 0) -> np.ndarray:
+    """c is a xor b (no pair shows it), d and f follow c, e is free."""
+    rng = np.random.default_rng(seed)
+    a, b, e = rng.integers(0, 2, (3, rows))
+    c = np.where(rng.random(rows) < 0.95, a ^ b, 1 - (a ^ b))
+    d = np.where(rng.random(rows) < 0.8, c, 2)
+    return np.column_stack([a, b, c, d, e, (2 * c + rng.integers(0, 2, rows))]).astype(np.int32)
+
+
+def run(codes: np.ndarray, sizes: dict[str, int], *, epsilon: float = 1.0, **settings) -> Release:
+    frame = pa.table({name: codes[:, i] for i, name in enumerate(sizes)})
+    noise = np.random.default_rng(5)
+    return synthesize(
+        frame, schema=sizes, epsilon=epsilon, delta=1e-6, method="privmrf", seed=1, insecure_rng=noise, **settings
+    )
+
+
+def codes_of(release: Release, sizes: dict[str, int]) -> np.ndarray:
+    return np.column_stack([release.table[name].to_numpy() for name in sizes]).astype(np.int32)
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_marginals_of_three_columns_are_close(faithful: bool) -> None:
+    codes = table(20_000)
+    made = run(codes, SIZES, epsilon=2.0, faithful=faithful)
+    close = marginal_distances(codes, codes_of(made, SIZES), Domain.of(SIZES), 3).mean
+    shuffled = np.column_stack([np.random.default_rng(i).permutation(codes[:, i]) for i in range(codes.shape[1])])
+    apart = marginal_distances(codes, shuffled, Domain.of(SIZES), 3).mean
+    assert close < 0.25 * apart
+
+
+def test_a_dependence_that_no_pair_shows_is_found_by_the_second_choice() -> None:
+    made = run(table(20_000), SIZES, epsilon=4.0)
+    counts = made.fitted.model.marginal(("a", "b", "c"))
+    odd = counts[0, 0, 0] + counts[1, 1, 0] + counts[0, 1, 1] + counts[1, 0, 1]
+    assert odd / counts.sum() > 0.9
+
+
+@pytest.mark.parametrize("settings", [{}, {"candidates": 3}, {"batches": 40}, {"theta": 1e6}, {"clique_cells": 2.0}])
+@pytest.mark.parametrize("faithful", [False, True])
+def test_every_setting_spends_the_whole_budget_by_the_plan(faithful: bool, settings: dict) -> None:
+    if settings.get("batches") and not faithful:
+        settings = {"batches": 3}
+    made = run(table(500), SIZES, faithful=faithful, **settings)
+    budget, steps = plan_run(
+        Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf", settings={"faithful": faithful, **settings}
+    )
+    assert float(made.spent.rho / budget.total) == pytest.approx(1.0, abs=1e-8)
+    assert set(made.spent.by_step()) == {step.step for step in steps}
+    assert sum(step.rho for step in steps) == pytest.approx(float(budget.total), rel=1e-9)
+
+
+def test_the_paper_s_shares_and_rounds() -> None:
+    budget, steps = plan_run(
+        Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf", settings={"faithful": True}
+    )
+    assert [step.rho / float(budget.total) for step in steps] == pytest.approx([0.1, 0.01, 0.89])
+    made = run(table(2000), SIZES, faithful=True)
+    charges = [charge for charge in made.spent.charges if charge.step == steps[2].step]
+    rounds = int(0.8 * len(SIZES))
+    scored = [charge for charge in charges if "ResidualL1" in charge.detail]
+    assert len(scored) == rounds
+    assert sum(float(charge.rho) for charge in scored) == pytest.approx(0.1 * float(budget.total), rel=1e-6)
+    # d initial marginals and one per round, all with the same noise.
+    counted = [charge for charge in charges if charge not in scored]
+    assert [charge.releases for charge in counted] == [len(SIZES)] + [1] * rounds
+    each = {round(float(charge.rho) / charge.releases, 12) for charge in counted}
+    assert len(each) == 1
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+@pytest.mark.parametrize("sizes", [{"x": 4}, {"x": 2, "y": 3}, {"x": 1, "y": 1}, {"x": 1200, "y": 1200}])
+def test_narrow_and_huge_domains(faithful: bool, sizes: dict[str, int]) -> None:
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([rng.integers(0, size, 60) for size in sizes.values()])
+    made = run(codes, sizes, faithful=faithful)
+    assert made.fitted.model.total > 0
+
+
+@pytest.mark.parametrize(
+    "settings", [{"theta": 0.0}, {"candidates": -1}, {"first_share": 1.0}, {"graph_share": 0.95}, {"choice_share": 0.4}]
+)
+def test_settings_are_checked(settings: dict) -> None:
+    with pytest.raises(LookalikeError):
+        run(table(20), SIZES, **settings)
+
+
+def test_a_pair_with_many_cells_is_still_measured() -> None:
+    sizes = {"x": 60, "y": 50, "z": 2}
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 60, 20_000)
+    made = run(np.column_stack([x, x % 50, rng.integers(0, 2, 20_000)]), sizes, epsilon=5.0)
+    got = codes_of(made, sizes)
+    assert (got[:, 0] % 50 == got[:, 1]).mean() > 0.8
