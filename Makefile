@@ -6,11 +6,10 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help demo test test-slow lint format clean
+.PHONY: help demo test lint format clean
 help:
-	@echo "make demo       install into $(VENV) and make a synthetic table from the example that ships here"
-	@echo "make test       install into $(VENV) and run linters, type checks, import contracts and all quick tests"
-	@echo "make test-slow  the long tests as well"
+	@echo "make demo  install into $(VENV) and make a synthetic table from the example that ships here"
+	@echo "make test  install into $(VENV) and run linters, type checks, import contracts and all tests"
 
 $(VENV)/run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,10 +38,7 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
-
-test-slow: $(VENV)/dev
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2
 
 format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
