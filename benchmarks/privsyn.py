@@ -34,7 +34,7 @@ from lookalike.generate.row_update import GumSchedule, mean_l1, update_rows
 from lookalike.pipeline import synthesize
 from lookalike.schema.domain import Domain
 
-DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", "./../shared/data/"))
+DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RESULTS = Path(__file__).parent / "results" / "privsyn.jsonl"
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
