@@ -136,7 +136,7 @@ def make_consistent(
     *,
     total: float | None = None,
     rounds: int = 200,
-    tolerance: float = 0.02,
+    tolerance: float = 1e-4,
 ) -> ConsistentMarginals:
     """The marginals nearest to the measurements that agree with each other and have no negative cell.
 
