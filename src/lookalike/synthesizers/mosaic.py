@@ -85,7 +85,7 @@ class Mosaic:
     info: ClassVar[MethodInfo] = MethodInfo(
         title="Mosaic",
         paper="our own; docs/mosaic.md",
-        good_for="almost everything: lowest error at any budget on all tables we tried, in seconds",
+        good_for="almost everything: the lowest error on our benchmark tables or close to it, in seconds",
         corrected="nothing to correct; all noise is Gaussian, so the exact curve applies",
     )
 
