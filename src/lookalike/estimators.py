@@ -88,7 +88,7 @@ class Auto(TableSynthesizer):
 
 
 class Mosaic(TableSynthesizer):
-    """Sets worth their price, carried by weighted rows: lowest error."""
+    """Sets worth their price, carried by weighted rows."""
 
     method = "mosaic"
 

@@ -59,4 +59,7 @@ def chosen_method(domain: Domain) -> tuple[Synthesizer, str]:
         return Independent(), "every pair of columns has more cells than can be counted; make the columns coarser"
     if len(active) > _WIDE_COLUMNS:
         return MST(), f"{len(active)} columns make {pairs:,} pairs, too many to price sets of them; a tree scales"
-    return Mosaic(), f"{len(active)} columns and {pairs:,} pairs are within its reach, and its error is the lowest or close to it"
+    return (
+        Mosaic(),
+        f"{len(active)} columns and {pairs:,} pairs are within its reach, and its error is the lowest or close to it",
+    )
