@@ -403,7 +403,7 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     for run in runs:
         values = (
             run.number,
-            run.started,
+            run.started[:16].replace("T", " "),
             run.method,
             f"{run.epsilon:g}",
             f"{run.delta:g}",
