@@ -85,8 +85,13 @@ class SystemRandom:
         return bits.astype(np.float64) * 2.0**-53
 
     def below(self, limit: int, size: int) -> Integers:
-        """Integers 0..limit-1; each is more likely than another by 2^-53 * limit at most."""
-        return np.minimum((self.random(size) * limit).astype(np.int64), limit - 1)
+        """Integers 0..limit-1, exactly equally likely: 63-bit draws beyond the last whole multiple are drawn again."""
+        most = np.uint64(2**63 // limit * limit)
+        drawn = np.empty(0, dtype=np.uint64)
+        while len(drawn) < size:
+            bits = np.frombuffer(self._bits(8 * (size - len(drawn))), dtype=np.uint64) >> np.uint64(1)
+            drawn = np.concatenate([drawn, bits[bits < most]])
+        return (drawn % np.uint64(limit)).astype(np.int64)
 
 
 class RowRelease(Protocol):
