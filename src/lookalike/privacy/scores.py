@@ -137,7 +137,7 @@ class FamilyGap:
     M_b by (e_a - p_a) x e_b, of L1 norm 2 (1 - p_a(a)) <= 2. It is n R of PrivBayes with half its sensitivity, because
     p_a is fixed (a released, noisy 1-way) and the parents' counts are not in a product with another count.
 
-    The distributions are used in units of 2^-20; the arithmetic is in whole numbers from then on, so nothing is rounded.
+    The distributions are taken in units of 2^-20; from then on arithmetic is in whole numbers and nothing is rounded.
 
     Attributes:
         cliques: the families.
