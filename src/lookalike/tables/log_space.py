@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lookalike.tables.lowering import Array, Layout, Operation
+from lookalike.tables.layout import Array, Layout, Operation
 
 _CHUNK_CELLS = 1 << 22
 
@@ -36,7 +36,9 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _log_contract(layout: Layout, operation: Operation, arrays: dict[Array, np.ndarray]) -> np.ndarray:
-    a, b, c = operation
+    a, b, c, divide = operation
+    if divide and b is not None:
+        return np.where(np.isneginf(arrays[b]), -np.inf, arrays[a] - np.where(np.isneginf(arrays[b]), 0.0, arrays[b]))
     everything = a.mask | (b.mask if b is not None else 0) | c.mask
     kept = layout.positions(c.mask)
     axes = kept + [position for position in layout.positions(everything) if position not in kept]
