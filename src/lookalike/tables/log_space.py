@@ -31,7 +31,8 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
         start, end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
         # A component of one leaf has no adjoint sweep: its potentials are its marginal.
         values = arrays.get(Array(cells + start, mask), arrays[Array(start, mask)])
-        marginals[start:end] = np.exp(values - log_z[layout.component_of[leaf]]).ravel()
+        mass = log_z[layout.component_of[leaf]]
+        marginals[start:end] = np.exp(values - mass).ravel() if mass > -np.inf else 0.0
     return log_z, marginals, arrays
 
 
