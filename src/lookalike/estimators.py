@@ -157,3 +157,9 @@ class PBPGM(TableSynthesizer):
     """The families of PrivBayes, fitted all together."""
 
     method = "pb-pgm"
+
+
+class PriView(TableSynthesizer):
+    """Views that hold every pair of columns, whatever the data."""
+
+    method = "priview"

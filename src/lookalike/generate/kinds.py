@@ -16,6 +16,7 @@ from lookalike.generate.refine import RefinedModel
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.generate.reweighted import ReweightedModel
 from lookalike.generate.rows_model import RowsModel
+from lookalike.generate.views_model import ViewsModel
 
 KINDS: dict[str, type[Model]] = {
     model.kind: model
@@ -28,6 +29,7 @@ KINDS: dict[str, type[Model]] = {
         ReleasedRows,
         PrefixHistogram,
         ReweightedModel,
+        ViewsModel,
     )
 }
 
