@@ -240,9 +240,7 @@ def _clique_forest(masks: Sequence[int], attributes: int) -> list[list[tuple[int
     return forest
 
 
-def _eliminated(
-    sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: Callable[[int], float]
-) -> list[int]:
+def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: Callable[[int], float]) -> list[int]:
     """Maximal cliques after eliminating attributes in the order of fewest fill edges, then of smallest clique."""
     neighbours = [1 << i for i in range(len(sizes))]
     for u, v in edges:
