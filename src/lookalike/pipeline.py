@@ -23,7 +23,7 @@ from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
 from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft, with_person
-from lookalike.schema.enforce import aligned
+from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
@@ -86,6 +86,7 @@ def synthesize(
     check_rows(rows, getattr(synthesizer, "most_rows", None))
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
     plan = _plan(schema, budget, synthesizer, search)
+    check_rules(schema)
     book = as_ledger(ledger, table)
     run = book.begin(method=synthesizer.name, schema=schema.fingerprint(), budget=budget, neighbours=neighbours)
     status = "failed"

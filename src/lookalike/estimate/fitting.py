@@ -46,13 +46,15 @@ def fit(
         method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
         iterations: most steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
-        zeros: impossible combinations of values: a boolean table per attribute set, True where impossible.
+        zeros: impossible combinations of values: a boolean table per attribute set, True where impossible. Those of
+            `warm` stay impossible without being named again; those that make the model far dearer are left out.
         limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
         seed: of the plan's random search.
         executor: "auto" takes numba for costly models and NumPy for the rest.
         callback: called with the step's number and the objective (dual) or the loss (mirror).
     """
     steps = iterations if iterations is not None else _ITERATIONS[method]
+    zeros = {**(warm.zeros if warm is not None else {}), **(zeros or {})}
     problem = Problem(
         domain,
         measurements,
@@ -72,7 +74,7 @@ def fit(
     else:
         raise ValueError(f"method is {method!r}; it must be 'dual' or 'mirror'")
     potentials = problem.potentials(parameters)
-    for attrs, table in (zeros or {}).items():
+    for attrs, table in problem.zeros.items():
         known = potentials.get(attrs, np.zeros(table.shape))
         potentials[attrs] = np.where(table, -np.inf, known)
     problem.evaluate(parameters)

@@ -1,4 +1,4 @@
-"""Which further marginals a model can take: predicted time of one evaluation, from public sizes alone."""
+"""What a model can take, marginals and rules: predicted time of one evaluation, from public facts alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from lookalike.schema.domain import Clique
-from lookalike.tables.cost import Limits, candidate_costs, plan_cost
+from lookalike.schema.enforce import structural_zeros
+from lookalike.schema.schema import Schema
+from lookalike.tables.cost import Limits, candidate_costs, plan_cost, predict_cost
 from lookalike.tables.extension import Extension
 from lookalike.tables.plan import ContractionPlan
 
 _TRUSTED_ROUNDS = 8
 _MARGIN = 4.0
+
+
+def model_zeros(schema: Schema, limit_ms: float = 0.7) -> dict[Clique, np.ndarray]:
+    """The impossible cells of the schema's rules, as far as a model of them alone stays within this predicted time.
+
+    Tables are taken in as long as they fit, small ones first. Rules that are left out, or that no table of cells can
+    say, are kept in generation all the same.
+    """
+    kept: dict[Clique, np.ndarray] = {}
+    for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
+        if predict_cost(schema.domain, [*kept, attrs]).seconds_per_call <= 1e-3 * limit_ms:
+            kept[attrs] = table
+    return kept
 
 
 class Planned(Protocol):

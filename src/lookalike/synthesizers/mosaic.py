@@ -20,6 +20,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.larger_sets import candidate_sets, worthwhile_sets
+from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import fitting_sets
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
@@ -124,7 +125,7 @@ class Mosaic:
         progress("measuring every column", 0.02)
         shares = allocate(domain.sizes, rho * self._oneway_share(float(door.budget.rho)) if pairs else rho)
         oneways = door.measure([(name,) for name in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
-        independent = fit(domain, oneways)
+        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
         if not pairs:
             return independent
         progress("scoring every pair", 0.05)
@@ -138,7 +139,7 @@ class Mosaic:
         chosen = self._measure_sets(door, independent, errors, first_rho, stddev)
         if twice:
             progress("looking for larger sets", 0.2)
-            first = self._model(domain, oneways, chosen, _FIRST_LOOK)
+            first = self._model(independent, oneways, chosen, _FIRST_LOOK)
             larger = self._measure_larger(door, first, errors, [m.attrs for m in chosen], rho, stddev)
             chosen = _combined([*chosen, *larger])
         progress("fitting", 0.5)
@@ -146,7 +147,7 @@ class Mosaic:
         settings = SupportSettings(
             most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange
         )
-        return self._model(domain, oneways, chosen, settings)
+        return self._model(independent, oneways, chosen, settings)
 
     def _oneway_share(self, rho: float) -> float:
         return self.small_oneway_share if rho < self.small_rho else self.oneway_share
@@ -188,15 +189,17 @@ class Mosaic:
 
     def _model(
         self,
-        domain: Domain,
+        independent: GraphicalModel,
         oneways: Sequence[NoisyMarginal],
         chosen: Sequence[NoisyMarginal],
         settings: SupportSettings,
     ) -> ReweightedModel:
         """The network of the sets that fit together, and weighted rows for all of them."""
+        domain, zeros = independent.domain, independent.zeros
         inside = set(fitting_sets(domain, [m.attrs for m in chosen], self.network_ms))
         total = estimated_total([*oneways, *chosen])
-        network = fit(domain, [*oneways, *(m for m in chosen if m.attrs in inside)], total=total, penalty=self.penalty)
+        kept = [*oneways, *(m for m in chosen if m.attrs in inside)]
+        network = fit(domain, kept, total=total, penalty=self.penalty, zeros=zeros)
         return ReweightedModel(network, [*oneways, *chosen], settings)
 
 

@@ -19,6 +19,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.cover import cover_sets, effective_cells, further_sets, top_up
 from lookalike.select.markov_graph import best_graph, grow_graph
+from lookalike.select.model_size import model_zeros
 from lookalike.select.useful import Candidates, initial_sets, useful_candidates, useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
@@ -151,7 +152,7 @@ class PrivMRF:
         progress("measuring every column", 0.0)
         shares = allocate(domain.sizes, rho * self.oneway_share)
         oneways = door.measure(_singles(domain), [door.stddev_for(share) for share in shares], step=ONEWAYS)
-        independent = fit(domain, oneways)
+        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
         progress("scoring every pair", 0.05)
         pairs = list(combinations(domain.names, 2))
         score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
@@ -225,18 +226,19 @@ class PrivMRF:
         measured = door.measure(useful.cliques(picked), stddev, step=MARGINALS)
         unused = np.setdiff1d(np.arange(len(useful)), picked)
         model: GraphicalModel | None = None
+        zeros = model_zeros(door.schema)
         for number in range(rounds):
             progress("choosing and measuring", 0.1 + 0.7 * number / rounds)
             if not len(unused):
                 break
-            model = fit(domain, measured, total=total, method="mirror", warm=model, iterations=200)
+            model = fit(domain, measured, total=total, method="mirror", warm=model, iterations=200, zeros=zeros)
             sample = rng.choice(unused, min(k, len(unused)), replace=False)
             best = self._worst(door, model, useful.cliques(sample), choice_rho / rounds)
             unused = unused[unused != sample[best]]
             measured += door.measure([useful.clique(sample[best])], stddev, step=MARGINALS)
         measured += _spend_rest(door, [marginal.attrs for marginal in measured])
         progress("fitting the last model", 0.8)
-        return fit(domain, measured, total=total, method="mirror", warm=model)
+        return fit(domain, measured, total=total, method="mirror", warm=model, zeros=zeros)
 
     def _worst(self, door: GuardedTable, model: GraphicalModel, cliques: list[Clique], rho: float) -> int:
         """Index of the set with the largest noisy L1 error (Algorithm 4, lines 5 to 10)."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from lookalike.tables.executor import Executor
-from lookalike.tables.lowering import Layout, Loop, Operation
+from lookalike.tables.executor import TINY, Executor
+from lookalike.tables.layout import Layout, Loop, Operation
 from lookalike.tables.recipes import NUMPY, Recipe, best_recipe
 
 Step = Callable[[], object]
@@ -23,40 +23,39 @@ class NumpyExecutor(Executor):
     def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
         super().__init__(layout, impossible)
         self._scratch: list[np.ndarray] = [np.empty(0)] * 4
-        self.lengths = np.diff(layout.leaf_offsets)
-        self.forward_steps = [self._step(layout, self.buffer, operation) for operation in layout.forward]
-        self.adjoint_steps = [self._step(layout, self.buffer, operation) for operation in layout.adjoint]
-        self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
+        self._starts = np.array(layout.leaf_offsets[:-1], dtype=np.intp)
+        self._leaf_of = np.repeat(np.arange(len(layout.leaf_masks)), np.diff(layout.leaf_offsets))
+        self._alone = np.flatnonzero(np.bincount(self.component_of, minlength=layout.components) == 1)
+        self._forward_steps = [self._step(layout, self.buffer, operation) for operation in layout.forward]
+        self._adjoint_steps = [self._step(layout, self.buffer, operation) for operation in layout.adjoint]
 
-    def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
-        log_z, safe = self.forward(potentials)
-        for step in self.adjoint_steps:
-            step()
+    def sweep(self, potentials: np.ndarray) -> float:
+        log_z = self.forward(potentials)
+        _run_all(self._adjoint_steps)
         # A normaliser that vanished is noticed by the caller; until then its marginals are zeros, not warnings.
-        scale = 1.0 / np.where(self.normalisers > 1e-300, self.normalisers, np.inf)
-        if len(scale) == 1:
-            source = self.factors if self._alone[0] else self.marginals
-            np.multiply(source, scale[0], out=self.marginals)
-            return log_z, safe
-        for leaf, component in enumerate(self.layout.component_of):
+        scale = 1.0 / np.where(self.normalisers > TINY, self.normalisers, np.inf)
+        for component in self._alone:
+            leaf = self.layout.component_of.index(component)
             part = slice(self.layout.leaf_offsets[leaf], self.layout.leaf_offsets[leaf + 1])
-            source = self.factors if self._alone[component] else self.marginals
-            np.multiply(source[part], scale[component], out=self.marginals[part])
-        return log_z, safe
+            self.marginals[part] = self.factors[part]
+        self.marginals *= scale[0] if len(scale) == 1 else scale[self.component_of][self._leaf_of]
+        return log_z
 
-    def forward(self, potentials: np.ndarray) -> tuple[float, bool]:
-        top = np.maximum.reduceat(potentials, self.starts)
-        span = np.bincount(self.component_of, top - np.minimum.reduceat(potentials, self.starts))
-        shift = top + self.log_sizes
-        np.subtract(potentials, np.repeat(shift, self.lengths), out=self.factors)
+    def forward(self, potentials: np.ndarray) -> float:
+        shift = np.maximum.reduceat(potentials, self._starts)
+        shift += self.log_sizes
+        np.take(shift, self._leaf_of, out=self.factors, mode="clip")
+        np.subtract(potentials, self.factors, out=self.factors)
         np.exp(self.factors, out=self.factors)
         if self.impossible is not None:
             self.factors[self.impossible] = 0.0
-        for step in self.forward_steps:
-            step()
-        with np.errstate(divide="ignore"):
-            log_z = float(np.log(self.normalisers).sum() + shift.sum())
-        return log_z, bool((span < self.slack).all())
+        _run_all(self._forward_steps)
+        logs = [math.log(value) if value > 0.0 else -math.inf for value in self.normalisers.tolist()]
+        return float(shift.sum()) + sum(logs)
+
+    def values_from(self, factors: np.ndarray) -> None:
+        self.factors[:] = factors
+        _run_all(self._forward_steps)
 
     def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
         loops = layout.loops(operation)
@@ -65,6 +64,12 @@ class NumpyExecutor(Executor):
         if operation.b is None:
             return _sum_step(loops, a, c)
         b = buffer[operation.b.offset :]
+        if operation.divide:
+            cells = math.prod(layout.shape(operation.c.mask))
+            divisor = self._place(1, cells)
+            return partial(_run_all, [
+                partial(np.add, b[:cells], TINY, divisor), partial(np.divide, a[:cells], divisor, c[:cells])
+            ])  # fmt: skip
         if all(loop.c for loop in loops):
             return partial(np.multiply, _view(a, loops, 1), _view(b, loops, 2), _view(c, loops, 3))
         recipe = best_recipe(loops, NUMPY)

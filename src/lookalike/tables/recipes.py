@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lookalike.tables import recipe_search
-from lookalike.tables.lowering import Loop
+from lookalike.tables.layout import Loop
 
 
 class Price(NamedTuple):

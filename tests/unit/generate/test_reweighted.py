@@ -58,6 +58,29 @@ def test_sets_outside_the_network_are_met(whole_domain: int) -> None:
     assert outside > 0.05
 
 
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
+    impossible = np.zeros(DOMAIN.shape(("a", "d")), dtype=bool)
+    impossible[0, :3] = impossible[2, 4] = True
+    truth = joint() * ~impossible[:, None, None, :]
+    rng = np.random.default_rng(3)
+    measured = [
+        NoisyMarginal(
+            m.attrs, 10_000 * marginal_of(truth / truth.sum(), m.attrs) + rng.normal(0, 5, m.values.shape), 5.0
+        )
+        for m in measured_pairs(10_000.0, 1.0)
+    ]
+    network = fit(DOMAIN, [m for m in measured if len(m.attrs) == 1], zeros={("a", "d"): impossible})
+    settings = SupportSettings(most_rows=20_000, whole_domain=whole_domain)
+    made = ReweightedModel(network, measured, settings)
+    assert made.marginal(("a", "d"))[impossible].sum() == 0
+    again = ReweightedModel.from_parts(*made.to_parts())
+    rows = again.sample(2000, np.random.default_rng(1))
+    assert not impossible[rows[:, 0], rows[:, 3]].any()
+    for noisy in measured:
+        assert np.abs(made.marginal(noisy.attrs) - noisy.values).sum() / 20_000 < 0.01, noisy.attrs
+
+
 def test_rows_are_the_same_for_the_same_seed_and_follow_the_model() -> None:
     made = model(SupportSettings(most_rows=20_000, whole_domain=0))
     rows = made.sample(3000, np.random.default_rng(5))
