@@ -17,7 +17,7 @@ from lookalike.tables.recipes import NUMPY, best_recipe
 
 Group = list[Operation]
 
-# Measured nanoseconds of gathering (once, per operand's cell) and of single products and sums (once, per run, per cell).
+# Measured nanoseconds: gathering (once, per operand's cell), and single products and sums (once, per run, per cell).
 _GATHER_CALL_NS, _GATHER_NS = 1500.0, 1.4
 _SINGLE_NS, _PRODUCT_ROW_NS, _SUM_ROW_NS, _CELL_NS = 1000.0, 11.0, 30.0, 0.6
 
