@@ -6,7 +6,7 @@ scales it for other neighbours. Scores are integers in units of 1/resolution, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -77,26 +77,40 @@ class ResidualL1:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndependenceGap:
-    """L1 distance in counts between each pair's marginal and the product of its own 1-ways: PrivSyn's InDif.
+    """L1 distance in counts between each marginal and the product of two parts of it: PrivSyn's InDif of a pair.
 
     score_ab = || M_ab - M_a x M_b / n ||_1, rounded down to a multiple of 1/resolution
+
+    Here a is one attribute, by default the first, and b all others of the clique taken as one: PrivBayes' and PrivMRF's
+    n R(a, b) is half of it.
 
     Sensitivity 4 + 1/resolution. With P the pair's frequencies, Q the product of their 1-ways, and a row added in cell
     (a, b), let lam = 1/(n + 1). Then P' - Q' = (1 - lam) [(P - Q) + lam (e_a - P_a)(e_b - P_b)^T], so in counts
     (n + 1)(P' - Q') - n (P - Q) = n lam (e_a - P_a)(e_b - P_b)^T, whose L1 norm is at most 4 n/(n + 1) < 4 (each factor
     has an L1 norm of at most 2). Rounding both scores down adds less than 1/resolution. The reference depends on the
     data here, hence four times the noise of `ResidualL1`; use that one unless you repeat the paper.
+
+    Attributes:
+        cliques: the marginals.
+        children: the attribute a of each clique; empty for the first of every clique.
+        resolution: scores are multiples of 1/resolution.
     """
 
     cliques: tuple[Clique, ...]
+    children: tuple[str, ...] = ()
 
     resolution: int = 1000
 
     def __post_init__(self) -> None:
-        if any(len(clique) != 2 for clique in self.cliques):
-            raise ValueError("the independence gap is a score of pairs")
+        if not self.children and any(len(clique) != 2 for clique in self.cliques):
+            raise ValueError("the independence gap is a score of pairs, or of families whose children are given")
+        _check_children(self.cliques, self._children)
         if self.resolution < 1:
             raise ValueError(f"resolution is {self.resolution}; it must be at least 1")
+
+    @property
+    def _children(self) -> tuple[str, ...]:
+        return self.children or tuple(clique[0] for clique in self.cliques)
 
     @property
     def sensitivity(self) -> Fraction:
@@ -104,10 +118,72 @@ class IndependenceGap:
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         gaps: list[int] = []
-        for count in counts:
+        for count in _children_first(self.cliques, self._children, counts):
             rows = int(count.sum())
             product = np.multiply.outer(count.sum(axis=1), count.sum(axis=0))
             # n times the score is a whole number below 2 n^2, so that the division below is the only rounding.
             scaled = int(np.abs(rows * count - product).sum())
             gaps.append(scaled * self.resolution // max(rows, 1))
         return np.array(gaps, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FamilyGap:
+    """Half the L1 distance in counts of each family from one whose child ignores its parents and has a known law.
+
+    score = 1/2 || M_ab - p_a x M_b ||_1, with a the child, b its parents taken as one, and p_a a public distribution
+
+    Half of `IndependenceGap` where p_a is the child's own distribution. Sensitivity 1: a row (a, b) moves M_ab - p_a x
+    M_b by (e_a - p_a) x e_b, of L1 norm 2 (1 - p_a(a)) <= 2. It is n R of PrivBayes with half its sensitivity, because
+    p_a is fixed (a released, noisy 1-way) and the parents' counts are not in a product with another count.
+
+    The distributions are taken in units of 2^-20; from then on arithmetic is in whole numbers and nothing is rounded.
+
+    Attributes:
+        cliques: the families.
+        children: the child of each.
+        laws: distribution of every child, non-negative, by name.
+    """
+
+    cliques: tuple[Clique, ...]
+    children: tuple[str, ...]
+    laws: Mapping[str, np.ndarray]
+
+    resolution: int = 2 << 20
+
+    def __post_init__(self) -> None:
+        _check_children(self.cliques, self.children)
+        if self.resolution != 2 << 20:
+            raise ValueError("family gaps have resolution 2^21")
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return Fraction(1)
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        laws = {name: _whole_law(self.laws[name]) for name in set(self.children)}
+        gaps = [
+            np.abs((count << 20) - laws[child][:, None] * count.sum(axis=0)).sum()
+            for child, count in zip(self.children, _children_first(self.cliques, self.children, counts), strict=True)
+        ]
+        return np.array(gaps, dtype=np.int64)
+
+
+def _check_children(cliques: Sequence[Clique], children: Sequence[str]) -> None:
+    if len(cliques) != len(children):
+        raise ValueError(f"{len(cliques)} families but {len(children)} children")
+    for clique, child in zip(cliques, children, strict=True):
+        if child not in clique:
+            raise ValueError(f"{child!r} is not in its family {clique}")
+
+
+def _children_first(cliques: Sequence[Clique], children: Sequence[str], counts: Sequence[Counts]) -> list[Counts]:
+    """Counts as matrices: one row per value of the child, one column per configuration of its parents."""
+    axes = [clique.index(child) for clique, child in zip(cliques, children, strict=True)]
+    return [np.moveaxis(count, i, 0).reshape(count.shape[i], -1) for i, count in zip(axes, counts, strict=True)]
+
+
+def _whole_law(law: np.ndarray) -> NDArray[np.int64]:
+    """The distribution in units of 2^-20: non-negative whole numbers that add up to 2^20."""
+    ends = np.rint(np.cumsum(law) / law.sum() * (1 << 20)).astype(np.int64)
+    return np.diff(ends, prepend=0)

@@ -16,11 +16,13 @@ from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
 from lookalike.synthesizers.ppsyn import PPSyn
+from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
 from lookalike.synthesizers.privmrf import PrivMRF
 from lookalike.synthesizers.privsyn import PrivSyn
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG)
+    method.name: method
+    for method in (Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG, PrivBayes, PBPGM)
 }
 
 

@@ -11,7 +11,8 @@ from lookalike.errors import ModelTooLargeError
 from lookalike.schema.domain import Domain
 from lookalike.tables.cliques import clique_mask
 from lookalike.tables.extension import Extension
-from lookalike.tables.lowering import Layout, make_layout
+from lookalike.tables.layout import Layout
+from lookalike.tables.lowering import make_layout
 from lookalike.tables.order import predicted_ns
 from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from lookalike.tables.executor import Executor
-from lookalike.tables.lowering import Layout, Loop, Operation
+from lookalike.tables.layout import Layout, Loop, Operation
 from lookalike.tables.numba_kernels import (
     EXP_BLOCK,
+    KIND_CELLS,
     KIND_COPY,
     KIND_LOOPS,
     KIND_MATRIX,
@@ -40,21 +41,22 @@ class NumbaExecutor(Executor):
         self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
         self._powers = np.empty(EXP_BLOCK, dtype=np.int64)
 
-    def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
+    def sweep(self, potentials: np.ndarray) -> float:
         return self._run(potentials, len(self._starts))
 
-    def forward(self, potentials: np.ndarray) -> tuple[float, bool]:
+    def forward(self, potentials: np.ndarray) -> float:
         return self._run(potentials, self._forward_steps)
 
-    def _run(self, potentials: np.ndarray, steps: int) -> tuple[float, bool]:
-        shift, safe = fill_factors(
-            potentials, self.buffer, self._offsets, self.component_of, self.log_sizes, self.slack, self._zeros,
-            self._powers,
-        )  # fmt: skip
+    def values_from(self, factors: np.ndarray) -> None:
+        self.factors[:] = factors
+        run(self.buffer, self._code, self._starts, self._forward_steps)
+
+    def _run(self, potentials: np.ndarray, steps: int) -> float:
+        shift = fill_factors(potentials, self.buffer, self._offsets, self.log_sizes, self._zeros, self._powers)
         run(self.buffer, self._code, self._starts, steps)
         swept_back = steps == len(self._starts)
         log_z = fill_marginals(self.buffer, self._offsets, self.component_of, self._alone, swept_back)
-        return shift + log_z, safe
+        return shift + log_z
 
 
 def scratch_cells(layout: Layout) -> int:
@@ -86,6 +88,9 @@ def _program(layout: Layout, operations: Sequence[Operation]) -> tuple[np.ndarra
 def _instructions(layout: Layout, operation: Operation, recipe: Recipe) -> list[list[int]]:
     b_offset = operation.b.offset if operation.b is not None else 0
     offsets = [operation.a.offset, b_offset, operation.c.offset]
+    if operation.b is not None and operation.a.mask == operation.b.mask == operation.c.mask:
+        cells = math.prod(layout.shape(operation.c.mask))
+        return [[KIND_CELLS, *offsets, cells, int(operation.divide)]]
     if not recipe.as_matrix:
         return [_loop_instruction(recipe.loops, offsets, operation.b is None)]
     before, after = [], []

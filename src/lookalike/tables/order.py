@@ -12,7 +12,8 @@ import numpy as np
 from lookalike.tables import recipe_search
 from lookalike.tables.cliques import clique_mask, mask_positions
 from lookalike.tables.compiled import compiled, numba_available, worth_compiling
-from lookalike.tables.lowering import Layout, make_layout
+from lookalike.tables.layout import Layout
+from lookalike.tables.lowering import make_layout
 from lookalike.tables.plan import ContractionPlan, shared_masks, tree_scopes
 from lookalike.tables.recipes import NUMBA, NUMPY, Price
 from lookalike.tables.tree_search import DRAWS
@@ -85,7 +86,7 @@ class OrderSearch:
         operations = (*layout.forward, *layout.adjoint)
         self.operations = len(operations)
         self.classes: list[int] = []
-        for a, b, c in operations:
+        for a, b, c, _ in operations:
             second = b.mask if b is not None else 0
             self.classes += [
                 (a.mask >> v & 1) + 2 * (second >> v & 1) + 4 * (c.mask >> v & 1) for v in range(len(self.sizes))

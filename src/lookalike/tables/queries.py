@@ -13,7 +13,7 @@ import numpy as np
 from lookalike.schema.domain import Clique
 from lookalike.tables.cliques import clique_mask
 from lookalike.tables.contraction import Network
-from lookalike.tables.lowering import merged_loops
+from lookalike.tables.layout import merged_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)

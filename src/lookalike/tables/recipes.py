@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lookalike.tables import recipe_search
-from lookalike.tables.lowering import Loop
+from lookalike.tables.layout import Loop
 
 
 class Price(NamedTuple):
@@ -35,7 +35,7 @@ class Price(NamedTuple):
     loop_term: float
 
 
-NUMPY = Price(1240.0, 700.0, 1.07, 3.5, 68.0, 0.12, 0.35, 3470.0, 11.0, 21.0, 0.60)
+NUMPY = Price(1240.0, 700.0, 1.07, 3.5, 68.0, 0.12, 0.35, 2500.0, 17.0, 2.0, 0.60)
 NUMBA = Price(65.0, 30.0, 1.3, 4.5, 120.0, 0.10, 0.40, 65.0, 6.0, 3.8, 0.30)
 
 

@@ -134,9 +134,11 @@ def test_impossible_or_unknown_conditions_are_refused():
         blocked.sample(5, np.random.default_rng(0), where={"a": 2})
 
 
-def test_models_that_need_log_space_are_sampled_exactly():
-    fitted = model(scale=400.0)
-    assert fitted.network.used_log_space == 1
+@pytest.mark.parametrize(("scale", "logs"), [(400.0, 0), (2000.0, 1)])
+def test_models_of_wide_spans_are_sampled_exactly(scale, logs):
+    """With and without log space."""
+    fitted = model(scale=scale)
+    assert fitted.network.used_log_space == logs
     rows = fitted.sample(ROWS, np.random.default_rng(4))
     assert worst_z(rows, fitted) < 6.5
 
