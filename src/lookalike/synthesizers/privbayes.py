@@ -17,7 +17,7 @@ from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, Score
+from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
@@ -155,7 +155,7 @@ class PrivBayes:
             return useful_cells(total, door.stddev_for(rho, marginals), self.theta)
 
         measured = d
-        if self.faithful and set(door.domain.sizes) <= {1, 2}:
+        if self.faithful and _binary(door.domain):
             degree = min(degree, binary_degree(d, useful))
             measured = d - degree
         return min(useful(measured), _MOST_CELLS, _MOST_COUNTED / self.candidates), degree
@@ -164,7 +164,9 @@ class PrivBayes:
         """How much the parents of each family tell about its child."""
         cliques = tuple(family.clique(domain) for family in options)
         children = tuple(family.child for family in options)
-        return IndependenceGap(cliques, children) if self.faithful else FamilyGap(cliques, children, laws)
+        if not self.faithful:
+            return FamilyGap(cliques, children, laws)
+        return PerfectGap(cliques, children) if _binary(domain) else IndependenceGap(cliques, children)
 
     # The parameters.
 
@@ -172,7 +174,7 @@ class PrivBayes:
         """Noisy counts of the families. Those inside another one are left out, as the paper does for binary tables."""
         domain, rho = door.domain, door.remaining
         cliques = [family.clique(domain) for family in families]
-        if not self.faithful or set(domain.sizes) <= {1, 2}:
+        if not self.faithful or _binary(domain):
             cliques = _maximal(cliques)
         shares = [rho / len(cliques)] * len(cliques)
         if not self.faithful:
@@ -203,6 +205,11 @@ class PrivBayes:
                 laws.append(dirichlet_means(counts, own + 1e-3, max(1.0, self.prior * stddevs[held])))
         order = tuple(family.child for family in families)
         return BayesNet(domain, total, order, tuple(family.parents for family in families), tuple(laws), {})
+
+
+def _binary(domain: Domain) -> bool:
+    """Whether the paper's way for binary tables applies: its score F, k parents each, nested families measured once."""
+    return max(domain.sizes) <= 2
 
 
 def _maximal(cliques: Sequence[Clique]) -> list[Clique]:
