@@ -163,3 +163,9 @@ class PriView(TableSynthesizer):
     """Views that hold every pair of columns, whatever the data."""
 
     method = "priview"
+
+
+class DPCopula(TableSynthesizer):
+    """A Gaussian copula with noisy margins."""
+
+    method = "dp-copula"

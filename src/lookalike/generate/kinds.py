@@ -9,6 +9,7 @@ import numpy as np
 from lookalike.errors import ModelFileError
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.generate.bayes_net import BayesNet
+from lookalike.generate.copula import GaussianCopula
 from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
@@ -30,6 +31,7 @@ KINDS: dict[str, type[Model]] = {
         PrefixHistogram,
         ReweightedModel,
         ViewsModel,
+        GaussianCopula,
     )
 }
 

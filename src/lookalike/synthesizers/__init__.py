@@ -10,6 +10,7 @@ from lookalike.synthesizers.aim import AIM
 from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
+from lookalike.synthesizers.dp_copula import DPCopula
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
@@ -23,6 +24,7 @@ from lookalike.synthesizers.privsyn import PrivSyn
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
+    DPCopula,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
