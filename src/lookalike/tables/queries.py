@@ -110,7 +110,7 @@ class QuerySet:
         return partial(_run_all, expand), partial(_run_all, answer)
 
     def _compiled(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        from lookalike.tables.numba_queries import run_answer, run_expand
+        from lookalike.tables.numba_queries import run_queries
 
         code: list[int] = []
         starts: list[int] = []
@@ -125,8 +125,8 @@ class QuerySet:
                 code += [1, 0, 0]
         table = np.array(code, dtype=np.int64), np.array(starts, dtype=np.int64)
         return (
-            partial(run_expand, self.potentials, self._cells, *table),
-            partial(run_answer, self.network.marginals, self._cells, *table),
+            partial(run_queries, self.potentials, self._cells, *table, True),
+            partial(run_queries, self.network.marginals, self._cells, *table, False),
         )
 
 
