@@ -15,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import typer
 from rich.table import Table
 
-from lookalike import __version__, cli_judging, cli_planning
+from lookalike import __version__, cli_audit, cli_judging, cli_planning
 from lookalike.cli_options import (
     DeltaOption,
     DomainOption,
@@ -178,6 +178,7 @@ def _root(
 
 cli_planning.add_commands(app)
 cli_judging.add_commands(app)
+cli_audit.add_commands(app)
 
 
 def main() -> NoReturn:
