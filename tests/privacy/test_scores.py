@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, ResidualL1, Score
+from lookalike.privacy.scores import FamilyGap, GradeProducts, IndependenceGap, PerfectGap, ResidualL1, Score
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 
@@ -34,6 +34,7 @@ SCORES: list[Score] = [
     IndependenceGap((("a", "b"),), ("b",)),
     *(family_gap(seed) for seed in range(3)),
     PerfectGap((("a", "b"), ("a",)), ("a", "a")),
+    GradeProducts((("a", "b"),), {"a": np.array([-1.0, 0.25]), "b": np.array([-0.5, 0.0, 1.0])}),
     FamilyGap((("a", "b"),), ("b",), {"b": np.array([1.0, 0.0, 0.0])}),
 ]
 
@@ -135,3 +136,8 @@ def test_the_perfect_gap_is_the_least_over_all_assignments() -> None:
         best = float(sum(misfits).min())
         exact = -score.evaluate([counts])[0] / score.resolution
         assert best - 9 / 24 <= exact <= best + 1e-3
+
+
+def test_grades_beyond_one_are_refused_since_the_sensitivity_would_be_wrong() -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        GradeProducts((("a", "b"),), {"a": np.array([0.0, 1.5]), "b": np.zeros(3)})

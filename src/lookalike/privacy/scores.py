@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,6 +227,42 @@ def _least_misfit(count: Counts) -> Fraction:
             reached = int(other[place - 1]) + part * int(other[place] - other[place - 1])
             best = min(best, max(half - reached, Fraction(0)))
     return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradeProducts:
+    """For each pair of columns the sum over all rows of the product of their values' public grades in [-1, 1].
+
+    score_ab = sum over cells of M_ab(i, j) * grade_a(i) * grade_b(j)
+
+    Spearman's rank correlation, in counts, where grades are mean ranks under released 1-ways. Sensitivity 1: a row adds
+    one product of two numbers of at most 1 in size. Grades are whole multiples of 1/STEPS, so nothing is rounded.
+    """
+
+    STEPS: ClassVar[int] = 64
+
+    cliques: tuple[Clique, ...]
+    grades: Mapping[str, np.ndarray]
+
+    resolution: int = STEPS * STEPS
+
+    def __post_init__(self) -> None:
+        if any(len(clique) != 2 for clique in self.cliques):
+            raise ValueError("products of grades are scores of pairs")
+        if self.resolution != self.STEPS * self.STEPS:
+            raise ValueError(f"products of grades have resolution {self.STEPS * self.STEPS}")
+        for name, grade in self.grades.items():
+            if np.abs(grade).max() > 1:
+                raise ValueError(f"grades of {name!r} reach {np.abs(grade).max():g}; they must lie in [-1, 1]")
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return Fraction(1)
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        whole = {name: np.rint(grade * self.STEPS).astype(np.int64) for name, grade in self.grades.items()}
+        sums = [whole[a] @ count @ whole[b] for (a, b), count in zip(self.cliques, counts, strict=True)]
+        return np.array(sums, dtype=np.int64)
 
 
 def _check_children(cliques: Sequence[Clique], children: Sequence[str]) -> None:
