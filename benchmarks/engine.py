@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine_cases import Case, cases, growing
+from engine_cases import Case, cases, growing, memory_baseline, peak_mb
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "engine.jsonl"
@@ -32,8 +31,16 @@ CORE = int(os.environ.get("ENGINE_BENCHMARK_CORE", "0"))
 FIT = ("adult-chain", "nltcs-40x4", "acs-40x4", "adult-20x3")
 
 
-def ours_per_call(case: Case, executor: str) -> dict:
-    """CPU milliseconds of one evaluation of all marginals."""
+def ours_per_call(case: Case, variant: str) -> dict:
+    """CPU milliseconds of one evaluation of all marginals.
+
+    Variants: the two executors on the same plan, and "without": no numba at all, so that the plan is another too.
+    """
+    if variant == "without":
+        os.environ["LOOKALIKE_NUMBA"] = "0"
+    else:
+        import numba  # noqa: F401 - the baseline of the memory is after all imports, as it is for the other library
+    executor = "numba" if variant == "numba" else "numpy"
     from lookalike.schema.domain import Domain
     from lookalike.tables.contraction import Network
     from lookalike.tables.cost import plan_cost
@@ -45,7 +52,7 @@ def ours_per_call(case: Case, executor: str) -> dict:
     tables = {c: rng.normal(size=domain.shape(c)) for c in cliques}
     warm = make_plan(domain, cliques[:2])
     Network(warm, executor=executor).sweep(np.zeros(sum(domain.cells(leaf) for leaf in warm.leaves)))
-    before = peak_mb()
+    before = memory_baseline()
     start = time.process_time()
     plan = make_plan(domain, cliques)
     plan_seconds = time.process_time() - start
@@ -69,7 +76,7 @@ def ours_per_call(case: Case, executor: str) -> dict:
         "plan_ms": 1e3 * plan_seconds,
         "build_ms": 1e3 * build_seconds,
         "predicted_ms": 1e3 * plan_cost(plan).seconds_per_call,
-        "buffer_mb": network.layout.cells * 8e-6,
+        "predicted_mb": plan_cost(plan).memory_mb,
         "peak_mb": peak_mb(),
         "peak_mb_before": before,
         "check": check,
@@ -108,10 +115,6 @@ def ours_growing(rounds: int, targets: list[float]) -> dict:
         line, model = ours_fit(case, model, target)
         lines.append(line)
     return {"rounds": lines, "fit_cpu_seconds": sum(line["fit_cpu_seconds"] for line in lines)}
-
-
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
 def worker(task: str, name: str, detail: str) -> None:
@@ -189,7 +192,7 @@ def main() -> None:
 def compare_calls(theirs: str, name: str, out) -> None:
     other = run(theirs, "engine_mbi.py", "call", name)
     check = other.pop("check", {})
-    for executor in ("numba", "numpy"):
+    for executor in ("numba", "numpy", "without"):
         mine = run(sys.executable, "engine.py", "--worker", "call", name, executor)
         difference = largest_difference(mine.pop("check"), check) if check else None
         ratio = other.get("ms_per_call", np.nan) / mine["ms_per_call"]

@@ -145,3 +145,15 @@ class BSG(TableSynthesizer):
     """A private Bayesian network, with or without seeds."""
 
     method = "bsg"
+
+
+class PrivBayes(TableSynthesizer):
+    """A Bayesian network of families chosen one after another."""
+
+    method = "privbayes"
+
+
+class PBPGM(TableSynthesizer):
+    """The families of PrivBayes, fitted all together."""
+
+    method = "pb-pgm"

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.estimate.dual import dual_parameters
 from lookalike.estimate.graphical import GraphicalModel
-from lookalike.estimate.mirror_descent import mirror_parameters
+from lookalike.estimate.mirror_descent import STOP_AT, mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.contraction import ExecutorName
@@ -28,6 +28,7 @@ def fit(
     method: Literal["dual", "mirror"] = "dual",
     iterations: int | None = None,
     penalty: float = 0.5,
+    stop_at: float = STOP_AT,
     zeros: Mapping[Clique, np.ndarray] | None = None,
     limits: Limits | None = None,
     seed: int = 0,
@@ -46,6 +47,7 @@ def fit(
         method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
         iterations: most steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
+        stop_at: part of the noise floor at which mirror descent stops; see `mirror_parameters`.
         zeros: impossible combinations of values: a boolean table per attribute set, True where impossible. Those of
             `warm` stay impossible without being named again; those that make the model far dearer are left out.
         limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
@@ -70,7 +72,7 @@ def fit(
     if method == "dual":
         parameters = dual_parameters(problem, start, penalty=penalty, iterations=steps, callback=callback)
     elif method == "mirror":
-        parameters = mirror_parameters(problem, start, iterations=steps, callback=callback)
+        parameters = mirror_parameters(problem, start, iterations=steps, stop_at=stop_at, callback=callback)
     else:
         raise ValueError(f"method is {method!r}; it must be 'dual' or 'mirror'")
     potentials = problem.potentials(parameters)

@@ -115,7 +115,8 @@ def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
     """What to add to each measurement so that all together are as near to shares by price as possible.
 
     The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * price
-    with the lam that solves sum max(0, lam * price - spent) = rho.
+    with the lam that solves sum max(0, lam * price - spent) = rho. Additions below a thousandth of the mean one are
+    charges without use; their part goes to the others.
 
     >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
     array([0., 1., 2.])
@@ -125,7 +126,9 @@ def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
     level = (rho + had) / price
     start = (spent / prices)[order]
     last = int(np.flatnonzero(start < level)[-1])
-    return np.maximum(0.0, level[last] * prices - spent)
+    additions = np.maximum(0.0, level[last] * prices - spent)
+    additions[additions < 1e-3 * rho / len(additions)] = 0.0
+    return additions * (rho / additions.sum())
 
 
 @dataclass(slots=True)
@@ -155,9 +158,6 @@ class MeasuredSets:
         self.prices = np.concatenate([self.prices, prices])
         had = np.concatenate([self.spent, np.zeros(len(cliques))])
         shares = top_up(self.prices, had, rho)
-        # Tiny additions are charges without use; their part goes to the others.
-        shares[shares < 1e-3 * rho / len(shares)] = 0.0
-        shares *= rho / shares.sum()
         self.spent = had + shares
         wanted = np.flatnonzero(shares)
         return [self.cliques[i] for i in wanted], shares[wanted]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.schema.schema import Schema
 from lookalike.tables.cost import Limits, candidate_costs, plan_cost, predict_cost
@@ -29,6 +29,25 @@ def model_zeros(schema: Schema, limit_ms: float = 0.7) -> dict[Clique, np.ndarra
     for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
         if predict_cost(schema.domain, [*kept, attrs]).seconds_per_call <= 1e-3 * limit_ms:
             kept[attrs] = table
+    return kept
+
+
+def sets_that_fit(domain: Domain, present: Sequence[Clique], sets: Sequence[Clique], limits: Limits) -> list[Clique]:
+    """Those of the sets with which a model of `present` stays within the predicted limits; earlier ones go first."""
+
+    def fits(chosen: Sequence[Clique]) -> bool:
+        return limits.allow(predict_cost(domain, [*present, *chosen]))
+
+    if not sets or fits(sets):
+        return list(sets)
+    low, high = 0, len(sets)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(sets[:middle]) else (low, middle)
+    kept = list(sets[:low])
+    for clique in sets[high:]:
+        if fits([*kept, clique]):
+            kept.append(clique)
     return kept
 
 

@@ -29,7 +29,20 @@ class FittingSets:
     def offer(self, cliques: Sequence[Clique]) -> None:
         """Takes in, in order, the sets with which the limit is kept. A refused set may be offered again."""
         for clique in cliques:
+            self.first([clique])
+
+    def first(self, options: Sequence[Clique]) -> Clique | None:
+        """Takes in the first of the options with which the limit is kept and says which; None where none does."""
+        for clique in options:
             covered = Extension(self._plan).is_covered(clique)
             if covered or self._limits.allow(candidate_costs(self._plan, [clique], limits=self._limits)[0]):
                 self.cliques.append(clique)
                 self._plan = self._plan if covered else extend_plan(self._plan, [clique])
+                return clique
+        return None
+
+
+def fitting_parts(domain: Domain, choices: Sequence[Sequence[Clique]], limit_ms: float) -> list[Clique | None]:
+    """Of each list the first clique with which one evaluation stays within the limit; None where none does."""
+    fitting = FittingSets(domain, limit_ms)
+    return [fitting.first(options) for options in choices]

@@ -38,7 +38,7 @@ def parent_sets(
         maximal: only sets that no further column fits into, the paper's "maximal parent sets".
 
     >>> parent_sets([2, 3, 4], 8.0, 3, 100, np.random.default_rng(0)).astype(int).tolist()
-    [[1, 1, 0], [1, 0, 1]]
+    [[1, 0, 1], [1, 1, 0]]
     """
     values = np.asarray(sizes, dtype=float)
     limit *= 1 + 1e-9

@@ -46,10 +46,10 @@ class TableForm:
 
 
 def read_table(source: Any) -> tuple[pa.Table, TableForm]:
-    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame.
+    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame. That it has rows is not asked.
 
     Raises:
-        InputError: the file cannot be read as a table, or there are no columns or no rows.
+        InputError: the file cannot be read as a table, or there are no columns.
     """
     table, form = _read_path(Path(source)) if isinstance(source, str | os.PathLike) else _read_frame(source)
     try:
@@ -58,8 +58,6 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
         raise InputError(str(error)) from None
     if table.num_columns == 0:
         raise InputError("The table has no columns; it needs at least 1.")
-    if table.num_rows == 0:
-        raise InputError("The table has no rows; it needs at least 1.")
     return table, form
 
 

@@ -21,7 +21,8 @@ from lookalike.synthesizers.privmrf import PrivMRF
 from lookalike.synthesizers.privsyn import PrivSyn
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG, PrivBayes, PBPGM)
+    method.name: method
+    for method in (Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG, PrivBayes, PBPGM)
 }
 
 

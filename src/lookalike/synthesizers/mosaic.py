@@ -21,6 +21,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.cover import MeasuredSets
 from lookalike.select.larger_sets import candidate_sets
+from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import FittingSets
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
@@ -136,7 +137,7 @@ class Mosaic:
         progress("scoring every pair", 0.05)
         score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
         found = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=SCORES)
-        errors = _matrix(domain, pairs, found)
+        errors = pair_matrix(domain, pairs, found)
         progress("pricing and measuring sets", 0.1)
         twice = self._looks_twice(domain, float(door.budget.rho))
         first_rho = door.remaining * (1 - self.larger_share) if twice else door.remaining
@@ -240,15 +241,6 @@ def scored_pairs(domain: Domain) -> list[Clique]:
     pairs = sorted(combinations(active, 2), key=domain.cells)
     within = int(np.searchsorted(np.cumsum([domain.cells(pair) for pair in pairs]), _SCORED_CELLS, side="right"))
     return pairs[:within]
-
-
-def _matrix(domain: Domain, pairs: Sequence[Clique], values: np.ndarray) -> np.ndarray:
-    """Values of pairs as a symmetric matrix; 0 where there is none."""
-    matrix = np.zeros((len(domain), len(domain)))
-    for (a, b), value in zip(pairs, values, strict=True):
-        i, j = domain.position(a), domain.position(b)
-        matrix[i, j] = matrix[j, i] = value
-    return matrix
 
 
 def _combined(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:

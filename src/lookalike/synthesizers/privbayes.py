@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from lookalike.errors import BudgetError
 from lookalike.estimate import fit
 from lookalike.estimate.consistency import make_consistent
 from lookalike.estimate.norm_sub import norm_sub
@@ -15,11 +17,12 @@ from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, Score
+from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
 from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
+from lookalike.select.network_sets import fitting_parts
 from lookalike.select.parent_sets import Family, binary_degree, family_candidates
-from lookalike.select.residual import EXPECTED_ABS
 from lookalike.select.useful import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
@@ -29,6 +32,9 @@ NETWORK, FAMILIES = "parents of each column", "families of the network"
 
 _MOST_CELLS = 100_000
 """Most cells of a family, however many rows there are."""
+
+_MOST_COUNTED = 100_000_000
+"""Most cells of all families that one choice looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +48,9 @@ class PrivBayes:
         theta: a family is allowed while its average cell is this many times the average noise.
         degree: most parents of a column; 0 for as many as theta allows.
         candidates: how many random families a choice looks at where there are more.
-        network_share: part of the budget for choosing the network (0.15 / the paper's beta = 0.3).
+        network_share: part of the budget for choosing the network (0.05 / the paper's beta = 0.3).
         oneway_share: part of the budget for one-way marginals (default only).
         count_share: part of the budget for the number of rows (faithful only).
-        caution: weight of noise against dependence when families are chosen (default only).
         prior: strength of the prior of every column given its parents, in standard deviations of noise (default only).
     """
 
@@ -56,7 +61,6 @@ class PrivBayes:
     network_share: float = 0.0
     oneway_share: float = 0.1
     count_share: float = 0.01
-    caution: float = 1.0
     prior: float = 0.2
 
     name: ClassVar[str] = "privbayes"
@@ -65,18 +69,21 @@ class PrivBayes:
         title="PrivBayes",
         paper="Zhang, Cormode, Procopiuc, Srivastava, Xiao: PrivBayes (ACM TODS 2017)",
         good_for="a plain Bayesian network; as the baseline that other methods are compared with",
-        corrected="scores in counts with a constant sensitivity for added or removed rows (the paper's hold for replaced "
-        "rows and a public number of rows); the number of rows is noisy; Gaussian noise and zCDP. The default goes "
-        "on: dependence on parents against a released law of the child (half the sensitivity), budget by cells",
+        corrected="scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced "
+        "rows and a public number of rows); the number of rows is noisy; Gaussian noise in zCDP; domains from the "
+        "schema. The default goes on: dependence measured against a released law of the child (half the sensitivity), "
+        "budget by cells, consistent families",
     )
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, candidates=self.candidates)
+        if self.degree < 0 or self.prior < 0:
+            raise BudgetError(f"degree is {self.degree} and prior {self.prior}; neither may be negative.")
         check_shares(self._network_share, self.count_share if self.faithful else self.oneway_share)
 
     @property
     def _network_share(self) -> float:
-        return self.network_share or (0.3 if self.faithful else 0.15)
+        return self.network_share or (0.3 if self.faithful else 0.05)
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         rho, d = float(budget.rho), len(domain)
@@ -102,9 +109,14 @@ class PrivBayes:
             progress("choosing the network", 0.05)
             families = self._network(door, known, rho * self._network_share, rng)
         progress("measuring families", 0.6)
+        families = self._affordable(domain, families)
         measured = self._measured(door, families)
         progress("estimating", 0.7)
-        return self._estimate(domain, families, known, measured)
+        return self._estimate(door, families, known, measured)
+
+    def _affordable(self, domain: Domain, families: list[Family]) -> list[Family]:
+        """The families that the estimate can take, from public sizes: here all of them."""
+        return families
 
     def _count(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:
         """The number of rows, by itself or from all one-way marginals."""
@@ -119,24 +131,23 @@ class PrivBayes:
     def _network(
         self, door: GuardedTable, known: Sequence[NoisyMarginal], rho: float, rng: np.random.Generator
     ) -> list[Family]:
-        """Families in an order in which parents come first; rho is spent on all columns but the first, drawn at random."""
+        """Families in an order in which parents come first. The first column is drawn at random, as in the paper."""
         domain, total = door.domain, estimated_total(known)
-        cells, degree, stddev = self._limits(door, total, door.remaining - rho)
+        cells, degree = self._limits(door, total, door.remaining - rho)
         laws = {} if self.faithful else {m.attrs[0]: norm_sub(m.values, total) + 1e-9 * total for m in known}
         order = [domain.names[int(rng.integers(len(domain)))]]
         families = [Family(order[0], ())]
         for _ in range(len(domain) - 1):
             waiting = [name for name in domain.names if name not in order]
-            options = family_candidates(
-                domain, order, waiting, cells, degree, self.candidates, rng, maximal=self.faithful
-            )  # fmt: skip
-            chosen = options[self._choice(door, options, laws, stddev, rho / (len(domain) - 1))]
+            options = family_candidates(domain, order, waiting, cells, degree, self.candidates, rng)
+            score = self._score(domain, options, laws)
+            chosen = options[door.choose(score, math.sqrt(8 * rho / (len(domain) - 1)), step=NETWORK)]
             order.append(chosen.child)
             families.append(chosen)
         return families
 
-    def _limits(self, door: GuardedTable, total: float, rho: float) -> tuple[float, int, float]:
-        """Most cells of a family, most parents, and the noise that families are expected to have."""
+    def _limits(self, door: GuardedTable, total: float, rho: float) -> tuple[float, int]:
+        """Most cells of a family and most parents of a column."""
         d = len(door.domain)
         degree = self.degree or d
 
@@ -144,23 +155,18 @@ class PrivBayes:
             return useful_cells(total, door.stddev_for(rho, marginals), self.theta)
 
         measured = d
-        if self.faithful and set(door.domain.sizes) <= {1, 2}:
+        if self.faithful and _binary(door.domain):
             degree = min(degree, binary_degree(d, useful))
             measured = d - degree
-        return min(useful(measured), _MOST_CELLS), degree, door.stddev_for(rho, measured)
+        return min(useful(measured), _MOST_CELLS, _MOST_COUNTED / self.candidates), degree
 
-    def _choice(
-        self, door: GuardedTable, options: Sequence[Family], laws: dict[str, np.ndarray], stddev: float, rho: float
-    ) -> int:
-        cliques = tuple(family.clique(door.domain) for family in options)
+    def _score(self, domain: Domain, options: Sequence[Family], laws: dict[str, np.ndarray]) -> Score:
+        """How much the parents of each family tell about its child."""
+        cliques = tuple(family.clique(domain) for family in options)
         children = tuple(family.child for family in options)
-        epsilon = float(np.sqrt(8 * rho))
-        if self.faithful:
-            return door.choose(IndependenceGap(cliques, children), epsilon, step=NETWORK)
-        # What measuring the family costs, in the unit of the score: half of the expected L1 norm of its noise.
-        noise = 0.5 * EXPECTED_ABS * stddev * np.array([door.domain.cells(clique) for clique in cliques])
-        score = FamilyGap(cliques, children, laws)
-        return door.choose(score, epsilon, step=NETWORK, offsets=self.caution * noise)
+        if not self.faithful:
+            return FamilyGap(cliques, children, laws)
+        return PerfectGap(cliques, children) if _binary(domain) else IndependenceGap(cliques, children)
 
     # The parameters.
 
@@ -168,7 +174,7 @@ class PrivBayes:
         """Noisy counts of the families. Those inside another one are left out, as the paper does for binary tables."""
         domain, rho = door.domain, door.remaining
         cliques = [family.clique(domain) for family in families]
-        if not self.faithful or set(domain.sizes) <= {1, 2}:
+        if not self.faithful or _binary(domain):
             cliques = _maximal(cliques)
         shares = [rho / len(cliques)] * len(cliques)
         if not self.faithful:
@@ -176,21 +182,34 @@ class PrivBayes:
         return door.measure(cliques, [door.stddev_for(share) for share in shares], step=FAMILIES)
 
     def _estimate(
-        self, domain: Domain, families: Sequence[Family], known: list[NoisyMarginal], measured: list[NoisyMarginal]
+        self, door: GuardedTable, families: Sequence[Family], known: list[NoisyMarginal], measured: list[NoisyMarginal]
     ) -> Model:
-        total = estimated_total([*known, *measured])
-        tables = []
+        """A column's law given its parents from the smallest table that holds both."""
+        domain, total = door.domain, estimated_total([*known, *measured])
+        if self.faithful:
+            tables = {m.attrs: np.maximum(m.values, 0.0) for m in measured}
+        else:
+            agreed = make_consistent(domain, [*known, *measured], total=total, tolerance=1e-2, rounds=50)
+            both = dict(zip(agreed.cliques, agreed.tables, strict=True))
+            tables = {m.attrs: both[m.attrs] for m in measured}
+        stddevs = {m.attrs: m.stddev for m in measured}
+        laws = []
         for family in families:
-            holder = _holder(family.clique(domain), measured)
-            counts = np.maximum(holder.values, 0.0)
-            axes = tuple(i for i, name in enumerate(holder.attrs) if name != family.child and name not in family.parents)
-            left = [name for name in holder.attrs if name == family.child or name in family.parents]
-            counts = counts.sum(axis=axes).transpose([left.index(name) for name in (*family.parents, family.child)])
-            prior = np.ones(counts.shape[-1])
-            strength = 1e-9
-            tables.append(dirichlet_means(counts, prior, strength))
+            held = min((clique for clique in tables if set(family.clique(domain)) <= set(clique)), key=domain.cells)
+            counts = _turned(tables[held], held, (*family.parents, family.child))
+            own = counts.reshape(-1, counts.shape[-1]).sum(axis=0)
+            if self.faithful:
+                # Even where the parents' configuration has no counts, next to nothing elsewhere.
+                laws.append(dirichlet_means(counts, np.ones(len(own)), 1e-6))
+            else:
+                laws.append(dirichlet_means(counts, own + 1e-3, max(1.0, self.prior * stddevs[held])))
         order = tuple(family.child for family in families)
-        return BayesNet(domain, total, order, tuple(family.parents for family in families), tuple(tables), {})
+        return BayesNet(domain, total, order, tuple(family.parents for family in families), tuple(laws), {})
+
+
+def _binary(domain: Domain) -> bool:
+    """Whether the paper's way for binary tables applies: its score F, k parents each, nested families measured once."""
+    return max(domain.sizes) <= 2
 
 
 def _maximal(cliques: Sequence[Clique]) -> list[Clique]:
@@ -199,24 +218,51 @@ def _maximal(cliques: Sequence[Clique]) -> list[Clique]:
     return [clique for clique, own in zip(cliques, sets, strict=True) if not any(own < other for other in sets)]
 
 
-def _holder(clique: Clique, measured: Sequence[NoisyMarginal]) -> NoisyMarginal:
-    """The first of the measured marginals of fewest cells that holds the clique."""
-    return min((m for m in measured if set(clique) <= set(m.attrs)), key=lambda m: m.cells)
+def _turned(table: np.ndarray, attrs: Clique, wanted: Sequence[str]) -> np.ndarray:
+    """The marginal of the wanted attributes, axes in that order."""
+    left = [name for name in attrs if name in wanted]
+    summed = table.sum(axis=tuple(i for i, name in enumerate(attrs) if name not in wanted))
+    return summed.transpose([left.index(name) for name in wanted])
 
 
 @dataclass(frozen=True, slots=True)
 class PBPGM(PrivBayes):
-    """The network of `privbayes`, whose families are fitted all together as a graphical model."""
+    """The network of `privbayes`, whose families are fitted all together as a graphical model.
+
+    Settings are those of `privbayes`, where `prior` has no effect, and one more.
+
+    Attributes:
+        model_ms: largest model, in predicted milliseconds per evaluation; families lose parents where it would pass it.
+    """
+
+    model_ms: float = 60.0
 
     name: ClassVar[str] = "pb-pgm"
     info: ClassVar[MethodInfo] = MethodInfo(
         title="PB-PGM",
         paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019)",
-        good_for="PrivBayes' families used in full: all counts agree, not only columns given their parents",
+        good_for="the families of PrivBayes used in full: all counts agree, not only columns given their parents",
         corrected=PrivBayes.info.corrected,
     )
 
+    def _affordable(self, domain: Domain, families: list[Family]) -> list[Family]:
+        """The families, without some of the parents where the model would be too large. Sizes only: free."""
+        fitting = fitting_parts(domain, [_parts(domain, family) for family in families], self.model_ms)
+        return [
+            Family(family.child, tuple(name for name in clique or () if name != family.child))
+            for family, clique in zip(families, fitting, strict=True)
+        ]
+
     def _estimate(
-        self, domain: Domain, families: Sequence[Family], known: list[NoisyMarginal], measured: list[NoisyMarginal]
+        self, door: GuardedTable, families: Sequence[Family], known: list[NoisyMarginal], measured: list[NoisyMarginal]
     ) -> Model:
-        return fit(domain, [m for m in known if m.attrs] + measured, total=estimated_total([*known, *measured]))
+        """The model of greatest entropy that explains all counts; it has no use for the order of the network."""
+        counted = [marginal for marginal in (*known, *measured) if marginal.attrs]
+        total = estimated_total([*known, *measured])
+        return fit(door.domain, counted, total=total, zeros=structural_zeros(door.schema))
+
+
+def _parts(domain: Domain, family: Family) -> list[Clique]:
+    """The family, then without its parent of most values, and so on down to the child alone."""
+    parents = sorted(family.parents, key=lambda name: (domain.size(name), domain.position(name)))
+    return [domain.canonical((family.child, *parents[:kept])) for kept in range(len(parents), -1, -1)]

@@ -8,8 +8,8 @@ import numpy as np
 
 from lookalike.tables.compiled import numba_available
 from lookalike.tables.executor import Executor
-from lookalike.tables.log_space import run_log_space
 from lookalike.tables.layout import Array, Layout
+from lookalike.tables.log_space import run_log_space
 from lookalike.tables.lowering import make_layout
 from lookalike.tables.numpy_executor import NumpyExecutor
 from lookalike.tables.order import predicted_ns
@@ -129,10 +129,9 @@ def _make_executor(name: ExecutorName, layout: Layout, impossible: np.ndarray | 
     if name == "auto":
         slow = calls > 1 and 1e-9 * calls * predicted_ns(layout, NUMPY) > _NUMPY_SECONDS
         name = "numba" if slow and numba_available() else "numpy"
-    layout = with_reuse(layout)
     if name == "numpy":
-        return NumpyExecutor(layout, impossible)
+        return NumpyExecutor(layout, impossible, reuse=True)
     # Importing numba takes half a second, which small models never need.
     from lookalike.tables.numba_executor import NumbaExecutor
 
-    return NumbaExecutor(layout, impossible)
+    return NumbaExecutor(with_reuse(layout), impossible)

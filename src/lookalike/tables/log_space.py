@@ -31,7 +31,9 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
         start, end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
         # A component of one leaf has no adjoint sweep: its potentials are its marginal.
         values = arrays.get(Array(cells + start, mask), arrays[Array(start, mask)])
-        marginals[start:end] = np.exp(values - log_z[layout.component_of[leaf]]).ravel()
+        top = log_z[layout.component_of[leaf]]
+        # Where nothing is possible there is no distribution: zeros, and a normaliser of -inf says so.
+        marginals[start:end] = 0.0 if np.isneginf(top) else np.exp(values - top).ravel()
     return log_z, marginals, arrays
 
 

@@ -7,7 +7,7 @@ recompute: a product of arrays that are there anyway. The largest arrays of a de
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,15 +32,20 @@ class _Life:
     offset: int = -1
 
 
-def with_reuse(layout: Layout, lasting: Iterable[Array] = ()) -> Layout:
+def with_reuse(layout: Layout, *, recompute: bool = True) -> Layout:
     """The layout with places shared between arrays that never live at the same time.
 
     The result computes the same leaf marginals and normalisers; its values are gone after a sweep, so `values` is
-    empty. Factors, marginals, normalisers and `lasting` arrays keep a place of their own.
+    empty. Factors, marginals and normalisers keep places of their own.
+
+    Args:
+        layout: every array in a place of its own.
+        recompute: whether cheap values may be made again on the way back; otherwise the operations stay one for one.
     """
     first = 2 * layout.leaf_cells + layout.components
-    operations = [*layout.forward, *_with_recomputation(layout, first)]
-    lives, used = _lives(layout, operations, first, frozenset(lasting))
+    back = _with_recomputation(layout, first) if recompute else layout.adjoint
+    operations = [*layout.forward, *back]
+    lives, used = _lives(layout, operations, first)
     cells = _place(lives, -(-first // 8) * 8)
     moved = []
     for operation, numbers in zip(operations, used, strict=True):
@@ -53,9 +58,7 @@ def with_reuse(layout: Layout, lasting: Iterable[Array] = ()) -> Layout:
     return replace(layout, values=(), forward=tuple(moved[:count]), adjoint=tuple(moved[count:]), cells=cells)
 
 
-def _lives(
-    layout: Layout, operations: Sequence[Operation], first: int, lasting: frozenset[Array]
-) -> tuple[list[_Life], list[list[int | None]]]:
+def _lives(layout: Layout, operations: Sequence[Operation], first: int) -> tuple[list[_Life], list[list[int | None]]]:
     """All lives of arrays that have no fixed place, and the numbers of those that each operation uses."""
     lives: list[_Life] = []
     now: dict[Array, int] = {}
@@ -70,7 +73,7 @@ def _lives(
             # Eight doubles fill a cache line; aligned starts keep vector loads from straddling two.
             cells = -(-math.prod(layout.shape(written.mask)) // 8) * 8
             now[written] = len(lives)
-            lives.append(_Life(cells, number, len(operations) if written in lasting else number))
+            lives.append(_Life(cells, number, number))
         used.append([*reads, now.get(written)])
     same = list(range(len(lives)))
     for number, (operation, (a, b, c)) in enumerate(zip(operations, used, strict=True)):
