@@ -1,4 +1,4 @@
-"""Draws many rows from models of the engine's benchmark: CPU seconds, seconds and memory, added to results/engine.jsonl.
+"""Draws many rows from models of the engine's benchmark: CPU seconds, seconds, memory; adds to results/engine.jsonl.
 
     python benchmarks/engine_rows.py [--rows 10000000] [--only adult-20x3,acs-40x4] [--threads 1,2]
 
@@ -21,7 +21,7 @@ from engine_cases import cases, memory_baseline, peak_mb
 
 
 def draw(name: str, rows: int) -> dict:
-    """Fits a model shortly and draws rows from it; how far they are from it in its own marginals (the worst of them)."""
+    """Fits a model shortly and draws rows; `distance` is how far they are from it in the worst of five marginals."""
     from lookalike.estimate import fit
     from lookalike.schema.domain import Domain
     from lookalike.tables.measurement import NoisyMarginal
