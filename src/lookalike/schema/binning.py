@@ -18,7 +18,8 @@ SIGNIFICANT = 4.0
 _SMALL_PART = 0.01
 _LEAST_SHARE = 0.004
 _POWERS = 61
-_FIRST_YEAR, _LAST_YEAR = 1800, 2200
+_FIRST_YEAR, _LAST_YEAR, _YEARS = 1800, 2200, 10
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +59,10 @@ def scale_of(base: Binned) -> float:
 
 
 def coarse_grid(base: Binned) -> Grid:
-    """Cells that cover all values a storage type can hold: powers of two on both sides of zero, years for times."""
+    """Cells that cover all values a storage type can hold: powers of two on both sides of zero, decades for times."""
     if isinstance(base, Datetime):
         tick = times.TICKS[base.resolution]
-        years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", dtype="datetime64[Y]")
+        years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", _YEARS, dtype="datetime64[Y]")
         edges = years.astype("datetime64[us]").astype(np.int64) // tick
         return Grid(edges[:-1], int(edges[-1]) - 1, np.empty(0), 0.0, 1)
     unit = unit_of(base)
@@ -84,19 +85,26 @@ def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
     return replace(grid, counts=np.asarray(counts, dtype=float), stddev=stddev)
 
 
-def occupied(grid: Grid) -> Grid:
-    """The cells from the first to the last that stand out from the noise.
+def occupied(grid: Grid, total: float) -> Grid:
+    """The cells from the first to the last that stand out from the noise, if nearly all of `total` rows are there.
 
-    Where none does, blocks of 2, 4, 8, ... cells may; where not even these do, the middle of the grid must serve.
+    Else blocks of 2, 4, 8, ... cells may stand out and hold nearly all. Where none do, those with most rows must serve,
+    and where nothing stands out, the middle of the grid.
     """
-    size, cells = 1, len(grid.counts)
+    size, cells, most = 1, len(grid.counts), -np.inf
+    best = (cells // 2, cells // 2)
     while size <= cells:
         starts = np.arange(0, cells, size)
         found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > SIGNIFICANT * grid.stddev * np.sqrt(size))
         if found.size:
-            return _part(grid, int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1)
+            first, last = int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1
+            held, noise = float(grid.counts[first : last + 1].sum()), grid.stddev * np.sqrt(last + 1 - first)
+            if held + 2 * noise >= _NEARLY_ALL * total:
+                return _part(grid, first, last)
+            if held > most:
+                most, best = held, (first, last)
         size *= 2
-    return _part(grid, cells // 2, cells // 2)
+    return _part(grid, *best)
 
 
 def trimmed(grid: Grid) -> Grid:
