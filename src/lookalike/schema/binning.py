@@ -7,6 +7,7 @@ are the values of integers, times and decimals with a fixed number of places; `u
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -18,8 +19,10 @@ SIGNIFICANT = 4.0
 _SMALL_PART = 0.01
 _LEAST_SHARE = 0.004
 _POWERS = 61
-_FIRST_YEAR, _LAST_YEAR, _YEARS = 1800, 2200, 10
-_NEARLY_ALL = 0.9
+_FIRST_YEAR, _LAST_YEAR = 1800, 2200
+_NEARLY_ALL = 0.95
+_FALSE = 0.01
+"""How many empty blocks of cells may be expected to stand out, among all of a size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +62,10 @@ def scale_of(base: Binned) -> float:
 
 
 def coarse_grid(base: Binned) -> Grid:
-    """Cells that cover all values a storage type can hold: powers of two on both sides of zero, decades for times."""
+    """Cells that cover all values a storage type can hold: powers of two on both sides of zero, years for times."""
     if isinstance(base, Datetime):
         tick = times.TICKS[base.resolution]
-        years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", _YEARS, dtype="datetime64[Y]")
+        years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", dtype="datetime64[Y]")
         edges = years.astype("datetime64[us]").astype(np.int64) // tick
         return Grid(edges[:-1], int(edges[-1]) - 1, np.empty(0), 0.0, 1)
     unit = unit_of(base)
@@ -95,11 +98,12 @@ def occupied(grid: Grid, total: float) -> Grid:
     best = (cells // 2, cells // 2)
     while size <= cells:
         starts = np.arange(0, cells, size)
-        found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > SIGNIFICANT * grid.stddev * np.sqrt(size))
+        limit = NormalDist().inv_cdf(1 - _FALSE / len(starts)) * grid.stddev * np.sqrt(size)
+        found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > limit)
         if found.size:
             first, last = int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1
             held, noise = float(grid.counts[first : last + 1].sum()), grid.stddev * np.sqrt(last + 1 - first)
-            if held + 2 * noise >= _NEARLY_ALL * total:
+            if held + noise >= _NEARLY_ALL * total:
                 return _part(grid, first, last)
             if held > most:
                 most, best = held, (first, last)
