@@ -39,6 +39,8 @@ from lookalike.errors import InputError, LookalikeError
 from lookalike.pipeline import Generation, as_ledger, check_generator, plan_run, reason_of, synthesize, with_persons
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.release import Release, check_target, load, write_page
+from lookalike.schema.columns import Identifier
+from lookalike.schema.schema import Schema
 from lookalike.terminal import notes, output, print_json, progress_bar
 
 app = typer.Typer(
@@ -113,6 +115,8 @@ def synth(
         if report is not None:
             write_page(report, release.report())
     _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
+    if not as_json:
+        _note_made_up(public, release.schema)
 
 
 @app.command()
@@ -244,6 +248,17 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
     for name, path in paths.items():
         if path is not None:
             output.print(f"{name}: {path}")
+
+
+def _note_made_up(before: Schema, after: Schema) -> None:
+    """Say which columns discovery took for identifiers or free text: their values mean nothing."""
+    names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
+    if names:
+        notes.print(
+            f"Made up: {', '.join(names)}. Few of their values are frequent enough to be told, so these columns hold\n"
+            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
+            markup=False,
+        )
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from lookalike.cli_options import (
@@ -194,13 +195,15 @@ def _rounded(value: float) -> str:
 
 def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequence[str]) -> Table:
     table = Table()
-    for name in (heading, "cells", "noise (stddev)", "rows misplaced", "share of rows"):
+    shares = ["share of rows"] if errors[0].distance is not None else []
+    for name in (heading, "cells", "noise (stddev)", "rows misplaced", *shares):
         table.add_column(name, justify="left" if name == heading else "right")
     for error in errors:
         about = "~" if set(error.attrs) & set(guessed) else ""
-        share = "" if error.distance is None else f"{error.distance:.2%}" if error.distance < 1 else "all noise"
-        cells: list[Any] = [", ".join(error.attrs), f"{about}{error.cells:,}", f"{error.stddev:.1f}"]
-        table.add_row(*cells, f"{error.rows:,.0f}", share or "give --rows")
+        cells = [", ".join(error.attrs), f"{about}{error.cells:,}", f"{error.stddev:.1f}", f"{error.rows:,.0f}"]
+        if error.distance is not None:
+            cells.append(f"{error.distance:.2%}" if error.distance < 1 else "all noise")
+        table.add_row(*map(escape, cells))
     return table
 
 
@@ -209,4 +212,6 @@ def _reading(ahead: Outlook) -> str:
         "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: what noise alone does to counts. A fitted\n"
         "model is usually nearer; what is not counted has errors that no plan can know."
     )
+    if all(error.distance is None for error in (*ahead.columns, *ahead.pairs)):
+        text += "\nGive --rows N, if about how many rows there are is public, for shares of rows."
     return text + ("\n~ marks columns whose values or bins are yet to be discovered." if ahead.guessed else "")
