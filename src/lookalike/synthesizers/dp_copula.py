@@ -32,7 +32,7 @@ class DPCopula:
         margin_share: part of the budget for one-way marginals; the products of ranks get the rest.
     """
 
-    margin_share: float = 0.5
+    margin_share: float = 0.3
 
     name: ClassVar[str] = "dp-copula"
     accounting: ClassVar[Accounting] = "gdp"
