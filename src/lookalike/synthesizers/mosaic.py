@@ -34,6 +34,7 @@ LARGER = "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
 _TYPICAL_SETS = 25
+_TYPICAL_CELLS = 23
 _FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
 
 
@@ -46,7 +47,7 @@ class Mosaic:
 
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
-        small_oneway_share: the same for small budgets, where single columns are uncertain too.
+        small_oneway_share: most of it for small budgets, where single columns are uncertain too.
         small_rho: budgets below this (about epsilon 0.5) are small; they also skip the larger sets.
         score_share: part for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more attributes that the first model gets wrong.
@@ -68,7 +69,7 @@ class Mosaic:
     """
 
     oneway_share: float = 0.08
-    small_oneway_share: float = 0.2
+    small_oneway_share: float = 0.3
     small_rho: float = 0.01
     score_share: float = 0.04
     larger_share: float = 0.4
@@ -79,7 +80,7 @@ class Mosaic:
     larger_order: int = 6
     larger_cells: int = 20_000
     larger_candidates: int = 100
-    theta: float = 6.0
+    theta: float = 8.0
     caution: float = 0.8
     penalty: float = 0.5
     line: float = 0.3
@@ -110,7 +111,7 @@ class Mosaic:
         rho, pairs = float(budget.rho), len(scored_pairs(domain))
         if not pairs:
             return [PlannedStep(ONEWAYS, "gaussian", len(domain), rho, "counts of every column")]
-        oneways, scores = rho * self._oneway_share(rho), rho * self.score_share
+        oneways, scores = rho * self._oneway_share(domain, rho), rho * self.score_share
         steps = [
             PlannedStep(ONEWAYS, "gaussian", len(domain), oneways, "counts of every column"),
             PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"),
@@ -129,7 +130,7 @@ class Mosaic:
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, pairs = door.domain, door.remaining, scored_pairs(door.domain)
         progress("measuring every column", 0.02)
-        shares = allocate(domain.sizes, rho * self._oneway_share(float(door.budget.rho)) if pairs else rho)
+        shares = allocate(domain.sizes, rho * self._oneway_share(domain, float(door.budget.rho)) if pairs else rho)
         oneways = door.measure([(name,) for name in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
         independent = fit(domain, oneways, zeros=model_zeros(door.schema))
         if not pairs:
@@ -164,8 +165,12 @@ class Mosaic:
         )
         return self._model(independent, oneways, chosen, inside, settings)
 
-    def _oneway_share(self, rho: float) -> float:
-        return self.small_oneway_share if rho < self.small_rho else self.oneway_share
+    def _oneway_share(self, domain: Domain, rho: float) -> float:
+        """At small budgets by the price of single columns against that of one set of a useful size for each."""
+        if rho >= self.small_rho:
+            return self.oneway_share
+        price = float((np.array(domain.sizes) ** (2 / 3)).sum())
+        return min(self.small_oneway_share, price / (price + len(domain) * _TYPICAL_CELLS ** (2 / 3)))
 
     def _looks_twice(self, domain: Domain, rho: float) -> bool:
         """Whether the budget affords a second look and some set of three attributes is small enough; public facts."""
