@@ -75,10 +75,10 @@ CATEGORIES = {
 """The lists of the table's own documentation."""
 
 ETAS = tuple(round(0.1 * tenths, 1) for tenths in range(3, 11))
-ETA_EPSILONS = (0.1, 0.5)
+ETA_TABLES, ETA_EPSILON = ("adult", "br2000"), 0.1
 WORKLOADS = (2, 3, 4, 5)
 WORKLOAD_METHODS = ("ppsyn", "aim")
-SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {"ppsyn, faithful": ("ppsyn", {"faithful": True})}
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {"ppsyn, faithful": ("ppsyn", {"faithful": True, "workload": "all-2way"})}
 SETTINGS |= {f"ppsyn, eta {eta:g}": ("ppsyn", {"eta": eta}) for eta in ETAS}
 SETTINGS |= {f"{name}, {k}-way": (name, {"workload": f"all-{k}way"}) for name in WORKLOAD_METHODS for k in WORKLOADS}
 
@@ -132,7 +132,9 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
     return numbers
 
 
-def jobs(parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], epsilons: Iterable[float]) -> list[Job]:
+def jobs(
+    parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], epsilons: Iterable[float], repeats: int
+) -> list[Job]:
     """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload)."""
     tables, methods, epsilons = list(tables), list(methods), list(epsilons)
     listed: list[Job] = []
@@ -142,10 +144,11 @@ def jobs(parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], ep
         small = [epsilon for epsilon in epsilons if epsilon <= MOST_REPEATED]
         listed += [job for job in jobs_of(tables, again, small, REPEATS, train_share=0.8) if job.repeat]
     if "eta" in parts:
-        listed += jobs_of(tables, [f"ppsyn, eta {eta:g}" for eta in ETAS], ETA_EPSILONS, 2, train_share=0.8)
+        names = [f"ppsyn, eta {eta:g}" for eta in ETAS]
+        listed += jobs_of([name for name in ETA_TABLES if name in tables], names, [ETA_EPSILON], repeats, train_share=0.8)
     if "workload" in parts:
         names = [f"{name}, {k}-way" for k in WORKLOADS for name in WORKLOAD_METHODS]
-        listed += jobs_of(["br2000"], names, [0.1], REPEATS, train_share=0.8)
+        listed += jobs_of(["br2000"], names, [0.1], repeats, train_share=0.8)
     return listed
 
 
@@ -153,7 +156,8 @@ def show_progress(done: int, total: int, job: Job, line: Result | None) -> None:
     if line is not None:
         outcome = line.get("error") or f"tvd {line['tvd']}, ranges {line['ranges']}, SVM {line.get('svm_error')}"
         seconds = line["cpu_seconds"]
-        print(f"[{done}/{total}] {job.table} {job.method} {job.epsilon:g} #{job.repeat}: {outcome}, {seconds} s", flush=True)
+        run = f"{job.table} {job.method} {job.epsilon:g} #{job.repeat}"
+        print(f"[{done}/{total}] {run}: {outcome}, {seconds} s", flush=True)
 
 
 def main() -> None:
@@ -163,11 +167,12 @@ def main() -> None:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--methods", default=",".join(("ppsyn", *RIVALS, "ppsyn, faithful")).replace(", ", "+"))
     parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
+    parser.add_argument("--repeats", type=int, default=1, help="of the parts eta and workload")
     given = parser.parse_args()
     if given.action == "run":
         methods = [name.replace("+", ", ") for name in given.methods.split(",")]
         epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
-        listed = jobs(given.parts.split(","), given.tables.split(","), methods, epsilons)
+        listed = jobs(given.parts.split(","), given.tables.split(","), methods, epsilons, given.repeats)
         run_jobs(listed, run_one, RESULTS, progress=show_progress)
     else:
         document(read_results(RESULTS))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
+from lookalike.privacy.scores import GroupedResidualL1, IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 
@@ -23,7 +23,15 @@ def residual(seed: int) -> ResidualL1:
     return ResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, (2, 3))))
 
 
-SCORES: list[Score] = [*(residual(seed) for seed in range(3)), IndependenceGap((("a", "b"),))]
+def grouped(seed: int) -> GroupedResidualL1:
+    rng = np.random.default_rng(seed)
+    groups = np.array([0, 1]), np.array([[0, 1, 1], [0, 2, 1]])
+    return GroupedResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, 3)), groups)
+
+
+SCORES: list[Score] = [
+    *(residual(seed) for seed in range(3)), *(grouped(seed) for seed in range(3)), IndependenceGap((("a", "b"),)),
+]  # fmt: skip
 
 
 def tables(rows: int) -> Iterator[list[tuple[int, int]]]:
@@ -73,3 +81,13 @@ def test_marginals_move_by_at_most_the_stated_l2_norm(relation: str, rows: int) 
                 counts.append(MemorySource(DOMAIN, codes).counts([("a", "b")])[0])
             worst = max(worst, int(((counts[0] - counts[1]) ** 2).sum()))
     assert worst == neighbours.squared_l2
+
+
+def test_grouped_residuals_are_distances_of_sums() -> None:
+    score = GroupedResidualL1((("a", "b"),), (np.array([1.0, 5.0]),), (np.array([[0, 0, 1], [1, 1, 1]]),))
+    assert score.evaluate([np.array([[2, 2, 0], [0, 1, 0]])]).tolist() == [abs(4 - 1) + abs(1 - 5)]
+
+
+def test_groups_beyond_the_references_are_refused() -> None:
+    with pytest.raises(ValueError, match="numbered from 0 to 1"):
+        GroupedResidualL1((("a",),), (np.zeros(2),), (np.array([0, 2]),))
