@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -121,8 +121,13 @@ class Market:
     apart: bool = True
 
     def at_budget(self, rho: float) -> list[Offer]:
-        """The offers at the lowest price at which they ask for no more precision than 2 rho, most worth first."""
-        return price_at_budget(self.at_price, lambda offers, _: sum(offer.precision for offer in offers), rho)
+        """The offers at the lowest price at which they ask for no more precision than 2 rho, most worth first.
+
+        Where the first of them to appear ask for more, they get as much of it as there is.
+        """
+        offers = price_at_budget(self.at_price, lambda found, _: sum(offer.precision for offer in found), rho)
+        part = min(1.0, 2.0 * rho / max(sum(offer.precision for offer in offers), 1e-300))
+        return [replace(offer, precision=part * offer.precision) for offer in offers]
 
     def at_price(self, price: float) -> list[Offer]:
         """All offers at a price per unit of precision, most worth first."""

@@ -58,7 +58,7 @@ class PPSyn:
         eta: part of a marginal's improvement that noise, grouping (and price) may spoil, the paper's eta.
         rounds: how many rounds after each look (2), how many in all (4 per column). The last one takes what is left.
         oneway_share: part of the budget for one-way marginals (0.2 / the paper's 0.1).
-        error_share: part of the budget for noisy errors of candidates (0.09 / 0.2).
+        error_share: part of the budget for noisy errors of candidates (0.09, half of it for each look / 0.2).
         later_share: part of the budget kept for what the second look finds (default only).
         candidates: most marginals of the second look (default only).
         caution: weight of noise against error (default only).
@@ -114,11 +114,14 @@ class PPSyn:
         if not candidates:
             return [PlannedStep(ONEWAYS, "gaussian", d, rho, "counts of every column")]
         oneways, errors = rho * self._oneway_share, rho * self._error_share
-        looks, rounds = (len(candidates), self._rounds(domain)) if self.faithful else (-1, -1)
+        looked, rounds, note = len(candidates), self._rounds(domain), "sums of groups of cells"
+        if not self.faithful:
+            errors, looked, rounds = 0.5 * errors, sum(len(clique) == 2 for clique in candidates), -1
+            note += f", and a second look at errors ({0.5 * self._error_share:.1%} of the budget)"
         return [
             PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(ERRORS, "gaussian", looks, errors, "how wrong the model is on the candidates"),
-            PlannedStep(GROUPS, "gaussian", rounds, rho - oneways - errors, "sums of groups of cells"),
+            PlannedStep(ERRORS, "gaussian", looked, errors, "how wrong the independent model is"),
+            PlannedStep(GROUPS, "gaussian", rounds, rho - oneways - errors, note),
         ]
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
@@ -151,7 +154,7 @@ class PPSyn:
         pairs = [clique for clique in candidates if len(clique) == 2]
         look_rho = 0.5 * rho * self._error_share
         progress("looking at all pairs", 0.05)
-        first = state.look(pairs, look_rho)
+        first = state.look(pairs, look_rho, ERRORS)
         later = (self.later_share + 0.5 * self._error_share) * rho
         for left in range(self.rounds or 2, 0, -1):
             progress("choosing and measuring pairs", 0.15)
@@ -159,7 +162,7 @@ class PPSyn:
         progress("looking at what is left and at larger sets", 0.5)
         kept = state.promising(candidates, first)
         if kept:
-            second = state.look(kept, look_rho)
+            second = state.look(kept, look_rho, GROUPS)
             for left in range(self.rounds or 2, 0, -1):
                 progress("choosing and measuring larger sets", 0.6)
                 state.round(second, door.remaining * (1.0 if left == 1 else 0.5))
@@ -262,11 +265,11 @@ class _Rounds:
         self._gate = SizeGate()
         self._taken: dict[Clique, tuple[np.ndarray | None, float]] = {}
 
-    def look(self, cliques: list[Clique], rho: float) -> Look:
+    def look(self, cliques: list[Clique], rho: float, step: str) -> Look:
         """Noisy errors of the marginals against the present model, in groups, for so much budget."""
         score = looked_at(cliques, self.model.marginals(cliques), SCORED_GROUPS)
         stddev = self.door.score_stddev_for(score, rho)
-        return Look(score, self.door.noisy_scores(score, stddev, step=ERRORS))
+        return Look(score, self.door.noisy_scores(score, stddev, step=step))
 
     def round(self, look: Look, rho: float) -> None:
         """Measures the candidates worth their price at this budget, as far as the model can hold them, and refits."""
@@ -282,11 +285,9 @@ class _Rounds:
         offers = [offer for offer in offers if cliques[offer.number] in fits]
         if not offers:
             return
-        asked = 0.5 * sum(offer.precision for offer in offers)
-        part = min(1.0, rho / asked)
         groups = [partition_for(offer, tables[offer.number]) for offer in offers]
         chosen = [cliques[offer.number] for offer in offers]
-        stddevs = [self.door.stddev_for(0.5 * part * offer.precision) for offer in offers]
+        stddevs = [self.door.stddev_for(0.5 * offer.precision) for offer in offers]
         self.measured = self.measured + self.door.measure(chosen, stddevs, step=GROUPS, groups=groups)
         for offer, partition in zip(offers, groups, strict=True):
             self._taken[cliques[offer.number]] = partition, offer.groups
