@@ -26,10 +26,13 @@ from markupsafe import Markup
 
 import accuracy
 from lookalike.evaluate.classifiers import svm_errors
-from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, read_results, run_jobs
+from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, read_results, run_jobs, summary
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.evaluate.ranges import range_errors
 from lookalike.evaluate.real_data import split_rows
+from lookalike.report.charts import lines
+from lookalike.report.comparison import comparison_chart
+from lookalike.report.page import style_sheet
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Integer
 from lookalike.schema.domain import Domain
@@ -70,8 +73,8 @@ CATEGORIES = {
     "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
     "gender": "Female Male",
     "native-country": "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India "
-    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland France "
-    "Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia "
+    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland "
+    "France Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia "
     "El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?",
     "income": "<=50K >50K",
 }
