@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
 
 from lookalike.tables.compiled import numba_available
+from lookalike.tables.cores import threads_allowed
 from lookalike.tables.executor import Executor
+from lookalike.tables.layout import Array, Layout
 from lookalike.tables.log_space import run_log_space
-from lookalike.tables.lowering import Array, Layout, make_layout
+from lookalike.tables.lowering import make_layout
 from lookalike.tables.numpy_executor import NumpyExecutor
 from lookalike.tables.order import predicted_ns
 from lookalike.tables.plan import ContractionPlan
-from lookalike.tables.recipes import NUMPY
+from lookalike.tables.recipes import NUMBA, NUMPY
+from lookalike.tables.reuse import with_reuse
 
 ExecutorName = Literal["auto", "numpy", "numba"]
 
-_SMALLEST_TRUSTED = 1e-280
-# Loading the compiled kernel takes most of a second: less NumPy time than this is not worth it.
-_NUMPY_SECONDS = 1.0
+# Loading the compiled kernel takes most of a second: it must save as much.
+_LOAD_SECONDS = 1.0
+# Two threads share the costly operations of models beyond the first figure, which then take this part of the time.
+_COSTLY_NS, _SHARED = 5e6, 0.6
 
 
 class Network:
@@ -30,19 +33,17 @@ class Network:
     flat vectors, leaf after leaf, each in the plan's storage order; `pack` and `unpack` translate from and to domain
     order.
 
-    The sweeps run on exponentials. If the spans of all potentials of a component add up to less than the executor's
-    slack, no cell can underflow. Otherwise the result is accepted only if every intermediate cell that is structurally
-    positive came out well above the underflow threshold (all terms are positive, so nothing can cancel and hide a
-    loss), and recomputed in log space if not.
+    The sweeps run on exponentials, scaled so that nothing can overflow. A result is accepted only if the normaliser
+    proves that underflow cannot have mattered (see `Executor`), and recomputed in log space if not.
 
     Args:
         plan: factors, tree and order.
         impossible: flat mask of leaf cells that are structurally zero.
-        executor: "numpy", "numba", or "auto": numba if NumPy is predicted to take more than a second for all calls.
+        executor: "numpy", "numba", or "auto": numba if it is predicted to save more than a second over all calls.
         calls: how many sweeps are expected, for "auto".
 
     Attributes:
-        layout: arrays and operations.
+        layout: arrays and operations, each array with a place of its own; executors let them share places.
         marginals: the leaf marginals of the last `sweep`, as probabilities, flat. Overwritten by the next call.
         log_z: the log-normaliser of the last `sweep`.
         used_log_space: how many calls had to fall back to log space.
@@ -61,8 +62,8 @@ class Network:
         self._impossible = None if impossible is None or not impossible.any() else np.flatnonzero(impossible)
         self._executor = _make_executor(executor, self.layout, self._impossible, calls)
         self.marginals = self._executor.marginals
-        self._support: np.ndarray | None = None
         self._log_arrays: dict[Array, np.ndarray] | None = None
+        self._values: NumpyExecutor | None = None
         self.log_z = 0.0
         self.used_log_space = 0
 
@@ -88,16 +89,19 @@ class Network:
 
     def factor(self, leaf: int) -> np.ndarray:
         """A leaf's factor in the last sweep, up to a constant, in storage order. For sampling."""
-        return self._array(self.layout.leaf_array(leaf))
+        array = self.layout.leaf_array(leaf)
+        return self._executor.array(array) if self._log_arrays is None else self._log_arrays[array]
 
     def value(self, node: int) -> np.ndarray:
-        """A node's array after the last forward sweep, up to a constant, in storage order. For sampling."""
-        return self._array(self.layout.values[node])
-
-    def _array(self, array: Array) -> np.ndarray:
+        """A node's array after the forward sweep, up to a constant, in storage order. For sampling."""
+        array = self.layout.values[node]
         if self._log_arrays is not None:
             return self._log_arrays[array]
-        return self._executor.array(array)
+        if self._values is None:
+            # A sweep keeps only what it needs, so the values are computed once more.
+            self._values = NumpyExecutor(make_layout(self.plan, adjoint=False))
+            self._values.values_from(self._executor.factors)
+        return self._values.array(array)
 
     def sweep(self, potentials: np.ndarray) -> float:
         """Log-normaliser of the model with these finite potentials; the marginals are left in `marginals`.
@@ -108,39 +112,11 @@ class Network:
         """
         if not self.plan.leaves:
             return 0.0
-        self._log_arrays = None
-        self.log_z, safe = self._executor.sweep(potentials)
-        if not safe and not self._trustworthy():
+        self._log_arrays = self._values = None
+        self.log_z = self._executor.sweep(potentials)
+        if not self._executor.trusted():
             self._sweep_log_space(potentials)
         return self.log_z
-
-    def _trustworthy(self) -> bool:
-        """Whether every cell that is structurally positive is far from underflow."""
-        cells, buffer = self.layout.leaf_cells, self._executor.buffer
-        parts = (slice(0, cells), slice(2 * cells, self.layout.cells))
-        if self._impossible is None:
-            return all(float(buffer[part].min()) >= _SMALLEST_TRUSTED for part in parts)
-        if self._support is None:
-            self._support = self._structural_support()
-        return all(
-            float(buffer[part].min(where=self._support[part], initial=1.0)) >= _SMALLEST_TRUSTED for part in parts
-        )
-
-    def _structural_support(self) -> np.ndarray:
-        """Which cells of the buffer are positive for finite potentials, by running the plan on zeros and ones."""
-        ones = NumpyExecutor(self.layout)
-        ones.buffer[self._impossible] = 0.0
-        for steps, operations in (
-            (ones.forward_steps, self.layout.forward),
-            (ones.adjoint_steps, self.layout.adjoint),
-        ):
-            for step, operation in zip(steps, operations, strict=True):
-                step()
-                end = operation.c.offset + math.prod(self.layout.shape(operation.c.mask))
-                part = ones.buffer[operation.c.offset : end]
-                # Back to zeros and ones, so that no product of many small averages can vanish.
-                np.ceil(np.minimum(part, 1.0, out=part), out=part)
-        return ones.buffer > 0.0
 
     def _sweep_log_space(self, potentials: np.ndarray) -> None:
         self.used_log_space += 1
@@ -154,11 +130,18 @@ class Network:
 
 def _make_executor(name: ExecutorName, layout: Layout, impossible: np.ndarray | None, calls: int) -> Executor:
     if name == "auto":
-        slow = calls > 1 and 1e-9 * calls * predicted_ns(layout, NUMPY) > _NUMPY_SECONDS
-        name = "numba" if slow and numba_available() else "numpy"
+        name = "numba" if calls > 1 and numba_available() and _seconds_saved(layout, calls) > _LOAD_SECONDS else "numpy"
     if name == "numpy":
-        return NumpyExecutor(layout, impossible)
+        return NumpyExecutor(layout, impossible, reuse=True)
     # Importing numba takes half a second, which small models never need.
     from lookalike.tables.numba_executor import NumbaExecutor
 
-    return NumbaExecutor(layout, impossible)
+    return NumbaExecutor(with_reuse(layout), impossible)
+
+
+def _seconds_saved(layout: Layout, calls: int) -> float:
+    """Predicted seconds that all calls take less with numba than with NumPy."""
+    compiled = predicted_ns(layout, NUMBA)
+    if compiled > _COSTLY_NS and threads_allowed() > 1:
+        compiled *= _SHARED
+    return 1e-9 * calls * (predicted_ns(layout, NUMPY) - compiled)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lookalike.tables.lowering import Array, Layout, Operation
+from lookalike.tables.layout import Array, Layout, Operation
 
 _CHUNK_CELLS = 1 << 22
 
@@ -31,12 +31,16 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
         start, end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
         # A component of one leaf has no adjoint sweep: its potentials are its marginal.
         values = arrays.get(Array(cells + start, mask), arrays[Array(start, mask)])
-        marginals[start:end] = np.exp(values - log_z[layout.component_of[leaf]]).ravel()
+        top = log_z[layout.component_of[leaf]]
+        # Where nothing is possible there is no distribution: zeros, and a normaliser of -inf says so.
+        marginals[start:end] = 0.0 if np.isneginf(top) else np.exp(values - top).ravel()
     return log_z, marginals, arrays
 
 
 def _log_contract(layout: Layout, operation: Operation, arrays: dict[Array, np.ndarray]) -> np.ndarray:
-    a, b, c = operation
+    a, b, c, divide = operation
+    if divide and b is not None:
+        return np.where(np.isneginf(arrays[b]), -np.inf, arrays[a] - np.where(np.isneginf(arrays[b]), 0.0, arrays[b]))
     everything = a.mask | (b.mask if b is not None else 0) | c.mask
     kept = layout.positions(c.mask)
     axes = kept + [position for position in layout.positions(everything) if position not in kept]

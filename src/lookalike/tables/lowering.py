@@ -1,138 +1,11 @@
-"""From a plan to a flat list of array operations on one buffer.
-
-Every array stores its axes in the plan's one order of the variables. Neighbouring variables that occur in the same
-operands therefore merge into one loop, no operation needs a transpose, and the last loop of an operation has stride 1
-in every array that knows it.
-"""
+"""From a plan to a flat list of array operations on one buffer."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
-from lookalike.tables.cliques import clique_mask, mask_positions
+from lookalike.tables.beliefs import adjoint_operations
+from lookalike.tables.cliques import clique_mask
+from lookalike.tables.layout import Array, Layout, Operation, Storage
 from lookalike.tables.plan import ContractionPlan, shared_masks, tree_scopes
-
-
-class Loop(NamedTuple):
-    """One loop of an operation: its length and the stride in each of the three arrays, 0 where an array lacks it."""
-
-    size: int
-    a: int
-    b: int
-    c: int
-
-
-class Array(NamedTuple):
-    """A part of the buffer: where it starts and which attributes are its axes (a bit mask)."""
-
-    offset: int
-    mask: int
-
-
-class Operation(NamedTuple):
-    """C = sum over the variables that C lacks of A * B; B is None for a plain sum of A."""
-
-    a: Array
-    b: Array | None
-    c: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A plan's arrays in one buffer, and the operations of its two sweeps.
-
-    The buffer holds, in this order: the leaf factors, the leaf marginals, one normaliser per component, and all values
-    and adjoints of the tree.
-
-    Attributes:
-        leaf_offsets: where each leaf starts among the leaf cells; one entry more than leaves.
-        component_of: component of each leaf; components are numbered in the order of their first leaf.
-        values: value of each node of the tree after the forward sweep (a root's value is its normaliser).
-        forward, adjoint: the operations of the sweeps, in order.
-        cells: length of the buffer.
-    """
-
-    plan: ContractionPlan
-    leaf_masks: tuple[int, ...]
-    leaf_offsets: tuple[int, ...]
-    component_of: tuple[int, ...]
-    values: tuple[Array, ...]
-    forward: tuple[Operation, ...]
-    adjoint: tuple[Operation, ...]
-    cells: int
-    axes: dict[int, int] = field(repr=False)
-
-    @property
-    def leaf_cells(self) -> int:
-        return self.leaf_offsets[-1]
-
-    @property
-    def components(self) -> int:
-        return max(self.component_of, default=-1) + 1
-
-    def leaf_array(self, leaf: int) -> Array:
-        """Where a leaf's factor lies."""
-        return Array(self.leaf_offsets[leaf], self.leaf_masks[leaf])
-
-    def positions(self, mask: int) -> list[int]:
-        """The attributes of a mask in the order in which arrays store them."""
-        return sorted(mask_positions(mask), key=self.axes.__getitem__)
-
-    def shape(self, mask: int) -> tuple[int, ...]:
-        sizes = self.plan.domain.sizes
-        return tuple(sizes[position] for position in self.positions(mask))
-
-    def axes_from_domain(self, mask: int) -> list[int]:
-        """Axes argument that transposes an array from domain order to storage order."""
-        ordered = mask_positions(mask)
-        return [ordered.index(position) for position in self.positions(mask)]
-
-    def axes_to_domain(self, mask: int) -> list[int]:
-        """Axes argument that transposes an array from storage order to domain order."""
-        stored = self.positions(mask)
-        return [stored.index(position) for position in mask_positions(mask)]
-
-    def loops(self, operation: Operation) -> list[Loop]:
-        """The merged loops of an operation, outermost first; lengths of 1 are left out."""
-        b = operation.b.mask if operation.b is not None else 0
-        return merged_loops(self.plan.domain.sizes, self.positions, operation.a.mask, b, operation.c.mask)
-
-
-def merged_loops(sizes: Sequence[int], positions, a: int, b: int, c: int) -> list[Loop]:
-    """Loops over the union of three scopes, with neighbours that occur in the same arrays merged into one."""
-    step = [1, 1, 1]
-    masks = (a, b, c)
-    loops: list[Loop] = []
-    last = None
-    for position in reversed(positions(a | b | c)):
-        size = sizes[position]
-        if size == 1:
-            continue
-        member = tuple(mask >> position & 1 for mask in masks)
-        if member == last:
-            loops[-1] = loops[-1]._replace(size=loops[-1].size * size)
-        else:
-            loops.append(Loop(size, *(s * m for s, m in zip(step, member, strict=True))))
-        step = [s * size if m else s for s, m in zip(step, member, strict=True)]
-        last = member
-    return loops[::-1]
-
-
-class _Builder:
-    """Allocates arrays and collects operations while a layout is made."""
-
-    def __init__(self, plan: ContractionPlan, start: int) -> None:
-        self.sizes = plan.domain.sizes
-        self.end = start
-
-    def allocate(self, mask: int) -> Array:
-        array = Array(self.end, mask)
-        # Eight doubles fill a cache line; aligned starts keep vector loads from straddling two.
-        self.end += -(-math.prod(self.sizes[position] for position in mask_positions(mask)) // 8) * 8
-        return array
 
 
 def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
@@ -151,7 +24,7 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
     roots = list(dict.fromkeys(root_of[:count]))
     component = {root: number for number, root in enumerate(roots)}
     scopes = tree_scopes(shared_masks(masks), plan.children)
-    builder = _Builder(plan, -(-(2 * offsets[-1] + len(roots)) // 8) * 8)
+    storage = Storage(plan, -(-(2 * offsets[-1] + len(roots)) // 8) * 8)
     forward: list[Operation] = []
     values: list[Array] = []
     for leaf, mask in enumerate(masks):
@@ -163,14 +36,15 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
         elif scopes[leaf] == mask:
             values.append(full)
         else:
-            values.append(builder.allocate(scopes[leaf]))
+            values.append(storage.allocate(scopes[leaf]))
             forward.append(Operation(full, None, values[leaf]))
     for j, (a, b) in enumerate(plan.children):
         node = count + j
         is_root = node in component
-        values.append(Array(2 * offsets[-1] + component[node], 0) if is_root else builder.allocate(scopes[node]))
+        values.append(Array(2 * offsets[-1] + component[node], 0) if is_root else storage.allocate(scopes[node]))
         forward.append(Operation(values[a], values[b], values[node]))
-    back = _adjoint_operations(plan, masks, offsets, values, component, builder) if adjoint else []
+    marginals = [Array(offsets[-1] + offset, mask) for offset, mask in zip(offsets, masks, strict=False)]
+    back = adjoint_operations(plan, masks, values, marginals, storage) if adjoint else []
     return Layout(
         plan=plan,
         leaf_masks=masks,
@@ -179,7 +53,7 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
         values=tuple(values),
         forward=tuple(forward),
         adjoint=tuple(back),
-        cells=builder.end,
+        cells=storage.end,
         axes={position: place for place, position in enumerate(plan.order)},
     )
 
@@ -190,30 +64,3 @@ def _roots(count: int, plan: ContractionPlan) -> list[int]:
         for child in plan.children[j]:
             root_of[child] = root_of[count + j]
     return root_of
-
-
-def _adjoint_operations(
-    plan: ContractionPlan,
-    masks: Sequence[int],
-    offsets: Sequence[int],
-    values: Sequence[Array],
-    component: dict[int, int],
-    builder: _Builder,
-) -> list[Operation]:
-    """Operations that leave leaf * adjoint, the marginal times the normaliser, in the second part of the buffer."""
-    count, operations = len(masks), []
-    adjoints: dict[int, Array] = {}
-    for j in range(len(plan.children) - 1, -1, -1):
-        node = count + j
-        a, b = plan.children[j]
-        for child, sibling in ((a, b), (b, a)):
-            if node in component:
-                # The two children of a root are each other's adjoint: no copy is made.
-                adjoints[child] = values[sibling]
-            else:
-                adjoints[child] = builder.allocate(values[child].mask)
-                operations.append(Operation(adjoints[node], values[sibling], adjoints[child]))
-            if child < count:
-                marginal = Array(offsets[-1] + offsets[child], masks[child])
-                operations.append(Operation(Array(offsets[child], masks[child]), adjoints[child], marginal))
-    return operations

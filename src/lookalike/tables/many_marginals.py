@@ -104,8 +104,8 @@ class BlockQueries:
         impossible = np.isneginf(flat)
         flat[impossible] = 0.0
         executor = NumpyExecutor(layout, np.flatnonzero(impossible) if impossible.any() else None)
-        _, safe = executor.forward(flat)
-        if not safe:
+        executor.forward(flat)
+        if not executor.trusted():
             return None
         query = len(leaves) - 1
         mask = layout.leaf_masks[query]

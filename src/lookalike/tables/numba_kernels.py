@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 from numba.core import types
 
+from lookalike.tables.executor import TINY
+
 # The product routine behind np.dot, taken directly because it accepts leading dimensions and offsets.
 _gemm = types.ExternalFunction(
     "numba_xxgemm",
@@ -21,41 +23,36 @@ _gemm = types.ExternalFunction(
 _FAST = {"reassoc", "contract", "nsz"}
 EXP_BLOCK = 512
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-KIND_LOOPS, KIND_MATRIX, KIND_COPY = 0, 1, 2
+KIND_LOOPS, KIND_MATRIX, KIND_COPY, KIND_CELLS = 0, 1, 2, 3
 NO_TRANSPOSE, TRANSPOSE, _DOUBLE = ord("N"), ord("T"), ord("d")
 
 
 @njit(cache=True, nogil=True)
-def fill_factors(potentials, buffer, offsets, component_of, log_sizes, slack, zeros, powers):
-    """Writes the leaf factors. Returns the sum of what they were shifted by, and whether the spans are small enough."""
-    spans = np.zeros(len(slack))
+def fill_factors(potentials, buffer, offsets, log_sizes, zeros, powers):
+    """Writes the leaf factors. Returns the sum of what they were shifted by."""
     shift = 0.0
     for leaf in range(len(log_sizes)):
         part = potentials[offsets[leaf] : offsets[leaf + 1]]
-        low, high = _extremes(part)
-        spans[component_of[leaf]] += high - low
-        shift += high + log_sizes[leaf]
-        _exponentials(part, high + log_sizes[leaf], buffer[offsets[leaf] : offsets[leaf + 1]], powers)
+        down = _largest(part) + log_sizes[leaf]
+        shift += down
+        _exponentials(part, down, buffer[offsets[leaf] : offsets[leaf + 1]], powers)
     for i in range(len(zeros)):
         buffer[zeros[i]] = 0.0
-    safe = True
-    for component in range(len(slack)):
-        safe = safe and spans[component] < slack[component]
-    return shift, safe
+    return shift
 
 
 @njit(cache=True, nogil=True)
-def fill_marginals(buffer, offsets, component_of, alone, swept_back):
-    """Divides what the adjoint sweep left, if it ran, by the normalisers. Returns the sum of their logarithms."""
+def fill_marginals(buffer, offsets, component_of, alone):
+    """Divides what the adjoint sweep left by the normalisers. Returns the sum of their logarithms."""
     cells = offsets[-1]
     log_z = 0.0
     for component in range(len(alone)):
         normaliser = buffer[2 * cells + component]
         log_z += math.log(normaliser) if normaliser > 0.0 else -np.inf
-    for leaf in range(len(component_of) if swept_back else 0):
+    for leaf in range(len(component_of)):
         component = component_of[leaf]
         normaliser = buffer[2 * cells + component]
-        scale = 1.0 / normaliser if normaliser > 1e-300 else 0.0
+        scale = 1.0 / normaliser if normaliser > TINY else 0.0
         source = 0 if alone[component] else cells
         start, end = offsets[leaf], offsets[leaf + 1]
         out, values = buffer[cells + start : cells + end], buffer[source + start : source + end]
@@ -65,14 +62,12 @@ def fill_marginals(buffer, offsets, component_of, alone, swept_back):
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
-def _extremes(values):
-    """Smallest and largest of finite values; only without not-a-numbers do the two loops become vector code."""
-    low, high = values[0], values[0]
-    for value in values:
-        low = value if value < low else low
+def _largest(values):
+    """Largest of finite values; only without not-a-numbers does the loop become vector code."""
+    high = values[0]
     for value in values:
         high = value if value > high else high
-    return low, high
+    return high
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -118,6 +113,8 @@ def run(buffer, code, starts, steps):
             _run_loops(buffer, code, start, counter)
         elif code[start] == KIND_MATRIX:
             _run_matrix(buffer, code, start, counter, constants)
+        elif code[start] == KIND_CELLS:
+            _run_cells(buffer, code, start)
         else:
             _run_copy(buffer, code, start, counter)
 
@@ -151,6 +148,26 @@ def _run_matrix(buffer, code, start, counter, constants):
             b -= code[at] * code[at + 2]
             c -= code[at] * code[at + 3]
             counter[d] = 0
+
+
+@njit(inline="always")
+def _run_cells(buffer, code, start):
+    """C = A * B or A / B cell by cell; C may be A itself, which the compiler must know to use vectors."""
+    a, c, size = code[start + 1], code[start + 3], code[start + 4]
+    one, two, out = buffer[a : a + size], buffer[code[start + 2] : code[start + 2] + size], buffer[c : c + size]
+    if code[start + 5]:
+        if a == c:
+            for i in range(size):
+                out[i] /= two[i] + TINY
+        else:
+            for i in range(size):
+                out[i] = one[i] / (two[i] + TINY)
+    elif a == c:
+        for i in range(size):
+            out[i] *= two[i]
+    else:
+        for i in range(size):
+            out[i] = one[i] * two[i]
 
 
 @njit(inline="always")

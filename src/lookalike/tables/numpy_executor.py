@@ -4,59 +4,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from lookalike.tables.executor import Executor
-from lookalike.tables.lowering import Layout, Loop, Operation
+from lookalike.tables.batches import Group, gathered_step, grouped, is_gathered
+from lookalike.tables.executor import TINY, Executor
+from lookalike.tables.layout import Layout, Loop, Operation
 from lookalike.tables.recipes import NUMPY, Recipe, best_recipe
+from lookalike.tables.reuse import with_reuse
 
 Step = Callable[[], object]
+
+# Grouping keeps arrays alive longer. Larger models need their memory more than they suffer from single calls.
+_MOST_CELLS_IN_GROUPS = 1 << 20
+# Products that are written out before they are summed.
+_MOST_PRODUCTS = 1 << 16
 
 
 class NumpyExecutor(Executor):
     """Both sweeps of a layout on a buffer of its own."""
 
-    def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
+    def __init__(self, layout: Layout, impossible: np.ndarray | None = None, *, reuse: bool = False) -> None:
+        groups: list[Group] = [[operation] for operation in (*layout.forward, *layout.adjoint)]
+        forward = len(groups) - len(layout.adjoint)
+        if reuse and layout.cells <= _MOST_CELLS_IN_GROUPS:
+            first, second = grouped(layout, layout.forward, late=False), grouped(layout, layout.adjoint, late=True)
+            groups, forward = [*first, *second], len(first)
+            layout = replace(layout, forward=_flat(first), adjoint=_flat(second))
+            layout = with_reuse(layout, recompute=False)
+        elif reuse:
+            layout = with_reuse(layout)
+            groups = [[operation] for operation in (*layout.forward, *layout.adjoint)]
         super().__init__(layout, impossible)
         self._scratch: list[np.ndarray] = [np.empty(0)] * 4
-        self.lengths = np.diff(layout.leaf_offsets)
-        self.forward_steps = [self._step(layout, self.buffer, operation) for operation in layout.forward]
-        self.adjoint_steps = [self._step(layout, self.buffer, operation) for operation in layout.adjoint]
-        self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
+        self._starts = np.array(layout.leaf_offsets[:-1], dtype=np.intp)
+        self._leaf_of = np.repeat(np.arange(len(layout.leaf_masks)), np.diff(layout.leaf_offsets))
+        self._alone = np.flatnonzero(np.bincount(self.component_of, minlength=layout.components) == 1)
+        operations = iter((*layout.forward, *layout.adjoint))
+        steps = [self._group_step([next(operations) for _ in group]) for group in groups]
+        self._forward_steps, self._adjoint_steps = steps[:forward], steps[forward:]
 
-    def sweep(self, potentials: np.ndarray) -> tuple[float, bool]:
-        log_z, safe = self.forward(potentials)
-        for step in self.adjoint_steps:
-            step()
+    def sweep(self, potentials: np.ndarray) -> float:
+        log_z = self.forward(potentials)
+        _run_all(self._adjoint_steps)
         # A normaliser that vanished is noticed by the caller; until then its marginals are zeros, not warnings.
-        scale = 1.0 / np.where(self.normalisers > 1e-300, self.normalisers, np.inf)
-        if len(scale) == 1:
-            source = self.factors if self._alone[0] else self.marginals
-            np.multiply(source, scale[0], out=self.marginals)
-            return log_z, safe
-        for leaf, component in enumerate(self.layout.component_of):
+        scale = 1.0 / np.where(self.normalisers > TINY, self.normalisers, np.inf)
+        for component in self._alone:
+            leaf = self.layout.component_of.index(component)
             part = slice(self.layout.leaf_offsets[leaf], self.layout.leaf_offsets[leaf + 1])
-            source = self.factors if self._alone[component] else self.marginals
-            np.multiply(source[part], scale[component], out=self.marginals[part])
-        return log_z, safe
+            self.marginals[part] = self.factors[part]
+        self.marginals *= scale[0] if len(scale) == 1 else scale[self.component_of][self._leaf_of]
+        return log_z
 
-    def forward(self, potentials: np.ndarray) -> tuple[float, bool]:
-        top = np.maximum.reduceat(potentials, self.starts)
-        span = np.bincount(self.component_of, top - np.minimum.reduceat(potentials, self.starts))
-        shift = top + self.log_sizes
-        np.subtract(potentials, np.repeat(shift, self.lengths), out=self.factors)
+    def forward(self, potentials: np.ndarray) -> float:
+        shift = np.maximum.reduceat(potentials, self._starts)
+        shift += self.log_sizes
+        np.take(shift, self._leaf_of, out=self.factors, mode="clip")
+        np.subtract(potentials, self.factors, out=self.factors)
         np.exp(self.factors, out=self.factors)
         if self.impossible is not None:
             self.factors[self.impossible] = 0.0
-        for step in self.forward_steps:
-            step()
-        with np.errstate(divide="ignore"):
-            log_z = float(np.log(self.normalisers).sum() + shift.sum())
-        return log_z, bool((span < self.slack).all())
+        _run_all(self._forward_steps)
+        logs = [math.log(value) if value > 0.0 else -math.inf for value in self.normalisers.tolist()]
+        return float(shift.sum()) + sum(logs)
+
+    def values_from(self, factors: np.ndarray) -> None:
+        self.factors[:] = factors
+        _run_all(self._forward_steps)
+
+    def _group_step(self, group: Group) -> Step:
+        if is_gathered(self.layout, group):
+            return gathered_step(self.layout, self.buffer, group)
+        return self._step(self.layout, self.buffer, group[0])
 
     def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
         loops = layout.loops(operation)
@@ -65,12 +88,35 @@ class NumpyExecutor(Executor):
         if operation.b is None:
             return _sum_step(loops, a, c)
         b = buffer[operation.b.offset :]
+        if operation.divide:
+            cells = math.prod(layout.shape(operation.c.mask))
+            divisor = self._place(1, cells)
+            return partial(_run_all, [
+                partial(np.add, b[:cells], TINY, divisor), partial(np.divide, a[:cells], divisor, c[:cells])
+            ])  # fmt: skip
         if all(loop.c for loop in loops):
             return partial(np.multiply, _view(a, loops, 1), _view(b, loops, 2), _view(c, loops, 3))
         recipe = best_recipe(loops, NUMPY)
-        if not recipe.as_matrix:
-            return _einsum_step(loops, a, b, c)
-        return self._matmul_step(recipe, a, b, c)
+        if recipe.as_matrix:
+            return self._matmul_step(recipe, a, b, c)
+        if math.prod(loop.size for loop in loops) <= _MOST_PRODUCTS:
+            return self._product_step(loops, a, b, c)
+        return _einsum_step(loops, a, b, c)
+
+    def _product_step(self, loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
+        """All products in scratch, kept loops outside, then the sum as a product with ones: faster than einsum."""
+        kept, summed = [loop for loop in loops if loop.c], [loop for loop in loops if not loop.c]
+        rows, columns = (math.prod(loop.size for loop in part) for part in (kept, summed))
+        place = self._place(1, rows * columns)
+        inner_kept = bool(loops[-1].c)
+        ordered = [*summed, *kept] if inner_kept else [*kept, *summed]
+        products = place.reshape([loop.size for loop in ordered])
+        multiply = partial(np.multiply, _view(a, ordered, 1), _view(b, ordered, 2), products)
+        if inner_kept:
+            add = partial(np.matmul, np.ones(columns), place.reshape(columns, rows), c[:rows])
+        else:
+            add = partial(np.matmul, place.reshape(rows, columns), np.ones(columns), c[:rows])
+        return partial(_run_all, [multiply, add])
 
     def _matmul_step(self, recipe: Recipe, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
         outer, m, k, n, copied = recipe.outer, recipe.m, recipe.k, recipe.n, recipe.copied
@@ -130,6 +176,10 @@ def _einsum_step(loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndar
         operands += [_view(array, [loops[place] for place in places], which), places]
     places = [place for place, loop in enumerate(loops) if loop.c]
     return partial(np.einsum, *operands, places, out=_view(c, [loops[place] for place in places], 3))
+
+
+def _flat(groups: Sequence[Group]) -> tuple[Operation, ...]:
+    return tuple(operation for group in groups for operation in group)
 
 
 def _run_all(steps: Sequence[Step]) -> None:

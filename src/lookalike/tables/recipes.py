@@ -6,10 +6,11 @@ One idea of cost serves the NumPy executor, the compiled one and the search for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from lookalike.tables import recipe_search
-from lookalike.tables.lowering import Loop
+from lookalike.tables.layout import Loop
 
 
 class Price(NamedTuple):
@@ -35,7 +36,7 @@ class Price(NamedTuple):
     loop_term: float
 
 
-NUMPY = Price(1240.0, 700.0, 1.07, 3.5, 68.0, 0.12, 0.35, 3470.0, 11.0, 21.0, 0.60)
+NUMPY = Price(1240.0, 700.0, 1.07, 3.5, 68.0, 0.12, 0.35, 2500.0, 17.0, 2.0, 0.60)
 NUMBA = Price(65.0, 30.0, 1.3, 4.5, 120.0, 0.10, 0.40, 65.0, 6.0, 3.8, 0.30)
 
 
@@ -61,7 +62,12 @@ class Recipe(NamedTuple):
 
 
 def best_recipe(loops: Sequence[Loop], price: Price) -> Recipe:
-    """The recipe of least predicted time for these loops (outermost first)."""
+    """The recipe of least predicted time for these loops (outermost first). It is remembered, so never change it."""
+    return _best_recipe(tuple(loops), price)
+
+
+@lru_cache(maxsize=4096)
+def _best_recipe(loops: tuple[Loop, ...], price: Price) -> Recipe:
     inner_first = list(loops)[::-1]
     size = [loop.size for loop in inner_first]
     a, b, c = ([loop[which] for loop in inner_first] for which in (1, 2, 3))

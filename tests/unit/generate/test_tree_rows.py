@@ -33,7 +33,7 @@ def worst_z(rows: np.ndarray, fitted: GraphicalModel) -> float:
     worst = 0.0
     for pair in itertools.combinations(DOMAIN.names, 2):
         expected = len(rows) * fitted.marginal(pair)
-        spread = np.sqrt(expected * (1 - expected / len(rows))) + 1.0
+        spread = np.sqrt(expected * np.maximum(1 - expected / len(rows), 0.0)) + 1.0
         worst = max(worst, float(np.abs((counts(rows, pair) - expected) / spread).max()))
     return worst
 
@@ -134,9 +134,11 @@ def test_impossible_or_unknown_conditions_are_refused():
         blocked.sample(5, np.random.default_rng(0), where={"a": 2})
 
 
-def test_models_that_need_log_space_are_sampled_exactly():
-    fitted = model(scale=400.0)
-    assert fitted.network.used_log_space == 1
+@pytest.mark.parametrize(("scale", "logs"), [(400.0, 0), (2000.0, 1)])
+def test_models_of_wide_spans_are_sampled_exactly(scale, logs):
+    """With and without log space."""
+    fitted = model(scale=scale)
+    assert fitted.network.used_log_space == logs
     rows = fitted.sample(ROWS, np.random.default_rng(4))
     assert worst_z(rows, fitted) < 6.5
 
