@@ -262,7 +262,7 @@ class _Rounds:
         typical: float,
     ) -> None:
         self.settings, self.door, self.model, self.measured, self.typical = settings, door, model, measured, typical
-        self._gate = SizeGate()
+        self._gate, self._network = SizeGate(), FittingSets(door.domain, settings.model_ms)
         self._taken: dict[Clique, tuple[np.ndarray | None, float]] = {}
 
     def look(self, cliques: list[Clique], rho: float, step: str) -> Look:
@@ -280,10 +280,8 @@ class _Rounds:
         contributions = np.where(open_ones, look.contributions(tables), 0.0)
         cells = [effective_cells(table, self.typical) for table in tables]
         offers = Market(cliques, contributions, cells, settings.eta, settings.caution).at_budget(rho)
-        wanted = [cliques[offer.number] for offer in offers]
-        fitting = FittingSets(self.door.domain, settings.model_ms)
-        fitting.offer([*self._taken, *wanted])
-        offers = [offer for offer in offers if cliques[offer.number] in fitting.cliques]
+        self._network.offer([cliques[offer.number] for offer in offers])
+        offers = [offer for offer in offers if cliques[offer.number] in self._network.cliques]
         if not offers:
             return
         groups = [partition_for(offer, tables[offer.number]) for offer in offers]
