@@ -24,7 +24,6 @@ import pyarrow as pa
 from scipy.optimize import nnls
 
 from accuracy import DATA, TABLES
-
 from lookalike.errors import LookalikeError
 from lookalike.evaluate.compare import read_results
 from lookalike.forecast import work_of
