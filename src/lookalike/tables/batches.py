@@ -55,7 +55,7 @@ def _gathering_gain(layout: Layout, operation: Operation) -> float:
 def _levels(operations: Sequence[Operation], *, late: bool) -> list[int]:
     writer = {operation.c: number for number, operation in enumerate(operations)}
     levels = [0] * len(operations)
-    needs = [[writer[array] for array in operation[:2] if array in writer] for operation in operations]
+    needs = [[writer[array] for array in operation[:2] if array and array in writer] for operation in operations]
     for number, needed in enumerate(needs):
         levels[number] = 1 + max((levels[other] for other in needed), default=0)
     if late:
