@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test test-slow lint format clean
 help:
 	@echo "make demo  install into $(VENV) and make a synthetic table from the example that ships here"
 	@echo "make test  install into $(VENV) and run linters, type checks, import contracts and all tests"
+	@echo "make test-slow  the audits that take minutes"
 
 $(VENV)/run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +40,9 @@ lint: $(VENV)/dev
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/dev
+	$(BIN)/python -m pytest -n 2 -m slow
 
 format: $(VENV)/dev
 	$(BIN)/ruff check --fix .

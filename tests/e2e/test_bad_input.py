@@ -29,10 +29,6 @@ def extra_column(table: Path, domain: Path) -> None:
     domain.write_text(json.dumps({name: size for name, size in SIZES.items() if name != "d"}))
 
 
-def no_rows(table: Path, domain: Path) -> None:
-    table.write_text("a,b,c,d\n")
-
-
 def no_bytes(table: Path, domain: Path) -> None:
     table.write_text("")
 
@@ -86,7 +82,6 @@ SPOILERS: list[tuple[Callable[[Path, Path], None], str]] = [
     (no_such_value, "'a'"),
     (missing_column, "'extra'"),
     (extra_column, "'d'"),
-    (no_rows, "no rows"),
     (no_bytes, "empty"),
     (broken_quotes, "quotation"),
     (latin_encoding, "UTF-8"),

@@ -29,8 +29,6 @@ REFUSED = {
     "a line end": (b"\n", "is empty"),
     "blanks": (b"   \n \t \n", "is empty"),
     "BOM and nothing else": (codecs.BOM_UTF8, "is empty"),
-    "header without rows": (b"a,b\n", "no rows"),
-    "header without line end": (b"a,b", "no rows"),
     "short row": (f"a,b\n1,2\n{SECRET}\n".encode(), "1 fields, but the header has 2"),
     "long row": (f"a,b\n1,2,{SECRET}\n".encode(), "3 fields, but the header has 2"),
     "short last row": (f"a,b,c\n1,2,3\n4,{SECRET}".encode(), "2 fields, but the header has 3"),
@@ -66,6 +64,9 @@ READ = {
     "no final line end": GOOD.strip().encode(),
     "carriage returns and line feeds": GOOD.replace("\n", "\r\n").encode(),
     "blank lines between rows": b"a,b\n\n1,x\n\n2,y\n",
+    "carriage returns alone": GOOD.replace("\n", "\r").encode(),
+    "header without rows": b"a,b\n",
+    "header without line end": b"a,b",
     "semicolons": GOOD.replace(",", ";").encode(),
     "one column": b"a\n1\n2\n",
     "one row": b"a,b\n1,x\n",
@@ -88,7 +89,6 @@ OTHER = {
     "damaged Parquet": ("t.parquet", packed(pa.table({"a": [1]}))[:-9], "damaged"),
     "text as Parquet": ("t.parquet", GOOD.encode(), "damaged"),
     "Parquet of lists": ("t.parquet", packed(pa.table({"a": [[1]]})), "stored as list"),
-    "Parquet without rows": ("t.parquet", packed(pa.table({"a": pa.array([], pa.int64())})), "no rows"),
     "text as Feather": ("t.feather", GOOD.encode(), "damaged"),
     "text as gzip": ("t.csv.gz", GOOD.encode(), "gzip"),
     "half a gzip": ("t.csv.gz", gzip.compress(GOOD.encode() * 100)[:-20], "gzip"),
@@ -132,6 +132,22 @@ def test_odd_but_read(call: Call, tmp_path: Path, case: str) -> None:
     outcome = call("synth", table, "-o", out, "--method", "independent")
     assert outcome.code == 0, outcome.err
     assert out.exists()
+
+
+def test_carriage_returns_alone_are_kept(call: Call, tmp_path: Path) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "out.csv"
+    table.write_bytes(b"a,b\r" + b"1,x\r2,y\r" * 200)
+    assert call("synth", table, "-o", out, "--epsilon", 10, "--method", "independent").code == 0
+    made = out.read_bytes()
+    assert b"\n" not in made
+    assert set(made.decode().split("\r")[1:]) <= {"1,x", "2,y", "1,y", "2,x", ""}
+
+
+def test_a_parquet_file_without_rows_goes_through(call: Call, tmp_path: Path) -> None:
+    table, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
+    table.write_bytes(packed(pa.table({"a": pa.array([], pa.int64())})))
+    assert call("synth", table, "-o", out).code == 0
+    assert parquet.read_schema(out).field("a").type == pa.int64()
 
 
 def test_mixed_types_against_a_schema(call: Call, tmp_path: Path) -> None:

@@ -163,3 +163,28 @@ def test_any_table_round_trips_through_files(tmp_path_factory: pytest.TempPathFa
         assert made.columns == frame.columns
         if name.endswith("parquet"):
             assert made.schema == frame.schema
+
+
+def test_a_polars_enum_keeps_its_type_and_tells_no_more_than_the_type_does() -> None:
+    sizes, marks = pl.Enum(["S", "M", "L", "XL"]), pl.Enum(["?", "a", "NA"])
+    frame = pl.DataFrame(
+        {
+            "size": pl.Series(["M", "L", None, "M"] * 300, dtype=sizes),
+            "mark": pl.Series(["?", "a", "a", "a"] * 300, dtype=marks),
+        }
+    )
+    release = la.synthesize(frame, epsilon=10.0)
+    assert release.table.schema == frame.schema
+    assert release.schema["size"].values == ("S", "M", "L", "XL")
+    assert release.schema["size"].fact("values") == "public"
+    assert abs(release.table["size"].null_count() / len(release.table) - 0.25) < 0.1
+    assert abs((release.table["mark"] == "?").mean() - 0.25) < 0.1
+
+
+def test_values_outside_an_enum_stay_texts() -> None:
+    frame = pl.DataFrame({"size": pl.Series(["M", "L"] * 200, dtype=pl.Enum(["M", "L"]))})
+    schema = {
+        "fields": [{"name": "size", "type": "string", "constraints": {"enum": ["M"]}, "dp": {"outside": "other"}}]
+    }
+    made = la.synthesize(frame, schema=schema, epsilon=10.0).table
+    assert {"M", "other"} <= set(made["size"]) <= {"M", "other", None}

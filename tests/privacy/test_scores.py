@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
+from lookalike.privacy.scores import FamilyGap, GradeProducts, IndependenceGap, PerfectGap, ResidualL1, Score
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 
@@ -23,7 +23,20 @@ def residual(seed: int) -> ResidualL1:
     return ResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, (2, 3))))
 
 
-SCORES: list[Score] = [*(residual(seed) for seed in range(3)), IndependenceGap((("a", "b"),))]
+def family_gap(seed: int) -> FamilyGap:
+    laws = np.random.default_rng(seed).dirichlet([0.5] * 5)
+    return FamilyGap((("a",), ("a", "b"), ("a", "b")), ("a", "a", "b"), {"a": laws[:2], "b": laws[2:]})
+
+
+SCORES: list[Score] = [
+    *(residual(seed) for seed in range(3)),
+    IndependenceGap((("a", "b"),)),
+    IndependenceGap((("a", "b"),), ("b",)),
+    *(family_gap(seed) for seed in range(3)),
+    PerfectGap((("a", "b"), ("a",)), ("a", "a")),
+    GradeProducts((("a", "b"),), {"a": np.array([-1.0, 0.25]), "b": np.array([-0.5, 0.0, 1.0])}),
+    FamilyGap((("a", "b"),), ("b",), {"b": np.array([1.0, 0.0, 0.0])}),
+]
 
 
 def tables(rows: int) -> Iterator[list[tuple[int, int]]]:
@@ -73,3 +86,58 @@ def test_marginals_move_by_at_most_the_stated_l2_norm(relation: str, rows: int) 
                 counts.append(MemorySource(DOMAIN, codes).counts([("a", "b")])[0])
             worst = max(worst, int(((counts[0] - counts[1]) ** 2).sum()))
     assert worst == neighbours.squared_l2
+
+
+WIDE = Domain(("a", "b", "c"), (2, 2, 2))
+FAMILY = ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        IndependenceGap((FAMILY,), ("b",)),
+        FamilyGap((FAMILY,), ("b",), {"b": np.array([0.3, 0.7])}),
+        PerfectGap((FAMILY,), ("b",)),
+    ],
+    ids=lambda score: type(score).__name__,
+)
+def test_families_of_three_columns_move_by_no_more_either(score: Score) -> None:
+    """All tables of up to three rows, and larger ones whose rows lie in few cells, where the change is largest."""
+    rows = list(product(range(2), repeat=3))
+    worst = Fraction(0)
+    for table in [*(t for n in range(4) for t in combinations_with_replacement(rows, n)), (rows[0],) * 50]:
+        before = score.evaluate(MemorySource(WIDE, np.array(table, dtype=np.int32).reshape(-1, 3)).counts([FAMILY]))
+        for row in rows:
+            grown = MemorySource(WIDE, np.array([*table, row], dtype=np.int32))
+            worst = max(worst, Fraction(int(abs(score.evaluate(grown.counts([FAMILY])) - before)[0]), score.resolution))
+    assert score.sensitivity / 2 <= worst <= score.sensitivity
+
+
+def test_scores_of_families_agree_with_their_formulas() -> None:
+    counts = np.random.default_rng(0).integers(0, 50, (3, 2, 4))
+    law = np.array([0.25, 0.75])
+    matrix = np.moveaxis(counts, 1, 0).reshape(2, 12)
+    product_ = matrix.sum(axis=1)[:, None] * matrix.sum(axis=0) / matrix.sum()
+    gap = IndependenceGap((FAMILY,), ("b",))
+    assert gap.evaluate([counts])[0] / gap.resolution == pytest.approx(np.abs(matrix - product_).sum(), abs=1e-3)
+    known = FamilyGap((FAMILY,), ("b",), {"b": law})
+    exact = 0.5 * np.abs(matrix - law[:, None] * matrix.sum(axis=0)).sum()
+    assert known.evaluate([counts])[0] / known.resolution == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_perfect_gap_is_the_least_over_all_assignments() -> None:
+    """Never above what any assignment of a grid reaches, and below by no more than the grid's step allows."""
+    rng = np.random.default_rng(1)
+    grid = np.array(list(product(np.linspace(0, 1, 25), repeat=3)))
+    score = PerfectGap((("a", "b"),), ("a",))
+    for _ in range(40):
+        counts = rng.integers(0, 9, (2, 3)) * rng.integers(0, 2, (2, 3))
+        misfits = [np.maximum(counts.sum() / 2 - sums, 0) for sums in (grid @ counts[0], (1 - grid) @ counts[1])]
+        best = float(sum(misfits).min())
+        exact = -score.evaluate([counts])[0] / score.resolution
+        assert best - 9 / 24 <= exact <= best + 1e-3
+
+
+def test_grades_beyond_one_are_refused_since_the_sensitivity_would_be_wrong() -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        GradeProducts((("a", "b"),), {"a": np.array([0.0, 1.5]), "b": np.zeros(3)})

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.estimate.dual import dual_parameters
 from lookalike.estimate.graphical import GraphicalModel
-from lookalike.estimate.mirror_descent import mirror_parameters
+from lookalike.estimate.mirror_descent import STOP_AT, mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.contraction import ExecutorName
@@ -28,6 +28,7 @@ def fit(
     method: Literal["dual", "mirror"] = "dual",
     iterations: int | None = None,
     penalty: float = 0.5,
+    stop_at: float = STOP_AT,
     zeros: Mapping[Clique, np.ndarray] | None = None,
     limits: Limits | None = None,
     seed: int = 0,
@@ -46,13 +47,16 @@ def fit(
         method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
         iterations: most steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
-        zeros: impossible combinations of values: a boolean table per attribute set, True where impossible.
+        stop_at: part of the noise floor at which mirror descent stops; see `mirror_parameters`.
+        zeros: impossible combinations of values: a boolean table per attribute set, True where impossible. Those of
+            `warm` stay impossible without being named again; those that make the model far dearer are left out.
         limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
         seed: of the plan's random search.
         executor: "auto" takes numba for costly models and NumPy for the rest.
         callback: called with the step's number and the objective (dual) or the loss (mirror).
     """
     steps = iterations if iterations is not None else _ITERATIONS[method]
+    zeros = {**(warm.zeros if warm is not None else {}), **(zeros or {})}
     problem = Problem(
         domain,
         measurements,
@@ -68,11 +72,11 @@ def fit(
     if method == "dual":
         parameters = dual_parameters(problem, start, penalty=penalty, iterations=steps, callback=callback)
     elif method == "mirror":
-        parameters = mirror_parameters(problem, start, iterations=steps, callback=callback)
+        parameters = mirror_parameters(problem, start, iterations=steps, stop_at=stop_at, callback=callback)
     else:
         raise ValueError(f"method is {method!r}; it must be 'dual' or 'mirror'")
     potentials = problem.potentials(parameters)
-    for attrs, table in (zeros or {}).items():
+    for attrs, table in problem.zeros.items():
         known = potentials.get(attrs, np.zeros(table.shape))
         potentials[attrs] = np.where(table, -np.inf, known)
     problem.evaluate(parameters)

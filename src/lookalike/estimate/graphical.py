@@ -63,6 +63,11 @@ class GraphicalModel:
         return list(self.potentials)
 
     @property
+    def zeros(self) -> dict[Clique, np.ndarray]:
+        """Tables of impossible cells, by attribute set, of the sets that have any."""
+        return {attrs: np.isneginf(table) for attrs, table in self.potentials.items() if np.isneginf(table).any()}
+
+    @property
     def network(self) -> Network:
         """The evaluated network of the model's own plan."""
         if self._network is None:

@@ -18,6 +18,9 @@ from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan
 from lookalike.tables.queries import Query, QuerySet
 
+_CHEAP, _DEARER = 5e-3, 4.0
+"""Tables of impossible cells may bring an evaluation to so many seconds, or to so many times its time without them."""
+
 
 class Problem:
     """Measurements, the network of their attribute sets, and what both estimators compute from them.
@@ -31,6 +34,7 @@ class Problem:
         observed: all noisy counts, flat.
         sigma: the standard deviation of each entry of `observed`.
         answers: the model's expected counts for the same cells, after `evaluate`.
+        zeros: the tables of impossible cells that the model takes.
     """
 
     def __init__(
@@ -51,10 +55,11 @@ class Problem:
         self.domain = domain
         self.total = float(total) if total is not None else estimated_total(measurements)
         self.measurements = _averaged(measurements)
-        zeros = zeros or {}
-        plan = _plan(domain, [*(m.attrs for m in self.measurements), *zeros], warm_plan, seed)
-        (limits or DEFAULT_LIMITS).check(f"A model of {len(plan.leaves)} attribute sets", plan_cost(plan))
-        impossible = impossible_cells(plan, zeros) if zeros else None
+        limits = limits or DEFAULT_LIMITS
+        self.zeros = dict(zeros or {})
+        plan = self._planned(warm_plan, seed, limits)
+        limits.check(f"A model of {len(plan.leaves)} attribute sets", plan_cost(plan))
+        impossible = impossible_cells(plan, self.zeros) if self.zeros else None
         self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
         self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
         self.observed = np.empty(self.queries.size)
@@ -103,9 +108,24 @@ class Problem:
             tables[measurement.attrs] = np.array(table) if known is None else known + table
         return tables
 
+    def _planned(self, warm_plan: ContractionPlan | None, seed: int, limits: Limits) -> ContractionPlan:
+        """The plan of the measured sets and of the zeros, without those zeros that would make it far dearer."""
+        sets = [measurement.attrs for measurement in self.measurements]
+        plan = _plan(self.domain, [*sets, *self.zeros], warm_plan, seed)
+        if not self.zeros or plan_cost(plan).seconds_per_call <= _CHEAP:
+            return plan
+        least = plan_cost(_plan(self.domain, sets, None, seed)).seconds_per_call
+        allowed = Limits(min(limits.seconds_per_call, max(_CHEAP, _DEARER * least)), limits.memory_mb)
+        while self.zeros and not allowed.allow(plan_cost(plan)):
+            del self.zeros[max(self.zeros, key=self.domain.cells)]
+            plan = _plan(self.domain, [*sets, *self.zeros], None, seed)
+        return plan
+
     def _forget_impossible_cells(self) -> None:
         """Counts of impossible cells are pure noise; at 0 they ask nothing of the parameters."""
-        self.network.sweep(np.zeros(self.network.layout.leaf_cells))
+        log_z = self.network.sweep(np.zeros(self.network.layout.leaf_cells))
+        if not np.isfinite(log_z):
+            raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
         support = np.empty(self.queries.size)
         self.queries.answer(support)
         self.observed[support <= 0.0] = 0.0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lookalike.errors import InputError
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.evaluate.rules import broken_rules
 from lookalike.schema import codec
@@ -18,7 +19,10 @@ from lookalike.sources.frames import read_table
 
 def arrow_rows(table: Any) -> pa.Table:
     """The exact rows of a path, or of a pandas, polars or Arrow table."""
-    return read_table(table)[0]
+    rows = read_table(table)[0]
+    if not rows.num_rows:
+        raise InputError("A table without rows cannot be judged or compared; it needs at least 1.")
+    return rows
 
 
 def split_rows(rows: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Table]:

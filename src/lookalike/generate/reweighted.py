@@ -105,14 +105,14 @@ class ReweightedModel:
         network = self._network_parameters()
         if self.domain.cells() <= self.settings.whole_domain:
             grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
-            return self._weighed(measured, np.asfortranarray(grid.T), network)
+            return self._weighed(measured, np.asfortranarray(self._possible(grid.T)), network)
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.most_rows, _LEAST_ROWS)))
         codes = self.network.sample(size, rng)
         theta = base = network
         for _ in range(self.settings.renewals):
             theta, weights = self._fit(measured, codes, base, grain=self.total / size)
             codes = np.asfortranarray(codes[drawn(weights, size, rng)])
-            gibbs_sweep(self.domain, codes, measured.scopes, measured.tables(theta), rng)
+            gibbs_sweep(self.domain, codes, *self._factors(measured, theta), rng)
             base = theta
         return WeightedRows(codes, self._fit(measured, codes, base)[1])
 
@@ -171,7 +171,21 @@ class ReweightedModel:
     def _network_parameters(self) -> np.ndarray:
         """The network's potentials as parameters of the measured sets; sets outside the network start at 0."""
         known = self.network.potentials
-        return np.concatenate([known.get(m.attrs, np.zeros(m.values.shape)).ravel() for m in self.measurements])
+        tables = [known.get(m.attrs, np.zeros(m.values.shape)).ravel() for m in self.measurements]
+        return np.nan_to_num(np.concatenate(tables), neginf=0.0)
+
+    def _factors(self, measured: MeasuredCells, theta: np.ndarray) -> tuple[list[list[int]], list[np.ndarray]]:
+        """Columns and tables of all factors: of the measured sets, and of the network's impossible cells."""
+        zeros = {attrs: np.where(table, -np.inf, 0.0) for attrs, table in self.network.zeros.items()}
+        scopes = [[self.domain.position(name) for name in attrs] for attrs in zeros]
+        return [*measured.scopes, *scopes], [*measured.tables(theta), *zeros.values()]
+
+    def _possible(self, codes: np.ndarray) -> np.ndarray:
+        """The rows that are in no impossible cell of the network."""
+        kept = np.ones(len(codes), dtype=bool)
+        for attrs, table in self.network.zeros.items():
+            kept &= ~table[tuple(codes[:, self.domain.position(name)] for name in attrs)]
+        return codes[kept]
 
     def _fit(
         self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, grain: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from lookalike.errors import SchemaError
 from lookalike.schema import times
 from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column
+from lookalike.schema.hierarchy import bin_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Binned(Column):
             object.__setattr__(self, "bins", tuple(self._plain(edge) for edge in self.bins))
         object.__setattr__(self, "minimum", self._plain(self.minimum))
         object.__setattr__(self, "maximum", self._plain(self.maximum))
+        self._check_levels()
         if self._lacks("bounds"):
             return
         low, high = self.internal(self.minimum), self.internal(self.maximum)
@@ -56,8 +59,26 @@ class Binned(Column):
         )
         object.__setattr__(self, "_edges", edges)
         self._check_shape()
+        self._groups()
         if not self.open_facts:
             self._check_size()
+
+    def _check_levels(self) -> None:
+        plain = [n if isinstance(n, int) else tuple(self._plain(edge) for edge in n) for n in self.hierarchy]
+        object.__setattr__(self, "hierarchy", tuple(plain))
+        counts = [level for level in plain if isinstance(level, int)]
+        falling = all(count >= 1 for count in counts) and all(a > b for a, b in pairwise(counts))
+        self._require(falling, f"has a hierarchy of {counts} groups", "Give falling numbers of at least 1.")
+        declared = len(counts) == len(plain) or not {"bounds", "bins"} & set(self.open_facts)
+        self._require(declared, "has a hierarchy of bins that are not declared", "Declare bounds and bins.")
+
+    def _groups(self) -> list[np.ndarray]:
+        starts = {
+            place: np.array([self.internal(edge) for edge in level])
+            for place, level in enumerate(self.hierarchy)
+            if not isinstance(level, int)
+        }
+        return bin_groups(self.name, self.edges, self.hierarchy, starts)
 
     def _lacks(self, fact: str) -> bool:
         return fact == "bounds" and (self.minimum is None or self.maximum is None)

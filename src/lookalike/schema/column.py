@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from lookalike.errors import SchemaError
 
 Provenance = Literal["public", "assumed", "measured", "open"]
@@ -40,6 +42,7 @@ class Column:
             `string` column of numbers or times is text in the column's format, as in CSV files.
         provenance: where each fact comes from: known to all (`public`), taken for public by whoever drafted the schema
             and not confirmed yet (`assumed`), paid for from the budget (`measured`), or to be discovered (`open`).
+        hierarchy: public levels of groups of values or bins, from fine to coarse; see `hierarchy.py`.
     """
 
     name: str = field(kw_only=False)
@@ -47,6 +50,7 @@ class Column:
     outside: Outside = "error"
     storage: str = ""
     provenance: Mapping[str, Provenance] = field(default_factory=dict, hash=False)
+    hierarchy: tuple[Any, ...] = ()
 
     facts: ClassVar[tuple[str, ...]] = ()
 
@@ -63,6 +67,7 @@ class Column:
         silent = {fact: "open" if self._lacks(fact) else "public" for fact in self.facts}
         marked = {fact: value for fact, value in self.provenance.items() if value != silent[fact]}
         object.__setattr__(self, "provenance", marked)
+        object.__setattr__(self, "hierarchy", tuple(self.hierarchy))
 
     def _require(self, condition: bool, what: str, remedy: str) -> None:
         if not condition:
@@ -100,6 +105,24 @@ class Column:
                 "a run with a private budget discover them."
             )
         return self.regular + self.has_other + len(self.missing)
+
+    @property
+    def levels(self) -> tuple[np.ndarray, ...]:
+        """Maps from code to group for the levels that merge something, from fine to coarse.
+
+        The catch-all and missing markers stay codes of their own, after the groups.
+        """
+        found, extra = [np.arange(self.size)], self.size - self.regular
+        for groups in self._groups():
+            count = int(groups.max()) + 1
+            if count + extra <= found[-1].max():
+                found.append(np.concatenate([groups, count + np.arange(extra)]))
+        return tuple(found[1:])
+
+    def _groups(self) -> list[np.ndarray]:
+        """For every level of the hierarchy the group of each value or bin."""
+        self._require(not self.hierarchy, "has no values or bins that a hierarchy could group", "Remove dp.hierarchy.")
+        return []
 
     @property
     def other_code(self) -> int | None:

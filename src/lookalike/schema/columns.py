@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
+from lookalike.schema.hierarchy import category_groups, category_levels
 
 __all__ = [
     "DEFAULT_BINS", "MAX_CODES", "NULL", "Binned", "Categorical", "Column", "Continuous", "Datetime", "Identifier",
@@ -35,7 +38,9 @@ class Categorical(Column):
     def __post_init__(self) -> None:
         Column.__post_init__(self)
         self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to error or other.")
+        object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
         if self.values is None:
+            self._groups()
             return
         self._check_count(len(self.values))
         object.__setattr__(self, "values", tuple(as_text(value) for value in self.values))
@@ -43,11 +48,17 @@ class Categorical(Column):
         self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
         clash = set(self.values) & set(self.missing)
         self._require(not clash, "lists a missing marker among its values", "Keep it in one of the two lists.")
+        self._groups()
         if not self.open_facts:
             self._check_size()
 
     def _lacks(self, fact: str) -> bool:
         return fact == "values" and self.values is None
+
+    def _groups(self) -> list[np.ndarray]:
+        declared = not self.hierarchy or "values" not in self.open_facts
+        self._require(declared, "has a hierarchy of values that are not declared", "List its values.")
+        return category_groups(self.name, self.values or (), self.hierarchy)
 
     @property
     def regular(self) -> int:
@@ -85,6 +96,7 @@ class Identifier(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
+        self._groups()
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Identifiers take any value.")
@@ -113,6 +125,10 @@ class Undeclared(Column):
     """A column of texts of which nothing is known but name and storage: private discovery finds out its kind."""
 
     facts: ClassVar[tuple[str, ...]] = ("type", "missing")
+
+    def __post_init__(self) -> None:
+        Column.__post_init__(self)
+        self._groups()
 
     @property
     def field_type(self) -> str:

@@ -17,7 +17,7 @@ from lookalike.errors import InputError, SchemaError
 from lookalike.schema.binned import Binned, Continuous
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
-from lookalike.schema.constraints import AtLeast, Determines, Never, Sum
+from lookalike.schema.constraints import AtLeast, Determines, Never, Sum, rule_text
 from lookalike.schema.domain import Clique
 from lookalike.schema.relations import Relation, holds, relation_of, settled
 from lookalike.schema.schema import Schema
@@ -78,8 +78,16 @@ def structural_zeros(schema: Schema) -> dict[Clique, np.ndarray]:
         found = _zeros_of(schema, rule)
         if found is not None and found[1].any():
             attrs, mask = found
+            if mask.all():
+                raise SchemaError(f"The rule '{rule_text(rule)}' forbids every row. Correct it or remove it.")
             zeros[attrs] = zeros[attrs] | mask if attrs in zeros else mask
     return zeros
+
+
+def check_rules(schema: Schema) -> None:
+    """Refuse rules that cannot be read or leave no row, while nothing is spent; with open facts this has to wait."""
+    if not schema.open_facts:
+        structural_zeros(schema)
 
 
 def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:

@@ -3,8 +3,8 @@
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
 `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The type `any`
-leaves the kind to discovery.
+`hierarchy`, `pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The
+type `any` leaves the kind to discovery.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIELD_KEYS = (
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
     "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
-    "pattern", "person", "most_rows", "repeats", "storage", "provenance",
+    "hierarchy", "pattern", "person", "most_rows", "repeats", "storage", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 
@@ -107,6 +107,24 @@ class _Field:
             self.fail(f"dp.{key} has {len(left)} {first} and {len(right)} {second}", "Give as many numbers in each.")
             return ()
 
+    def levels(self) -> tuple[Any, ...]:
+        """The levels of the hierarchy: mappings of groups to members, numbers of groups, or lists of lower edges."""
+        found: list[Any] = []
+        listed = self.own.get("hierarchy") or []
+        for number, level in enumerate(listed if isinstance(listed, list) else [listed], start=1):
+            if isinstance(level, Mapping):
+                found.append(tuple((as_text(group), self.texts(level, group) or ()) for group in level))
+            elif isinstance(level, list):
+                found.append(self.texts({"dp.hierarchy": level}, "dp.hierarchy"))
+            elif as_text(level).isdecimal():
+                found.append(int(as_text(level)))
+            else:
+                self.fail(
+                    f"level {number} of dp.hierarchy is {level!r}",
+                    "Map groups to lists of values, or give a number of groups of bins or their lower edges.",
+                )
+        return tuple(found)
+
 
 def column_of(entry: Any, place: str, table_markers: Any) -> Column:
     """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's.
@@ -121,6 +139,7 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
         "missing": (NULL,) if markers is None else markers,
         "storage": as_text(field.own.get("storage", "")),
         "provenance": dict(field.own.get("provenance") or {}),
+        "hierarchy": field.levels(),
     }
     outside = as_text(field.own.get("outside", "absorb" if "pattern" in field.own else "error"))
     if outside not in OUTSIDES:
@@ -224,6 +243,8 @@ def field_of(column: Column) -> dict[str, Any]:
         own["pattern"] = column.pattern
         if column.person:
             own.update(person=True, most_rows=column.most_rows, repeats=list(column.repeats))
+    if column.hierarchy:
+        own["hierarchy"] = [_level_of(column, level) for level in column.hierarchy]
     for key in ("decimals", "least_decimals", "width", "zone", "storage"):
         value = getattr(column, key, None)
         if value not in (None, "") and (value != 0 or key != "width"):
@@ -235,3 +256,9 @@ def field_of(column: Column) -> dict[str, Any]:
     own["outside"] = column.outside
     marks = {fact: column.fact(fact) for fact in column.facts}
     return {**entry, "dp": {**own, "provenance": marks}}
+
+
+def _level_of(column: Column, level: Any) -> Any:
+    if isinstance(column, Categorical):
+        return {group: list(members) for group, members in level}
+    return level if isinstance(level, int) else list(level)

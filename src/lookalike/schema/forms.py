@@ -30,7 +30,9 @@ def decided(column: Column, probe: Probe, counts: np.ndarray, stddev: float) -> 
     seen = {name: float(count) for name, count in zip(probe.classes, counts, strict=True)}
     clear = {name for name, count in seen.items() if count > SIGNIFICANT * stddev}
     if isinstance(probe, TextForm):
-        markers = tuple(marker for marker in MARKERS if f"marker {marker}" in clear)
+        # What is declared to be a value is not taken for a missing one.
+        values = column.values or () if isinstance(column, Categorical) else ()
+        markers = tuple(marker for marker in MARKERS if f"marker {marker}" in clear and marker not in values)
         absent = sum(seen[f"marker {marker}"] for marker in markers)
         if isinstance(column, Undeclared):
             column = _kind(column, seen, clear, stddev)

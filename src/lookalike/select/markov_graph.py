@@ -10,13 +10,16 @@ S_(i+1) after j, and {u, v} + S_j; all others stay. So a candidate costs a walk 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations, pairwise
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import mask_positions
+
+_MEETINGS = 4
 
 
 class MarkovGraph:
@@ -44,7 +47,7 @@ class MarkovGraph:
     @property
     def cells(self) -> float:
         """Cells of all maximal cliques together."""
-        return sum(self._size(mask) for mask in self._masks)
+        return self._total
 
     def joined(self, u: int, v: int) -> bool:
         """Whether the two attributes are in a common clique."""
@@ -69,23 +72,31 @@ class MarkovGraph:
 
     def _with_edge(self, u: int, v: int) -> list[int] | None:
         """Maximal cliques of the cheapest chordal graph with the edge, or None if it is beyond a limit."""
-        separators = self._path(u, v)
-        a, b = 1 << u, 1 << v
         best, best_total = None, self.total_cells
-        for meeting in range(max(len(separators), 1)):
-            if separators:
-                steps = list(pairwise(separators))
-                new = [(a if i < meeting else b) | left | right for i, (left, right) in enumerate(steps)]
-                new.append(a | b | separators[meeting])
-            else:
-                new = [a | b]
-            if max(map(self._size, new)) > self.clique_cells:
-                continue
-            masks = _maximal([*self._masks, *new])
-            total = sum(map(self._size, masks))
+        for new in self._fill_ins(u, v, self._path(u, v)):
+            added = [mask for mask in new if not any(mask & old == mask for old in self._masks)]
+            gone = {old for old in self._masks if any(old & mask == old for mask in added)}
+            total = self.cells + sum(map(self._size, added)) - sum(map(self._size, gone))
             if total <= best_total:
-                best, best_total = masks, total
+                best, best_total = [*(mask for mask in self._masks if mask not in gone), *added], total
         return best
+
+    def _fill_ins(self, u: int, v: int, separators: Sequence[int]) -> list[list[int]]:
+        """New cliques for the meeting points within the clique limit; of many the ones with fewest new cells."""
+        a, b = 1 << u, 1 << v
+        if not separators:
+            return [[a | b]] if self._size(a | b) <= self.clique_cells else []
+        steps = [left | right for left, right in pairwise(separators)]
+        found = []
+        for meeting, separator in enumerate(separators):
+            # Joining u to ever more separators only grows the graph on its side, so the first misfit ends the search.
+            if meeting and self._size(a | steps[meeting - 1]) > self.clique_cells:
+                break
+            new = [*(a | step for step in steps[:meeting]), *(b | step for step in steps[meeting:]), a | b | separator]
+            sizes = [self._size(mask) for mask in new]
+            if max(sizes) <= self.clique_cells:
+                found.append((sum(sizes), meeting, new))
+        return [_maximal(new) for _, _, new in sorted(found)[:_MEETINGS]]
 
     def _path(self, u: int, v: int) -> list[int]:
         """Separators between the cliques of u and those of v; none if the two are in different components."""
@@ -112,11 +123,12 @@ class MarkovGraph:
 
     def _install(self, masks: list[int]) -> None:
         self._masks = masks
+        self._total = sum(map(self._size, masks))
         self._neighbours = [0] * len(self.domain)
         for mask in masks:
             for i in mask_positions(mask):
                 self._neighbours[i] |= mask
-        self._forest = _clique_forest(masks)
+        self._forest = _clique_forest(masks, len(self.domain))
 
     def _size(self, mask: int) -> float:
         known = self._cells.get(mask)
@@ -214,43 +226,40 @@ def _maximal(masks: Sequence[int]) -> list[int]:
     return [mask for mask in unique if not any(mask != other and mask & other == mask for other in unique)]
 
 
-def _clique_forest(masks: Sequence[int]) -> list[list[tuple[int, int]]]:
+def _clique_forest(masks: Sequence[int], attributes: int) -> list[list[tuple[int, int]]]:
     """Neighbours and separators in a clique forest: a spanning forest of largest overlaps is one (chordal graphs)."""
-    pairs = [(i, j) for i, j in combinations(range(len(masks)), 2) if masks[i] & masks[j]]
-    pairs.sort(key=lambda pair: -(masks[pair[0]] & masks[pair[1]]).bit_count())
+    members = np.zeros((len(masks), attributes), dtype=np.float32)
+    for row, mask in zip(members, masks, strict=True):
+        row[mask_positions(mask)] = 1.0
+    tree = minimum_spanning_tree(-np.triu(members @ members.T, 1)).tocoo()
     forest: list[list[tuple[int, int]]] = [[] for _ in masks]
-    root = list(range(len(masks)))
-
-    def find(i: int) -> int:
-        while root[i] != i:
-            root[i] = root[root[i]]
-            i = root[i]
-        return i
-
-    for i, j in pairs:
-        a, b = find(i), find(j)
-        if a != b:
-            root[a] = b
-            separator = masks[i] & masks[j]
-            forest[i].append((j, separator))
-            forest[j].append((i, separator))
+    for i, j in zip(tree.row.tolist(), tree.col.tolist(), strict=True):
+        separator = masks[i] & masks[j]
+        forest[i].append((j, separator))
+        forest[j].append((i, separator))
     return forest
 
 
-def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells) -> list[int]:
+def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: Callable[[int], float]) -> list[int]:
     """Maximal cliques after eliminating attributes in the order of fewest fill edges, then of smallest clique."""
     neighbours = [1 << i for i in range(len(sizes))]
     for u, v in edges:
         neighbours[u] |= 1 << v
         neighbours[v] |= 1 << u
-    left, cliques = set(range(len(sizes))), []
-    while left:
-        best = min(left, key=lambda i: (_fill(neighbours, neighbours[i]), cells(neighbours[i]), i))
+    costs = {i: (_fill(neighbours, neighbours[i]), cells(neighbours[i]), i) for i in range(len(sizes))}
+    cliques = []
+    while costs:
+        best = min(costs, key=costs.__getitem__)
         clique = neighbours[best]
         cliques.append(clique)
-        left.discard(best)
-        for i in mask_positions(clique & ~(1 << best)):
+        del costs[best]
+        inside = mask_positions(clique & ~(1 << best))
+        for i in inside:
             neighbours[i] = (neighbours[i] | clique) & ~(1 << best)
+        # What an attribute would fill in depends on the edges among its neighbours: only these have changed.
+        for i in costs:
+            if neighbours[i] & clique:
+                costs[i] = (_fill(neighbours, neighbours[i]), cells(neighbours[i]), i)
     return _maximal(cliques)
 
 

@@ -1,4 +1,4 @@
-"""Which further marginals a model can take: predicted time of one evaluation, from public sizes alone."""
+"""What a model can take, marginals and rules: predicted time of one evaluation, from public facts alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lookalike.schema.domain import Clique
-from lookalike.tables.cost import Limits, candidate_costs, plan_cost
+import numpy as np
+
+from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.enforce import structural_zeros
+from lookalike.schema.schema import Schema
+from lookalike.tables.cost import Limits, candidate_costs, plan_cost, predict_cost
 from lookalike.tables.extension import Extension
 from lookalike.tables.plan import ContractionPlan
 
 _TRUSTED_ROUNDS = 8
 _MARGIN = 4.0
+_TRIED_BEYOND = 8
+
+
+def model_zeros(schema: Schema, limit_ms: float = 0.7) -> dict[Clique, np.ndarray]:
+    """The impossible cells of the schema's rules, as far as a model of them alone stays within this predicted time.
+
+    Tables are taken in as long as they fit, small ones first. Rules that are left out, or that no table of cells can
+    say, are kept in generation all the same.
+    """
+    kept: dict[Clique, np.ndarray] = {}
+    for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
+        if predict_cost(schema.domain, [*kept, attrs]).seconds_per_call <= 1e-3 * limit_ms:
+            kept[attrs] = table
+    return kept
+
+
+def sets_that_fit(domain: Domain, present: Sequence[Clique], sets: Sequence[Clique], limits: Limits) -> list[Clique]:
+    """Those of the sets with which a model of `present` stays within the predicted limits; earlier ones go first.
+
+    A prediction takes up to a second for hundreds of sets, so beyond the longest run that fits only a few are tried.
+    """
+
+    def fits(chosen: Sequence[Clique]) -> bool:
+        return limits.allow(predict_cost(domain, [*present, *chosen]))
+
+    if not sets or fits(sets):
+        return list(sets)
+    low, high = 0, len(sets)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(sets[:middle]) else (low, middle)
+    kept = list(sets[:low])
+    for clique in sets[high : high + _TRIED_BEYOND]:
+        if fits([*kept, clique]):
+            kept.append(clique)
+    return kept
 
 
 class Planned(Protocol):

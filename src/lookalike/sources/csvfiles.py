@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -31,21 +32,28 @@ def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
     bom = data.startswith(codecs.BOM_UTF8)
     body = data[len(codecs.BOM_UTF8) :] if bom else data
     _check_bytes(body, path)
-    header_end = body.find(b"\n")
-    if header_end < 0:
-        raise InputError(f"{path} has a header line but no rows; it needs at least 1.")
-    header = body[:header_end]
+    body, line_end = _unix_lines(body)
+    header = body[: body.find(b"\n")]
     delimiter = _delimiter(header)
     columns = header.count(delimiter.encode()) + 1
     if columns > MAX_COLUMNS:
         raise InputError(f"{path} has {columns:,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
-    style = CsvStyle(delimiter, "\r\n" if header.endswith(b"\r") else "\n", bom)
+    style = CsvStyle(delimiter, line_end, bom)
     return _parse(body, style, path), style
+
+
+def _unix_lines(body: bytes) -> tuple[bytes, str]:
+    """The text with a line feed after its header, and the line end that the header has: the header alone decides."""
+    first = re.search(rb"\r\n|\r|\n", body)
+    line_end = first.group().decode() if first else "\n"
+    if line_end == "\r":
+        body = body.replace(b"\r", b"\n")
+    return body if first else body + b"\n", line_end
 
 
 def _check_bytes(body: bytes, path: str) -> None:
     if not body.strip():
-        raise InputError(f"{path} is empty. A table needs a header line and at least 1 row.")
+        raise InputError(f"{path} is empty. A table needs at least a header line.")
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path} is UTF-16 text. Save it as UTF-8.")
     if b"\0" in body:

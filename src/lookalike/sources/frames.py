@@ -22,6 +22,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError, SchemaError
+from lookalike.schema.draft import with_values
 from lookalike.schema.schema import check_names
 from lookalike.sources.csvfiles import CsvStyle, read_csv, write_csv
 
@@ -46,10 +47,10 @@ class TableForm:
 
 
 def read_table(source: Any) -> tuple[pa.Table, TableForm]:
-    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame.
+    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame. That it has rows is not asked.
 
     Raises:
-        InputError: the file cannot be read as a table, or there are no columns or no rows.
+        InputError: the file cannot be read as a table, or there are no columns.
     """
     table, form = _read_path(Path(source)) if isinstance(source, str | os.PathLike) else _read_frame(source)
     try:
@@ -58,8 +59,6 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
         raise InputError(str(error)) from None
     if table.num_columns == 0:
         raise InputError("The table has no columns; it needs at least 1.")
-    if table.num_rows == 0:
-        raise InputError("The table has no rows; it needs at least 1.")
     return table, form
 
 
@@ -133,6 +132,10 @@ def _read_frame(frame: Any) -> tuple[pa.Table, TableForm]:
         table = wrapped.to_arrow().select(names)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise InputError("A column of the table holds values of several types. Convert it to one type.") from None
+    listed = {name: list(kind.categories) for name, kind in dtypes.items() if type(kind).__name__ == "Enum"}
+    if listed:
+        fields = [with_values(f, listed[f.name]) if listed.get(f.name) else f for f in table.schema]
+        table = table.cast(pa.schema(fields))
     return _plain(table), TableForm(implementation if dtypes else "arrow", dtypes=dtypes)
 
 
@@ -152,8 +155,14 @@ def to_frame(table: pa.Table, form: TableForm) -> Any:
         casts = {
             name: kind for name, kind in form.dtypes.items() if name in frame.columns and frame.schema[name] != kind
         }
-        keep = {name: kind for name, kind in casts.items() if not isinstance(kind, polars.Enum)}
-        return frame.cast(keep) if keep else frame
+        for name, kind in casts.items():
+            texts = frame[name].cast(polars.String) if isinstance(kind, polars.Enum) else None
+            # A schema of one's own may make other values than the Enum has: they stay texts.
+            if texts is None:
+                frame = frame.with_columns(polars.col(name).cast(kind))
+            elif set(texts.drop_nulls().unique()) <= set(kind.categories):
+                frame = frame.with_columns(texts.cast(kind))
+        return frame
     return table
 
 

@@ -12,7 +12,7 @@ from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.model_size import SizeGate
+from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.residual import EXPECTED_ABS, choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import (
@@ -94,7 +94,7 @@ class AIM:
         progress("measuring every column", 0.0)
         oneway_rho = rho * self.oneway_share if d > 1 else rho
         measured = door.measure([(name,) for name in domain.names], door.stddev_for(oneway_rho, d), step=ONEWAYS)
-        model = fit(domain, measured, penalty=self.penalty)
+        model = fit(domain, measured, penalty=self.penalty, zeros=model_zeros(door.schema))
         if d == 1:
             return model
         candidates = Candidates(domain, self.workload)

@@ -13,6 +13,7 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
+from lookalike.select.model_size import model_zeros
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress
 
 
@@ -42,4 +43,4 @@ class Independent:
         stddevs = [door.stddev_for(rho) for rho in allocate(door.domain.sizes, door.remaining)]
         oneways = door.measure(cliques, stddevs, step="one-way marginals")
         progress("fitting", 0.5)
-        return fit(door.domain, oneways)
+        return fit(door.domain, oneways, zeros=model_zeros(door.schema))

@@ -14,8 +14,8 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
-from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
+from lookalike.select.model_size import model_zeros
 from lookalike.select.spanning_tree import maximum_spanning_tree
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
 
@@ -64,7 +64,7 @@ class MST:
         singles = [(name,) for name in domain.names]
         oneway_rho = rho * self.oneway_share if len(domain) > 1 else rho
         oneways = door.measure(singles, [door.stddev_for(r) for r in allocate(domain.sizes, oneway_rho)], step=ONEWAYS)
-        independent = fit(domain, oneways)
+        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
         if len(domain) == 1:
             return independent
         progress("scoring every pair", 0.2)
@@ -76,4 +76,4 @@ class MST:
         shares = allocate([domain.cells(pair) for pair in tree], door.remaining)
         measured = door.measure(tree, [door.stddev_for(r) for r in shares], step=PAIRS)
         progress("fitting the tree", 0.6)
-        return fit(domain, [*oneways, *measured], warm=independent, zeros=structural_zeros(door.schema))
+        return fit(domain, [*oneways, *measured], warm=independent)

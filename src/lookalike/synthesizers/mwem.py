@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,8 @@ from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.enforce import structural_zeros
 from lookalike.select.residual import choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
@@ -75,7 +77,8 @@ class MWEM:
         self._check_size(domain)
         total = door.measure([()], door.stddev_for(rho * self.rows_share), step=ROWS)
         candidates = as_workload(self.workload, domain).cliques
-        model = DenseModel(domain, np.full(domain.sizes, 1.0 / domain.cells()), estimated_total(total))
+        possible = possible_cells(domain, structural_zeros(door.schema))
+        model = DenseModel(domain, possible / possible.sum(), estimated_total(total))
         measured = []
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
@@ -101,3 +104,12 @@ class MWEM:
         if cells > self.max_cells:
             remedy = "Use mwem-pgm or aim, which need no table of all cells, or coarser columns."
             raise ModelTooLargeError("The table of all possible rows", cells, self.max_cells, "cells", remedy)
+
+
+def possible_cells(domain: Domain, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
+    """1 for every cell of the domain that no rule forbids, else 0."""
+    possible = np.ones(domain.sizes)
+    for attrs, table in zeros.items():
+        shape = [domain.size(name) if name in attrs else 1 for name in domain.names]
+        possible *= ~table.reshape(shape)
+    return possible

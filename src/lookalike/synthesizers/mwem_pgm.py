@@ -12,7 +12,7 @@ from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.select.model_size import SizeGate
+from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.residual import EXPECTED_ABS, choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
@@ -74,7 +74,8 @@ class MWEMPGM:
         candidates = as_workload(self.workload, domain).closure(domain)
         gate = SizeGate()
         measured = door.measure([()], door.stddev_for(rho * self.rows_share), step=ROWS)
-        model = GraphicalModel(domain, {}, estimated_total(measured))
+        impossible = {attrs: np.where(table, -np.inf, 0.0) for attrs, table in model_zeros(door.schema).items()}
+        model = GraphicalModel(domain, impossible, estimated_total(measured))
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
             share = door.remaining / (rounds - number)

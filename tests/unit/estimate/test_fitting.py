@@ -108,6 +108,32 @@ def test_impossible_cells_stay_empty_everywhere(counts):
         fit(DOMAIN, noisy, zeros={("c", "a"): np.zeros((2, 3), dtype=bool)})
 
 
+def test_zeros_of_a_warm_model_stay(counts):
+    zeros = {("a", "c"): np.array([[True, False], [False, False], [False, False]])}
+    first = fit(DOMAIN, measured(counts, 5.0, cliques=[("a",), ("c",)]), zeros=zeros)
+    assert list(first.zeros) == [("a", "c")]
+    again = fit(DOMAIN, measured(counts, 5.0), warm=first)
+    assert again.marginal(("a", "c"))[0, 0] == 0
+
+
+def test_zeros_that_would_make_the_model_far_dearer_are_left_out():
+    names = tuple("abcdef")
+    domain = Domain(names, (110,) * 6)
+    singles = [NoisyMarginal((name,), np.full(110, 10.0), 1.0) for name in names]
+    small, large = np.eye(110, dtype=bool), np.zeros((110, 110, 110), dtype=bool)
+    large[0, 0, 0] = True
+    model = fit(domain, singles, zeros={("a", "b"): small, ("c", "d", "e"): large, ("d", "e", "f"): large})
+    assert ("a", "b") in model.zeros
+    assert len(model.zeros) < 3
+
+
+def test_zeros_that_leave_no_row_are_an_error():
+    one = np.array([[True] * 4, [True] * 4, [False] * 4])
+    other = np.array([[False] * 2, [False] * 2, [True] * 2])
+    with pytest.raises(SchemaError, match="contradict"):
+        fit(DOMAIN, [], total=10.0, zeros={("a", "b"): one, ("a", "c"): other})
+
+
 def test_attributes_without_measurement_are_uniform(counts):
     model = fit(DOMAIN, measured(counts, 5.0))
     np.testing.assert_allclose(model.marginal(("e",)), model.total / 5)

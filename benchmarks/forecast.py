@@ -1,0 +1,152 @@
+"""Time and memory of every method on made-up tables, and the coefficients with which `plan` predicts both.
+
+    python benchmarks/forecast.py run [--methods mst,aim]     one JSON line per run in benchmarks/results/forecast.jsonl
+    python benchmarks/forecast.py fit                         prints the table of src/lookalike/forecast.py
+
+Runs that are stored already are not repeated; each is a process of its own. The line `discovery` is what it takes to
+read a CSV file without a schema and to discover its facts. The fit also takes the runs on the papers' tables that
+accuracy.py has stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from scipy.optimize import nnls
+
+from accuracy import DATA, TABLES
+from lookalike.errors import LookalikeError
+from lookalike.evaluate.compare import read_results
+from lookalike.forecast import work_of
+from lookalike.pipeline import synthesize
+from lookalike.schema.domain import Domain
+from lookalike.schema.schema import Schema
+from lookalike.sources.frames import write_table
+from lookalike.synthesizers import METHODS
+
+RESULTS = Path(__file__).parent / "results" / "forecast.jsonl"
+CASES = (
+    (1_000, 5, 4), (50_000, 5, 4), (5_000, 15, 10), (50_000, 15, 10), (50_000, 30, 3), (10_000, 60, 4),
+    (20_000, 10, 40),
+)  # fmt: skip
+"""Rows, columns and values per column."""
+
+
+def made_up(rows: int, columns: int, size: int) -> pa.Table:
+    """Codes in which each column is the one before it, spoilt by noise."""
+    rng = np.random.default_rng(0)
+    made = [rng.binomial(size - 1, 0.4, rows)]
+    for _ in range(columns - 1):
+        made.append(np.where(rng.random(rows) < 0.6, made[-1], rng.binomial(size - 1, 0.4, rows)))
+    return pa.table({f"c{i}": column.astype(np.int32) for i, column in enumerate(made)})
+
+
+def measure(method: str, rows: int, columns: int, size: int) -> dict[str, float]:
+    """CPU seconds and peak memory of one run in this process."""
+    table = made_up(rows, columns, size)
+    sizes = dict.fromkeys(table.column_names, size)
+    if method != "discovery":
+        started = time.process_time()
+        synthesize(table, schema=sizes, method=method, seed=0)
+        return {"cpu_seconds": time.process_time() - started, "peak_mb": _peak_mb()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        write_table(table, path)
+        started = time.process_time()
+        synthesize(path, method="independent", seed=0, ledger=Path(folder) / "ledger.jsonl")
+        spent = time.process_time() - started
+        started = time.process_time()
+        synthesize(table, schema=Schema.from_sizes(sizes), method="independent", seed=0)
+        return {"cpu_seconds": spent - (time.process_time() - started), "peak_mb": _peak_mb()}
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def run(methods: list[str]) -> None:
+    known = {tuple(line["case"].values()) for line in stored()}
+    for rows, columns, size in CASES:
+        for method in methods:
+            case = {"method": method, "rows": rows, "columns": columns, "size": size}
+            if tuple(case.values()) in known:
+                continue
+            command = [sys.executable, __file__, "one", "--case", json.dumps(case)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+            except subprocess.TimeoutExpired:
+                continue
+            if done.returncode:
+                sys.stderr.write(f"{case}: {done.stderr[-300:]}\n")
+                continue
+            line = {"case": case, **json.loads(done.stdout)}
+            with RESULTS.open("a") as stream:
+                stream.write(json.dumps(line) + "\n")
+
+
+def stored() -> list[dict]:
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+
+
+def papers_tables() -> list[dict]:
+    """Runs on the papers' tables, of the same shape."""
+    lines = read_results(RESULTS.with_name("accuracy.jsonl"))
+    domains = {name: Domain.of(json.loads((DATA / f"{name}-domain.json").read_text())) for name in TABLES}
+    return [
+        {**line, "case": {"method": line["method"], "rows": line["rows"], "domain": domains[line["table"]]}}
+        for line in lines
+        if line["table"] in domains and line["method"] in METHODS and "cpu_seconds" in line
+    ]
+
+
+def fit() -> None:
+    """Non-negative coefficients with the least relative error, and by how much single runs are off."""
+    lines = [*stored(), *papers_tables()]
+    for method in sorted({line["case"]["method"] for line in lines}):
+        own = [line for line in lines if line["case"]["method"] == method and "cpu_seconds" in line]
+        work = np.array([_work(line["case"]) for line in own])
+        found = []
+        for measure_name in ("cpu_seconds", "peak_mb"):
+            wanted = np.array([line[measure_name] for line in own])
+            weights = 1.0 / np.maximum(wanted, 0.05)
+            coefficients, _ = nnls(work * weights[:, None], wanted * weights)
+            ratios = (work @ coefficients) / np.maximum(wanted, 0.05)
+            off = float(np.maximum(ratios, 1 / np.maximum(ratios, 1e-9)).max())
+            found.append(f"({', '.join(f'{value:.3g}' for value in coefficients)}), {off:.1f}")
+        sys.stdout.write(f'    "{method}": Rate({found[0]}, {found[1]}),\n')
+
+
+def _work(case: dict) -> np.ndarray:
+    if "domain" in case:
+        return work_of(case["domain"], case["rows"])
+    return work_of(Domain.of({f"c{i}": case["size"] for i in range(case["columns"])}), case["rows"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("run", "fit", "one"))
+    parser.add_argument("--methods", default=",".join(["discovery", *(name for name in METHODS if name != "auto")]))
+    parser.add_argument("--case")
+    given = parser.parse_args()
+    if given.command == "run":
+        run(given.methods.split(","))
+    elif given.command == "fit":
+        fit()
+    else:
+        try:
+            sys.stdout.write(json.dumps(measure(**json.loads(given.case))))
+        except LookalikeError as error:
+            sys.stdout.write(json.dumps({"refused": str(error)[:100]}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""At which level of their public hierarchies columns are looked at together, from released counts only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lookalike.tables.measurement import NoisyMarginal
+
+
+def coarse_maps(
+    levels: Mapping[str, Sequence[np.ndarray]], oneways: Mapping[str, np.ndarray], stddev: float, limit: float
+) -> dict[str, np.ndarray]:
+    """Maps from code to group for the columns whose pairs would be too large otherwise.
+
+    A column is looked at through the finest level at which its table with another column like it has no more than
+    `limit` effective cells; if no level is coarse enough, through the coarsest. So the level of a column depends on
+    itself alone, and every set of columns sees it at the same level.
+
+    Args:
+        levels: for each column that has some, maps from code to group, from fine to coarse.
+        oneways: non-negative (noisy) counts of those columns.
+        stddev: noise of a typical measurement.
+        limit: most effective cells of a pair; see `select.useful.useful_cells`.
+
+    >>> age = np.full(100, 50.0)
+    >>> coarse_maps({"age": [np.arange(100) // 5, np.arange(100) // 20]}, {"age": age}, 1.0, 500.0)["age"].max()
+    np.int64(19)
+    """
+    maps: dict[str, np.ndarray] = {}
+    for name, groupings in levels.items():
+        counts = oneways[name]
+        for groups in groupings:
+            if _pair_cells(counts, stddev) <= limit:
+                break
+            maps[name] = groups
+            counts = np.bincount(groups, weights=oneways[name])
+    return maps
+
+
+def _pair_cells(counts: np.ndarray, stddev: float) -> float:
+    """Effective cells of a column with an independent copy of itself (`cover.effective_cells`), without their table."""
+    rising = np.sort(counts)
+    total = max(float(rising.sum()), 1e-12)
+    # Of the cells of value i those with values above total * stddev / count_i count fully.
+    partial = np.searchsorted(rising, total * stddev / np.maximum(rising, 1e-100))
+    sums = np.concatenate([[0.0], np.cumsum(rising)])
+    return max(1.0, float((len(rising) - partial).sum() + (rising * sums[partial]).sum() / (total * stddev)))
+
+
+def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> list[NoisyMarginal]:
+    """Noisy counts of the groups; their stddev is the root mean square over the groups."""
+    merged = []
+    for oneway in oneways:
+        groups = maps.get(oneway.attrs[0])
+        if groups is None:
+            merged.append(oneway)
+            continue
+        values = np.bincount(groups, weights=oneway.values)
+        merged.append(NoisyMarginal(oneway.attrs, values, oneway.stddev * (groups.size / values.size) ** 0.5))
+    return merged

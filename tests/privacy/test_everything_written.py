@@ -1,0 +1,206 @@
+"""Neighbouring tables are not told apart by anything that a run writes or says, and leaky runs are."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from lookalike import cli
+from lookalike.audit.cases import SECRET, Case, cases
+from lookalike.audit.trial import Claim, Finding, try_pair
+from lookalike.audit.written import everything
+from lookalike.errors import LookalikeError
+from lookalike.pipeline import synthesize
+from lookalike.privacy import door
+from lookalike.privacy.discover import Discovery
+from lookalike.synthesizers import METHODS
+
+EPSILON, DELTA, FAILURE, RUNS = 0.2, 1e-5, 1e-8, 45
+CASES = {case.name: case for case in cases()}
+CLAIM = Claim(EPSILON, DELTA, gaussian=True, threshold_delta=0.1 * DELTA)
+
+
+def audited(
+    case: Case, runs: int, claim: Claim = CLAIM, write: Callable[..., Any] = everything, **arguments: Any
+) -> Finding:
+    given = {**case.arguments, "epsilon": EPSILON, "delta": DELTA, "method": "independent", **arguments}
+    return try_pair(
+        lambda: write(case.table, case.extra, given),
+        lambda: write(case.neighbour, case.extra, given),
+        claim,
+        runs=runs,
+        rng=np.random.default_rng(0),
+        failure=FAILURE,
+    )
+
+
+LONE_VALUES = ("new category", "extreme number", "new maximum", "lone null")
+"""The command line below has all of them in one row; one by one they are among the slow tests."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONE_VALUES else n for n in CASES])
+def test_nothing_written_tells_neighbours_apart(name: str) -> None:
+    finding = audited(CASES[name], RUNS if name not in LONE_VALUES else 2 * RUNS)
+    assert not finding.broken, finding
+    assert finding.most > 2 * EPSILON  # a fact that always shows would have been noticed
+
+
+def count_rows(table: pa.Table, extra: pa.Table, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A run that lets the true number of rows slip into its messages."""
+    written = everything(table, extra, arguments, report=False)
+    return {**written, "progress": [*written["progress"], f"{table.num_rows} rows read"]}
+
+
+def test_a_message_with_the_number_of_rows_is_noticed() -> None:
+    finding = audited(CASES["new maximum"], RUNS, write=count_rows)
+    assert finding.broken
+    assert "rows read" in finding.event
+
+
+def test_values_told_without_a_threshold_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = pa.table({"town": ["Ox"] * 3000})
+    case = Case("new category", many, pa.table({"town": [SECRET]}))
+    assert not audited(case, RUNS, discovery=Discovery(share=0.8)).broken
+    monkeypatch.setattr(door, "threshold", lambda *_: -np.inf)
+    assert audited(case, RUNS, discovery=Discovery(share=0.8)).broken
+
+
+def test_too_little_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = door.rounded_gaussian
+    monkeypatch.setattr(door, "rounded_gaussian", lambda stddev, *a, **k: exact(stddev / 500, *a, **k))
+    assert audited(CASES["declared columns"], RUNS).broken
+
+
+def stopped(table: pa.Table, extra: pa.Table, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Whether a run ends with an error, and which."""
+    try:
+        synthesize(table, **arguments)
+    except LookalikeError as error:
+        return {"error": str(error)}
+    return {}
+
+
+def test_an_error_for_the_lone_row_is_noticed() -> None:
+    """A declared column that does not allow the value stops the run: docs/sharp_edges.md says so, and it shows."""
+    assert audited(CASES["declared columns"], RUNS, write=stopped, schema={"a": 1, "b": 2, "c": 2}).broken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", list(METHODS))
+def test_no_method_tells_neighbours_apart(method: str) -> None:
+    table, neighbour = odd_row()
+    case = Case("all at once", table, neighbour.slice(table.num_rows))
+    gaussian = METHODS[method].accounting == "gdp"
+    finding = audited(case, 90, Claim(EPSILON, DELTA, gaussian, 0.1 * DELTA), method=method)
+    assert not finding.broken, finding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "broken"), [(1.0, False), (0.4, True)])
+def test_the_audit_is_sharp(monkeypatch: pytest.MonkeyPatch, factor: float, broken: bool) -> None:
+    """With noise as it should be the audit comes close to the claim; with less than half of it, it goes beyond."""
+    exact = door.rounded_gaussian
+    monkeypatch.setattr(door, "rounded_gaussian", lambda stddev, *a, **k: exact(stddev * factor, *a, **k))
+    finding = audited(CASES["declared columns"], 900, Claim(2.0, DELTA, gaussian=True), epsilon=2.0)
+    assert finding.broken == broken, finding
+    assert finding.epsilon > 0.4, finding
+
+
+# The command line: files, their names and sizes, both output streams, the exit code.
+
+
+def odd_row() -> tuple[pa.Table, pa.Table]:
+    """A table, and the same with a row that has a new category, an extreme number, a new maximum and a null."""
+    texts = CASES["new category"].table
+    odd = {"town": SECRET, "age": "119", "pay": "987654321012.75", "seen": None}
+    row = pa.table({name: pa.array([odd[name]], pa.string()) for name in texts.column_names})
+    return texts, pa.concat_tables([texts, row])
+
+
+class CommandLine:
+    """Runs of the command line in a folder of their own, and all that each leaves behind."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.monkeypatch = folder, monkeypatch
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("COLUMNS", "120")
+
+    def run(self, table: pa.Table, *options: str) -> dict[str, Any]:
+        for path in self.folder.iterdir():
+            path.unlink()
+        pyarrow.csv.write_csv(table, self.folder / "table.csv")
+        files = ("--ledger", "ledger.jsonl", "--report", "page.html", "--model", "model.lookalike")
+        arguments = ["synth", "table.csv", "-o", "out.csv", *files, "--epsilon", str(EPSILON), *options]
+        self.monkeypatch.setattr(sys, "argv", ["lookalike", *arguments])
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            cli.main()
+        written: dict[str, Any] = {"code": ended.value.code, "out": out.getvalue(), "err": err.getvalue()}
+        for path in sorted(self.folder.iterdir()):
+            if path.name != "table.csv":
+                data = path.read_bytes()
+                text = "" if path.suffix == ".lookalike" else data.decode()
+                written[path.name] = {"bytes": len(data), "text": text}
+        return written
+
+
+def test_the_command_line_tells_nothing_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = CommandLine(tmp_path, monkeypatch)
+    table, neighbour = odd_row()
+    options = ("--method", "independent")
+    finding = try_pair(
+        lambda: line.run(table, *options),
+        lambda: line.run(neighbour, *options),
+        CLAIM,
+        runs=RUNS,
+        rng=np.random.default_rng(1),
+        failure=FAILURE,
+    )
+    assert not finding.broken, finding
+
+
+DECLARED = """
+fields:
+- {name: town, type: string, constraints: {enum: [Ox, Rye]}, dp: {outside: other}}
+- {name: age, type: integer, constraints: {minimum: 0, maximum: 99}, dp: {outside: clamp}}
+- {name: pay, type: number, constraints: {minimum: 0, maximum: 9999}, dp: {outside: clamp, decimals: 2}}
+- {name: seen, type: date, constraints: {minimum: 2024-01-01, maximum: 2024-12-31}, dp: {outside: clamp}}
+"""
+
+
+@pytest.mark.parametrize("method", ["independent", "mst"])
+def test_all_but_noisy_numbers_is_the_same_for_every_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """With declared columns the messages, the ledger and the files' names do not depend on the table at all."""
+    schema, folder = tmp_path / "schema.yaml", tmp_path / "run"
+    schema.write_text(DECLARED)
+    folder.mkdir()
+    line = CommandLine(folder, monkeypatch)
+    empty, odd = odd_row()[0].slice(0, 0), odd_row()[1]
+    first, second = (line.run(table, "--schema", str(schema), "--method", method) for table in (empty, odd))
+    assert first["code"] == second["code"] == 0
+    assert set(first) == set(second)
+    assert first["out"] == second["out"]
+    assert first["err"] == second["err"]
+    one, two = (_charges(written["ledger.jsonl"]["text"]) for written in (first, second))
+    # The noise of the tree's pairs follows from which pairs the noise made the tree of.
+    assert one[:-1] == two[:-1] if method == "mst" else one == two
+    assert [charge["step"] for charge in one] == [charge["step"] for charge in two]
+
+
+def _charges(ledger: str) -> list[dict[str, Any]]:
+    """The charges of a ledger but for clocks and hashes."""
+    lines = [json.loads(line) for line in ledger.splitlines()]
+    clocks = ("time", "hash", "prev")
+    return [{k: v for k, v in line.items() if k not in clocks} for line in lines if line["kind"] == "charge"]
