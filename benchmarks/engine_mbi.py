@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -14,13 +13,9 @@ import jax
 import numpy as np
 from mbi import CliqueVector, Domain, Factor, LinearMeasurement, estimation, marginal_loss, marginal_oracles
 
-from engine_cases import Case, cases, growing
+from engine_cases import Case, cases, growing, memory_baseline, peak_mb
 
 MOST_CPU_SECONDS = 90.0
-
-
-def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
 def per_call(case: Case) -> dict:
@@ -30,7 +25,7 @@ def per_call(case: Case) -> dict:
     rng = np.random.default_rng(2)
     tables = {c: Factor(domain.project(c), rng.normal(size=domain.project(c).shape)) for c in cliques}
     potentials = CliqueVector(domain, tuple(cliques), tables)
-    before = peak_mb()
+    before = memory_baseline()
     oracle = jax.jit(marginal_oracles.default_oracle(cliques, domain, has_constraints=False))
     start = time.process_time()
     result = jax.block_until_ready(oracle(potentials, 1.0))
@@ -40,7 +35,7 @@ def per_call(case: Case) -> dict:
         start = time.process_time()
         jax.block_until_ready(oracle(potentials, 1.0))
         times.append(time.process_time() - start)
-    sums = {",".join(c): np.asarray(result[c].values).ravel()[:50].tolist() for c in cliques}
+    sums = {",".join(c): [round(float(x), 9) for x in np.asarray(result[c].values).ravel()[:10]] for c in cliques}
     return {
         "ms_per_call": 1e3 * float(np.median(times)),
         "compile_cpu_seconds": compile_seconds,

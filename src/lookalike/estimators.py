@@ -145,3 +145,27 @@ class BSG(TableSynthesizer):
     """A private Bayesian network, with or without seeds."""
 
     method = "bsg"
+
+
+class PrivBayes(TableSynthesizer):
+    """A Bayesian network of families chosen one after another."""
+
+    method = "privbayes"
+
+
+class PBPGM(TableSynthesizer):
+    """The families of PrivBayes, fitted all together."""
+
+    method = "pb-pgm"
+
+
+class PriView(TableSynthesizer):
+    """Views that hold every pair of columns, whatever the data."""
+
+    method = "priview"
+
+
+class DPCopula(TableSynthesizer):
+    """A Gaussian copula with noisy margins."""
+
+    method = "dp-copula"

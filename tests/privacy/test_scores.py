@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, ResidualL1, Score
+from lookalike.privacy.scores import FamilyGap, GradeProducts, IndependenceGap, PerfectGap, ResidualL1, Score
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 
@@ -33,6 +33,8 @@ SCORES: list[Score] = [
     IndependenceGap((("a", "b"),)),
     IndependenceGap((("a", "b"),), ("b",)),
     *(family_gap(seed) for seed in range(3)),
+    PerfectGap((("a", "b"), ("a",)), ("a", "a")),
+    GradeProducts((("a", "b"),), {"a": np.array([-1.0, 0.25]), "b": np.array([-0.5, 0.0, 1.0])}),
     FamilyGap((("a", "b"),), ("b",), {"b": np.array([1.0, 0.0, 0.0])}),
 ]
 
@@ -92,7 +94,11 @@ FAMILY = ("a", "b", "c")
 
 @pytest.mark.parametrize(
     "score",
-    [IndependenceGap((FAMILY,), ("b",)), FamilyGap((FAMILY,), ("b",), {"b": np.array([0.3, 0.7])})],
+    [
+        IndependenceGap((FAMILY,), ("b",)),
+        FamilyGap((FAMILY,), ("b",), {"b": np.array([0.3, 0.7])}),
+        PerfectGap((FAMILY,), ("b",)),
+    ],
     ids=lambda score: type(score).__name__,
 )
 def test_families_of_three_columns_move_by_no_more_either(score: Score) -> None:
@@ -117,3 +123,21 @@ def test_scores_of_families_agree_with_their_formulas() -> None:
     known = FamilyGap((FAMILY,), ("b",), {"b": law})
     exact = 0.5 * np.abs(matrix - law[:, None] * matrix.sum(axis=0)).sum()
     assert known.evaluate([counts])[0] / known.resolution == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_perfect_gap_is_the_least_over_all_assignments() -> None:
+    """Never above what any assignment of a grid reaches, and below by no more than the grid's step allows."""
+    rng = np.random.default_rng(1)
+    grid = np.array(list(product(np.linspace(0, 1, 25), repeat=3)))
+    score = PerfectGap((("a", "b"),), ("a",))
+    for _ in range(40):
+        counts = rng.integers(0, 9, (2, 3)) * rng.integers(0, 2, (2, 3))
+        misfits = [np.maximum(counts.sum() / 2 - sums, 0) for sums in (grid @ counts[0], (1 - grid) @ counts[1])]
+        best = float(sum(misfits).min())
+        exact = -score.evaluate([counts])[0] / score.resolution
+        assert best - 9 / 24 <= exact <= best + 1e-3
+
+
+def test_grades_beyond_one_are_refused_since_the_sensitivity_would_be_wrong() -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        GradeProducts((("a", "b"),), {"a": np.array([0.0, 1.5]), "b": np.zeros(3)})

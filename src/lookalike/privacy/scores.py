@@ -6,10 +6,11 @@ scales it for other neighbours. Scores are integers in units of 1/resolution, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +168,101 @@ class FamilyGap:
             for child, count in zip(self.children, _children_first(self.cliques, self.children, counts), strict=True)
         ]
         return np.array(gaps, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerfectGap:
+    """How near each family is to one whose parents tell its binary child exactly, both values being equally frequent.
+
+    score = - min over x of (n/2 - sum_b x_b M_0b)_+ + (n/2 - sum_b (1 - x_b) M_1b)_+, in multiples of 1/resolution
+
+    n F of PrivBayes (section 4.3), where x_b, the value that configuration b of the parents stands for, is 0 or 1. Here
+    x_b may lie between: at most one of them does at the minimum, so the score is F but for the split of one
+    configuration, and sorting finds it where F needs a dynamic programme over all pairs of sums.
+
+    Sensitivity 1 + 1/resolution. For any fixed x a row (a, b) adds 1/2 to both n/2 and between 0 and 1 to one of the
+    sums, so that each bracket moves by at most 1/2; a minimum of such functions moves by no more than they do.
+    Rounding both scores down adds less than 1/resolution.
+    """
+
+    cliques: tuple[Clique, ...]
+    children: tuple[str, ...]
+
+    resolution: int = 1000
+
+    def __post_init__(self) -> None:
+        _check_children(self.cliques, self.children)
+        if self.resolution < 1:
+            raise ValueError(f"resolution is {self.resolution}; it must be at least 1")
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return 1 + Fraction(1, self.resolution)
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        families = _children_first(self.cliques, self.children, counts)
+        return np.array([math.floor(-_least_misfit(count) * self.resolution) for count in families], dtype=np.int64)
+
+
+def _least_misfit(count: Counts) -> Fraction:
+    """The minimum in `PerfectGap`: along the line of best assignments, at a corner or where a bracket becomes 0.
+
+    Configurations given to value 0 in falling order of its share there are best. Twice the misfit is piecewise linear
+    along that order, with corners at whole configurations and where either sum reaches n/2. Shares are compared in
+    floating point, which tells any two apart while counts are below 2^26 and loses a part in 2^52 of a row beyond.
+    """
+    if len(count) > 2:
+        raise ValueError(f"the child of a perfect gap is binary, not of {len(count)} values")
+    zeros, ones = count[0], count[1] if len(count) > 1 else np.zeros_like(count[0])
+    rows = int(count.sum())
+    order = np.argsort(-zeros / np.maximum(zeros + ones, 1), kind="stable")
+    first = np.concatenate([[0], np.cumsum(zeros[order])])
+    second = int(ones.sum()) - np.concatenate([[0], np.cumsum(ones[order])])
+    best = Fraction(int((np.maximum(rows - 2 * first, 0) + np.maximum(rows - 2 * second, 0)).min()), 2)
+    half = Fraction(rows, 2)
+    for rising, other in ((first, second), (second[::-1], first[::-1])):
+        place = int(np.searchsorted(2 * rising, rows))
+        if 0 < place < len(rising) and rising[place] > rising[place - 1]:
+            part = (half - int(rising[place - 1])) / int(rising[place] - rising[place - 1])
+            reached = int(other[place - 1]) + part * int(other[place] - other[place - 1])
+            best = min(best, max(half - reached, Fraction(0)))
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradeProducts:
+    """For each pair of columns the sum over all rows of the product of their values' public grades in [-1, 1].
+
+    score_ab = sum over cells of M_ab(i, j) * grade_a(i) * grade_b(j)
+
+    Spearman's rank correlation, in counts, where grades are mean ranks under released 1-ways. Sensitivity 1: a row adds
+    one product of two numbers of at most 1 in size. Grades are whole multiples of 1/STEPS, so nothing is rounded.
+    """
+
+    STEPS: ClassVar[int] = 64
+
+    cliques: tuple[Clique, ...]
+    grades: Mapping[str, np.ndarray]
+
+    resolution: int = STEPS * STEPS
+
+    def __post_init__(self) -> None:
+        if any(len(clique) != 2 for clique in self.cliques):
+            raise ValueError("products of grades are scores of pairs")
+        if self.resolution != self.STEPS * self.STEPS:
+            raise ValueError(f"products of grades have resolution {self.STEPS * self.STEPS}")
+        for name, grade in self.grades.items():
+            if np.abs(grade).max() > 1:
+                raise ValueError(f"grades of {name!r} reach {np.abs(grade).max():g}; they must lie in [-1, 1]")
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return Fraction(1)
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        whole = {name: np.rint(grade * self.STEPS).astype(np.int64) for name, grade in self.grades.items()}
+        sums = [whole[a] @ count @ whole[b] for (a, b), count in zip(self.cliques, counts, strict=True)]
+        return np.array(sums, dtype=np.int64)
 
 
 def _check_children(cliques: Sequence[Clique], children: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ def _pair_cells(counts: np.ndarray, stddev: float) -> float:
     rising = np.sort(counts)
     total = max(float(rising.sum()), 1e-12)
     # Of the cells of value i those with values above total * stddev / count_i count fully.
-    partial = np.searchsorted(rising, total * stddev / np.maximum(rising, 1e-300))
+    partial = np.searchsorted(rising, total * stddev / np.maximum(rising, 1e-100))
     sums = np.concatenate([[0.0], np.cumsum(rising)])
     return max(1.0, float((len(rising) - partial).sum() + (rising * sums[partial]).sum() / (total * stddev)))
 

@@ -17,6 +17,7 @@ from lookalike.tables.plan import ContractionPlan
 
 _TRUSTED_ROUNDS = 8
 _MARGIN = 4.0
+_TRIED_BEYOND = 8
 
 
 def model_zeros(schema: Schema, limit_ms: float = 0.7) -> dict[Clique, np.ndarray]:
@@ -33,7 +34,10 @@ def model_zeros(schema: Schema, limit_ms: float = 0.7) -> dict[Clique, np.ndarra
 
 
 def sets_that_fit(domain: Domain, present: Sequence[Clique], sets: Sequence[Clique], limits: Limits) -> list[Clique]:
-    """Those of the sets with which a model of `present` stays within the predicted limits; earlier ones go first."""
+    """Those of the sets with which a model of `present` stays within the predicted limits; earlier ones go first.
+
+    A prediction takes up to a second for hundreds of sets, so beyond the longest run that fits only a few are tried.
+    """
 
     def fits(chosen: Sequence[Clique]) -> bool:
         return limits.allow(predict_cost(domain, [*present, *chosen]))
@@ -45,7 +49,7 @@ def sets_that_fit(domain: Domain, present: Sequence[Clique], sets: Sequence[Cliq
         middle = (low + high) // 2
         low, high = (middle, high) if fits(sets[:middle]) else (low, middle)
     kept = list(sets[:low])
-    for clique in sets[high:]:
+    for clique in sets[high : high + _TRIED_BEYOND]:
         if fits([*kept, clique]):
             kept.append(clique)
     return kept

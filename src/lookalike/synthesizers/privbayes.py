@@ -17,10 +17,10 @@ from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, Score
+from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
 from lookalike.schema.domain import Clique, Domain
-from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
+from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import fitting_parts
 from lookalike.select.parent_sets import Family, binary_degree, family_candidates
 from lookalike.select.useful import useful_cells
@@ -109,13 +109,13 @@ class PrivBayes:
             progress("choosing the network", 0.05)
             families = self._network(door, known, rho * self._network_share, rng)
         progress("measuring families", 0.6)
-        families = self._affordable(domain, families)
+        families = self._affordable(door, families)
         measured = self._measured(door, families)
         progress("estimating", 0.7)
         return self._estimate(door, families, known, measured)
 
-    def _affordable(self, domain: Domain, families: list[Family]) -> list[Family]:
-        """The families that the estimate can take, from public sizes: here all of them."""
+    def _affordable(self, door: GuardedTable, families: list[Family]) -> list[Family]:
+        """The families that the estimate can take, from public facts: here all of them."""
         return families
 
     def _count(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:
@@ -155,7 +155,7 @@ class PrivBayes:
             return useful_cells(total, door.stddev_for(rho, marginals), self.theta)
 
         measured = d
-        if self.faithful and set(door.domain.sizes) <= {1, 2}:
+        if self.faithful and _binary(door.domain):
             degree = min(degree, binary_degree(d, useful))
             measured = d - degree
         return min(useful(measured), _MOST_CELLS, _MOST_COUNTED / self.candidates), degree
@@ -164,7 +164,9 @@ class PrivBayes:
         """How much the parents of each family tell about its child."""
         cliques = tuple(family.clique(domain) for family in options)
         children = tuple(family.child for family in options)
-        return IndependenceGap(cliques, children) if self.faithful else FamilyGap(cliques, children, laws)
+        if not self.faithful:
+            return FamilyGap(cliques, children, laws)
+        return PerfectGap(cliques, children) if _binary(domain) else IndependenceGap(cliques, children)
 
     # The parameters.
 
@@ -172,7 +174,7 @@ class PrivBayes:
         """Noisy counts of the families. Those inside another one are left out, as the paper does for binary tables."""
         domain, rho = door.domain, door.remaining
         cliques = [family.clique(domain) for family in families]
-        if not self.faithful or set(domain.sizes) <= {1, 2}:
+        if not self.faithful or _binary(domain):
             cliques = _maximal(cliques)
         shares = [rho / len(cliques)] * len(cliques)
         if not self.faithful:
@@ -203,6 +205,11 @@ class PrivBayes:
                 laws.append(dirichlet_means(counts, own + 1e-3, max(1.0, self.prior * stddevs[held])))
         order = tuple(family.child for family in families)
         return BayesNet(domain, total, order, tuple(family.parents for family in families), tuple(laws), {})
+
+
+def _binary(domain: Domain) -> bool:
+    """Whether the paper's way for binary tables applies: its score F, k parents each, nested families measured once."""
+    return max(domain.sizes) <= 2
 
 
 def _maximal(cliques: Sequence[Clique]) -> list[Clique]:
@@ -238,9 +245,11 @@ class PBPGM(PrivBayes):
         corrected=PrivBayes.info.corrected,
     )
 
-    def _affordable(self, domain: Domain, families: list[Family]) -> list[Family]:
+    def _affordable(self, door: GuardedTable, families: list[Family]) -> list[Family]:
         """The families, without some of the parents where the model would be too large. Sizes only: free."""
-        fitting = fitting_parts(domain, [_parts(domain, family) for family in families], self.model_ms)
+        rules = [[attrs] for attrs in model_zeros(door.schema)]
+        parts = [*rules, *(_parts(door.domain, family) for family in families)]
+        fitting = fitting_parts(door.domain, parts, self.model_ms)[len(rules) :]
         return [
             Family(family.child, tuple(name for name in clique or () if name != family.child))
             for family, clique in zip(families, fitting, strict=True)
@@ -252,7 +261,7 @@ class PBPGM(PrivBayes):
         """The model of greatest entropy that explains all counts; it has no use for the order of the network."""
         counted = [marginal for marginal in (*known, *measured) if marginal.attrs]
         total = estimated_total([*known, *measured])
-        return fit(door.domain, counted, total=total, zeros=structural_zeros(door.schema))
+        return fit(door.domain, counted, total=total, zeros=model_zeros(door.schema))
 
 
 def _parts(domain: Domain, family: Family) -> list[Clique]:

@@ -33,7 +33,7 @@ def grouped(layout: Layout, operations: Sequence[Operation], *, late: bool) -> l
     groups: dict[tuple[int, int, int], Group] = {}
     for number, (operation, level) in enumerate(zip(operations, _levels(operations, late=late), strict=True)):
         length = _terms(layout, operation)[1]
-        small = _gathering_gains(layout, operation) > 0.0
+        small = _gathering_gain(layout, operation) > 0.0
         key = (level, 0 if operation.b is None else 1, length) if small else (level, 2, number)
         groups.setdefault(key, []).append(operation)
     return [groups[key] for key in sorted(groups)]
@@ -41,10 +41,10 @@ def grouped(layout: Layout, operations: Sequence[Operation], *, late: bool) -> l
 
 def is_gathered(layout: Layout, group: Group) -> bool:
     """Whether the group is run as one step that gathers, rather than each of its operations by itself."""
-    return len(group) > 1 or _gathering_gains(layout, group[0]) > _GATHER_CALL_NS
+    return len(group) > 1 or _gathering_gain(layout, group[0]) > _GATHER_CALL_NS
 
 
-def _gathering_gains(layout: Layout, operation: Operation) -> float:
+def _gathering_gain(layout: Layout, operation: Operation) -> float:
     """Predicted nanoseconds saved by gathering, but for the calls, which a group shares."""
     if operation.divide:
         return -math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +17,14 @@ from lookalike.tables.lowering import make_layout
 from lookalike.tables.order import predicted_ns
 from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan
+from lookalike.tables.reuse import with_reuse
 
 _LEAF_CELL_NS = 8.0
 _CALL_NS = 2e4
 # Arrays beyond the second-level cache come from memory: the fitted prices are about 1.5 times too low there.
 _CACHE_CELLS = 120_000
 _BEYOND_CACHE = 1.5
+_MOST_CELLS = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,19 @@ def layout_cost(layout: Layout) -> Cost:
     if layout.cells > _CACHE_CELLS * 8:
         ns *= _BEYOND_CACHE
     seconds = 1e-9 * (ns + _LEAF_CELL_NS * layout.leaf_cells + _CALL_NS)
-    return Cost(seconds, 8e-6 * (layout.cells + 2 * layout.leaf_cells))
+    return Cost(seconds, 8e-6 * (_buffer_cells(layout) + 3 * layout.leaf_cells))
+
+
+def _buffer_cells(layout: Layout) -> int:
+    """Cells of the buffer and of the largest operation's operands, which may have to be packed."""
+    # A forward sweep alone keeps its values, and a hopelessly large model is refused whatever it could save.
+    if not layout.adjoint or layout.cells > _MOST_CELLS:
+        return layout.cells
+    packed = max(
+        sum(math.prod(layout.shape(array.mask)) for array in operation[:3] if array is not None)
+        for operation in (*layout.forward, *layout.adjoint)
+    )
+    return with_reuse(layout).cells + packed
 
 
 def plan_cost(plan: ContractionPlan) -> Cost:
@@ -105,21 +120,23 @@ def candidate_costs(
     """Predicted cost of the planned model with one more attribute set, for each candidate: some milliseconds each.
 
     The clique is inserted at the best place of the tree. If that upper bound is within `limits` it is returned as it
-    is; otherwise the tree is searched further. Without limits every candidate is searched. Seconds are in the units
-    of `plan_cost`: predictions by trees alone are scaled by what the search for an order made of the present plan.
+    is; otherwise the tree is searched further. Without limits every candidate is searched. Predictions by trees alone
+    are scaled by what the order of variables (for seconds) and shared places (for memory) made of the present plan.
     """
     extension = Extension(plan, seed)
     now = plan_cost(plan) if plan.leaves else Cost(1e-9 * _CALL_NS, 0.0)
     base = sum(extension.costs)
     scale = max(0.5, min(4.0, 1e9 * now.seconds_per_call / (base + _CALL_NS))) if base else 1.0
     enough = 1e9 * limits.seconds_per_call / scale if limits is not None else 0.0
+    planned = 8e-6 * sum(extension.cells)
+    reused = max(0.25, min(1.0, now.memory_mb / planned)) if planned else 1.0
     costs = []
     for attrs in candidates:
         clique = plan.domain.canonical(attrs)
         ns, cells = extension.candidate(clique, enough)
         leaf_cells = _new_leaf_cells(extension, clique)
         seconds = 1e-9 * (scale * ns + _LEAF_CELL_NS * leaf_cells + _CALL_NS)
-        costs.append(Cost(seconds, 8e-6 * (cells + 4 * leaf_cells)))
+        costs.append(Cost(seconds, 8e-6 * (reused * cells + 4 * leaf_cells)))
     return costs
 
 

@@ -21,6 +21,8 @@ Step = Callable[[], object]
 
 # Grouping keeps arrays alive longer. Larger models need their memory more than they suffer from single calls.
 _MOST_CELLS_IN_GROUPS = 1 << 20
+# Products that are written out before they are summed.
+_MOST_PRODUCTS = 1 << 16
 
 
 class NumpyExecutor(Executor):
@@ -97,7 +99,9 @@ class NumpyExecutor(Executor):
         recipe = best_recipe(loops, NUMPY)
         if recipe.as_matrix:
             return self._matmul_step(recipe, a, b, c)
-        return self._product_step(loops, a, b, c)
+        if math.prod(loop.size for loop in loops) <= _MOST_PRODUCTS:
+            return self._product_step(loops, a, b, c)
+        return _einsum_step(loops, a, b, c)
 
     def _product_step(self, loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
         """All products in scratch, kept loops outside, then the sum as a product with ones: faster than einsum."""
@@ -163,6 +167,15 @@ def _sum_step(loops: Sequence[Loop], a: np.ndarray, c: np.ndarray) -> Step:
     kept = [loop for loop in loops if loop.c]
     add: Any = np.add.reduce
     return partial(add, _view(a, loops, 1), axes, None, _view(c, kept, 3))
+
+
+def _einsum_step(loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
+    operands: list[object] = []
+    for which, array in ((1, a), (2, b)):
+        places = [place for place, loop in enumerate(loops) if loop[which]]
+        operands += [_view(array, [loops[place] for place in places], which), places]
+    places = [place for place, loop in enumerate(loops) if loop.c]
+    return partial(np.einsum, *operands, places, out=_view(c, [loops[place] for place in places], 3))
 
 
 def _flat(groups: Sequence[Group]) -> tuple[Operation, ...]:

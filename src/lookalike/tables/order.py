@@ -19,8 +19,8 @@ from lookalike.tables.recipes import NUMBA, NUMPY, Price
 from lookalike.tables.tree_search import DRAWS
 
 _HOT, _COLD = 0.1, 0.001
-_FEW_MOVES, _MAX_MOVES, _MAX_MOVES_PURE = 100, 2_000, 60
-_NS_WORTH_A_SEARCH, _NS_WORTH_COMPILING, _NS_PER_MOVE = 5e4, 5e5, 2e3
+_FEW_MOVES, _MAX_MOVES, _FEW_MOVES_PURE, _MAX_MOVES_PURE = 100, 2_000, 60, 400
+_NS_WORTH_A_SEARCH, _NS_WORTH_COMPILING, _NS_PER_MOVE, _NS_PER_MOVE_PURE = 5e4, 5e5, 2e3, 2e4
 _PURE_OPERATION_SECONDS = 5e-5
 # Strides of larger arrays would not fit 64 bits; such a model is refused anyway.
 _MOST_CELLS = 2**60
@@ -50,7 +50,10 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     late_first = elimination_order(plan)
     if (other := search.cost(late_first)) < cost:
         start, cost = late_first, other
-    moves = int(min(_FEW_MOVES + cost / _NS_PER_MOVE, _MAX_MOVES if numba_available() else _MAX_MOVES_PURE))
+    moves = min(_FEW_MOVES + cost / _NS_PER_MOVE, _MAX_MOVES)
+    if not numba_available():
+        moves = min(_FEW_MOVES_PURE + cost / _NS_PER_MOVE_PURE, _MAX_MOVES_PURE)
+    moves = int(moves)
     return replace(plan, order=search.improve(start, moves, seed)[1])
 
 

@@ -24,10 +24,10 @@ from lookalike.tables.order import NEGATIVE_LOGS, ordered
 from lookalike.tables.plan import ContractionPlan, Pair
 
 _HOT, _COLD = 0.3, 0.003
-_PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 6e-6, 3e-6
+_PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 2e-6, 3e-6
 # A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much
 # time as a few calls, and for costly models the better tree found by a longer search pays for itself.
-_MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 40_000, 1e6
+_MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 150_000, 1e6
 _EXTEND_MOVES = 5_000
 
 

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from lookalike.estimate import fit
-from lookalike.generate.exchange import ExchangeSettings, MarginalCells, choose_rows, drawn, systematic
+from lookalike.generate.exchange import (
+    ExchangeSettings,
+    MarginalCells,
+    _add_weights,
+    _exchange_block,
+    _exchange_rows,
+    choose_rows,
+    drawn,
+    systematic,
+)
 from lookalike.generate.gibbs import gibbs_sweep
 from lookalike.generate.particles import (
     MeasuredCells,
@@ -196,3 +205,23 @@ def test_systematic_draws_are_within_one_of_expectation() -> None:
     counts = np.bincount(systematic(weights, 20, np.random.default_rng(0)), minlength=4)
     assert np.all(np.abs(counts - 4 * weights) <= 1)
     assert counts[0] == 0
+
+
+def test_compiled_exchange_is_the_block_exchange_with_blocks_of_one_row() -> None:
+    rng = np.random.default_rng(2)
+    codes = np.column_stack([rng.integers(0, size, 60) for size in DOMAIN.sizes]).astype(np.int32)
+    marginals = MarginalCells(DOMAIN, ExchangeSettings())
+    chosen, pools = rng.integers(0, 60, 40), rng.integers(0, 60, (2, 40))
+    wanted = marginals.counts(codes, np.full(60, 40 / 60))
+    looped = np.zeros_like(wanted)
+    _add_weights(codes, np.full(60, 40 / 60), *marginals.layout, looped)
+    np.testing.assert_allclose(looped, wanted)
+    worth = 1.0 / (wanted + 0.5)
+    slope = 2.0 * (marginals.counts(codes[chosen], np.ones(40)) - wanted) * worth
+    ours, our_slope, theirs, their_slope = chosen.copy(), slope.copy(), chosen.copy(), slope.copy()
+    _exchange_rows(codes, ours, pools, *marginals.layout, worth, our_slope)
+    for row in range(40):
+        _exchange_block(codes, theirs, slice(row, row + 1), list(pools), marginals, worth, their_slope)
+    assert np.array_equal(ours, theirs)
+    assert (ours != chosen).sum() > 10
+    np.testing.assert_allclose(our_slope, their_slope, atol=1e-9)

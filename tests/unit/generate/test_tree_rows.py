@@ -33,7 +33,7 @@ def worst_z(rows: np.ndarray, fitted: GraphicalModel) -> float:
     worst = 0.0
     for pair in itertools.combinations(DOMAIN.names, 2):
         expected = len(rows) * fitted.marginal(pair)
-        spread = np.sqrt(expected * (1 - expected / len(rows))) + 1.0
+        spread = np.sqrt(expected * np.maximum(1 - expected / len(rows), 0.0)) + 1.0
         worst = max(worst, float(np.abs((counts(rows, pair) - expected) / spread).max()))
     return worst
 

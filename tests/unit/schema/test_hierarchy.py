@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lookalike.errors import SchemaError
+from lookalike.pipeline import synthesize
+from lookalike.release import load
 from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer, Undeclared
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
@@ -122,6 +127,24 @@ def test_files_keep_hierarchies(tmp_path) -> None:
     assert plain.fingerprint() != schema.fingerprint()
     for column, other in zip(schema.columns, again.columns, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(column.levels, other.levels, strict=True))
+
+
+def test_the_documented_example_can_be_read(tmp_path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "schema_file.md").read_text(encoding="utf-8")
+    example = text.split("## Hierarchies")[1].split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "doc.yaml").write_text("fields:\n" + example, encoding="utf-8")
+    schema = Schema.load(tmp_path / "doc.yaml")
+    assert [int(level.max()) + 1 for column in schema.columns for level in column.levels] == [4, 2, 20, 5, 6]
+
+
+def test_a_run_takes_the_hierarchy_from_the_file_and_the_model_file_keeps_it(tmp_path) -> None:
+    schema = Schema((Integer("x", minimum=0, maximum=99, bins=100, hierarchy=(20, 5)), Integer.coded("y", 2)))
+    schema.save(tmp_path / "schema.yaml")
+    rng = np.random.default_rng(0)
+    table = pa.table({"x": rng.integers(0, 100, 300), "y": rng.integers(0, 2, 300)})
+    made = synthesize(table, schema=tmp_path / "schema.yaml", epsilon=1.0, delta=1e-6, method="privmrf", seed=0)
+    made.fitted.save(tmp_path / "model.lookalike")
+    assert load(tmp_path / "model.lookalike").schema["x"].hierarchy == (20, 5)
 
 
 @pytest.mark.parametrize("level", ["x", "-3", "[[0, 5]]", "{a: b}"])

@@ -8,7 +8,8 @@ import pytest
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.schema.domain import Domain
 from lookalike.select import model_size
-from lookalike.select.model_size import SizeGate
+from lookalike.select.model_size import SizeGate, sets_that_fit
+from lookalike.tables.cost import Limits
 
 DOMAIN = Domain(tuple("abcd"), (20, 20, 20, 20))
 
@@ -44,3 +45,13 @@ def test_a_price_beyond_the_limit_is_not_asked_for_again(monkeypatch: pytest.Mon
         assert gate.admitted(model(("a", "b")), [large, small], 0.05) == [small]
     assert asked == [large, small, small]
     assert gate.admitted(model(("a", "b")), [large], 10.0) == [large]
+
+
+def test_sets_that_fit_are_taken_in_order_and_later_ones_fill_up() -> None:
+    sets = [("a", "b"), ("a", "b", "c", "d"), ("b", "c"), ("a", "c", "d")]
+    roomy = Limits(1e3, 1e6)
+    assert sets_that_fit(DOMAIN, [], sets, roomy) == sets
+    tight = Limits(1e3, memory_mb=1.0)
+    assert sets_that_fit(DOMAIN, [], sets, tight) == [("a", "b"), ("b", "c"), ("a", "c", "d")]
+    assert sets_that_fit(DOMAIN, [("a", "b", "c", "d")], sets, tight) == []
+    assert sets_that_fit(DOMAIN, [], [], tight) == []

@@ -10,6 +10,7 @@ from lookalike.errors import LookalikeError
 from lookalike.evaluate.marginals import marginal_distances
 from lookalike.pipeline import plan_run, synthesize
 from lookalike.release import Release
+from lookalike.schema.columns import Integer
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 
@@ -110,3 +111,67 @@ def test_a_pair_with_many_cells_is_still_measured() -> None:
     made = run(np.column_stack([x, x % 50, rng.integers(0, 2, 20_000)]), sizes, epsilon=5.0)
     got = codes_of(made, sizes)
     assert (got[:, 0] % 50 == got[:, 1]).mean() > 0.8
+
+
+WIDE = Schema((
+    Integer("x", minimum=0, maximum=59, bins=60, hierarchy=(12, 4)),
+    Integer("y", minimum=0, maximum=59, bins=60, hierarchy=(12, 4)),
+    Integer.coded("z", 2),
+))  # fmt: skip
+
+
+def wide_table(rows: int) -> pa.Table:
+    """y is near x, both are skewed within groups of five, z says whether x is large."""
+    rng = np.random.default_rng(3)
+    x = np.minimum(5 * rng.integers(0, 12, rows) + rng.geometric(0.6, rows) - 1, 59)
+    y = np.minimum(5 * (x // 5) + rng.geometric(0.6, rows) - 1, 59)
+    return pa.table({"x": x, "y": y, "z": (x > 30).astype(int)})
+
+
+def wide_run(schema: Schema, rows: int, epsilon: float, **settings) -> Release:
+    noise = np.random.default_rng(6)
+    return synthesize(
+        wide_table(rows), schema=schema, epsilon=epsilon, delta=1e-6, method="privmrf", seed=1, insecure_rng=noise,
+        **settings,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_pairs_that_are_too_large_are_measured_at_a_coarser_level_and_columns_stay_fine(faithful: bool) -> None:
+    made = wide_run(WIDE, 6000, 1.0, faithful=faithful)
+    assert made.fitted.model.domain.sizes == (60, 60, 2)
+    assert made.fitted.model.marginal(("x",)).shape == (60,)
+    pairs = [m for m in made.fitted.measurements if {"x", "y"} <= set(m.attrs)]
+    assert pairs
+    assert all(m.groups is not None and m.cells <= 12 * 12 * 2 for m in pairs)
+    x, y = (np.asarray(made.table[name]) for name in ("x", "y"))
+    assert (x // 15 == y // 15).mean() > 0.9
+    # Values within a group come from the fine counts: 60 % are the first of five, not 20 %.
+    assert (x % 5 == 0).mean() > 0.45
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_with_budget_enough_a_hierarchy_changes_nothing(faithful: bool) -> None:
+    plain = Schema(tuple(Integer.coded(name, size) for name, size in (("x", 60), ("y", 60), ("z", 2))))
+    with_levels, without = (wide_run(schema, 20_000, 50.0, faithful=faithful) for schema in (WIDE, plain))
+    assert with_levels.fitted.model.kind == without.fitted.model.kind == "graphical"
+    assert with_levels.table.equals(without.table)
+
+
+def test_columns_of_rules_are_not_coarsened() -> None:
+    rule = {"never": "x < 30 and z = 1"}
+    schema = Schema.from_dict(WIDE.to_dict() | {"dp": {"constraints": [rule]}})
+    made = wide_run(schema, 3000, 0.5)
+    assert set(made.fitted.model.maps) == {"y"}  # pyright: ignore[reportAttributeAccessIssue]
+    got = made.table
+    assert not ((np.asarray(got["x"]) < 30) & (np.asarray(got["z"]) == 1)).any()
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_sets_beyond_the_engine_s_limit_are_passed_over(faithful: bool) -> None:
+    sizes = {"a": 40, "b": 40, "c": 40, "d": 40}
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([rng.integers(0, 40, 500) for _ in sizes])
+    made = run(codes, sizes, epsilon=20.0, faithful=faithful, model_ms=0.05)
+    assert max(Domain.of(sizes).cells(m.attrs) for m in made.fitted.measurements) < 40**3
+    assert float(made.spent.epsilon_spent) == pytest.approx(20.0, rel=1e-6)

@@ -1,0 +1,42 @@
+"""Levels of hierarchies by noisy counts, on cases small enough to check by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lookalike.select.cover import effective_cells
+from lookalike.select.levels import _pair_cells, coarse_maps, merged_oneways
+from lookalike.tables.measurement import NoisyMarginal
+
+LEVELS = [np.arange(100) // 5, np.arange(100) // 25]
+
+
+@pytest.mark.parametrize(("limit", "groups"), [(1e9, 100), (10_000, 100), (9_999, 20), (400, 20), (399, 4), (1, 4)])
+def test_the_finest_level_that_fits_is_taken_else_the_coarsest(limit: float, groups: int) -> None:
+    maps = coarse_maps({"x": LEVELS}, {"x": np.full(100, 1e9)}, 1.0, limit)
+    assert (int(maps["x"].max()) + 1 if "x" in maps else 100) == groups
+
+
+def test_values_that_nobody_has_do_not_count() -> None:
+    counts = np.zeros(100)
+    counts[::20] = 1e6
+    assert coarse_maps({"x": LEVELS}, {"x": counts}, 1.0, 25.0) == {}
+
+
+def test_cells_of_a_column_with_its_like_are_those_of_the_table() -> None:
+    rng = np.random.default_rng(0)
+    for stddev in (0.1, 3.0, 200.0, 1e6):
+        counts = rng.exponential(50.0, 30) * (rng.random(30) < 0.7)
+        wanted = effective_cells([("a", "b")], {"a": counts, "b": counts}, stddev)[0]
+        assert _pair_cells(counts, stddev) == pytest.approx(wanted)
+    assert _pair_cells(np.zeros(4), 1.0) == 1.0
+
+
+def test_counts_of_groups() -> None:
+    fine = NoisyMarginal(("x",), np.array([1.0, 2.0, 3.0, 4.0]), 2.0)
+    other = NoisyMarginal(("y",), np.array([5.0, 5.0]), 1.0)
+    merged = merged_oneways([fine, other], {"x": np.array([0, 0, 1, 1])})
+    assert merged[0].values.tolist() == [3.0, 7.0]
+    assert merged[0].stddev == pytest.approx(2.0 * 2**0.5)
+    assert merged[1] is other
