@@ -190,6 +190,7 @@ JOINT_SETS = {
     "aim": JointSets(("chosen marginals",), 2.8),
     "privmrf": JointSets(("first marginals", "further marginals and their choice", "marginals and their choice"), 3.8),
     "privsyn": JointSets(("selected marginals",), 4.2),
+    "priview": JointSets(("views",), 2.0),
     "mwem-pgm": JointSets(("chosen marginals",)),
     "mwem": JointSets(("chosen marginals",)),
     "bsg": JointSets(("families of the network",)),
