@@ -161,7 +161,7 @@ def test_with_budget_enough_a_hierarchy_changes_nothing(faithful: bool) -> None:
 def test_columns_of_rules_are_not_coarsened() -> None:
     rule = {"never": "x < 30 and z = 1"}
     schema = Schema.from_dict(WIDE.to_dict() | {"dp": {"constraints": [rule]}})
-    made = wide_run(schema, 3000, 0.5)
+    made = wide_run(schema, 40_000, 0.5)
     assert set(made.fitted.model.maps) == {"y"}  # pyright: ignore[reportAttributeAccessIssue]
     got = made.table
     assert not ((np.asarray(got["x"]) < 30) & (np.asarray(got["z"]) == 1)).any()
