@@ -71,7 +71,7 @@ def within_groups(oneway: NoisyMarginal, groups: np.ndarray) -> np.ndarray:
     """Counts by which values are spread within their groups: noisy ones, drawn towards even ones as noise demands it.
 
     With v the noisy counts of a group and s^2 the noise, the values' own spread is estimated as t, the variance of v
-    less s^2 and not below 0; deviations from the mean are multiplied by t / (t + s^2), the best linear rule for known t.
+    less s^2, not below 0; deviations from the mean are multiplied by t / (t + s^2), the best linear rule for known t.
 
     >>> within_groups(NoisyMarginal(("x",), np.array([11.0, 9.0, 50.0, 10.0]), 5.0), np.array([0, 0, 1, 1])).round(1)
     array([10. , 10. , 49.4, 10.6])
