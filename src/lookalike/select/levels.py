@@ -62,6 +62,26 @@ def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarr
     return merged
 
 
+def averaged_oneways(oneways: Sequence[NoisyMarginal], again: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+    """The counts with those measured a second time averaged, with weights 1/stddev^2.
+
+    >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
+    >>> averaged_oneways([first], [second])[0].values
+    array([8.])
+    """
+    second = {oneway.attrs: oneway for oneway in again}
+    averaged = []
+    for oneway in oneways:
+        other = second.get(oneway.attrs)
+        if other is None:
+            averaged.append(oneway)
+            continue
+        weights = np.array([oneway.stddev**-2, other.stddev**-2])
+        values = np.average([oneway.values, other.values], axis=0, weights=weights)
+        averaged.append(NoisyMarginal(oneway.attrs, values, float(weights.sum() ** -0.5)))
+    return averaged
+
+
 def spread_counts(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """For every mapped column, counts by which its values are spread within their groups."""
     return {o.attrs[0]: within_groups(o, maps[o.attrs[0]]) for o in oneways if o.attrs[0] in maps}

@@ -140,6 +140,7 @@ def wide_run(schema: Schema, rows: int, epsilon: float, **settings) -> Release:
 def test_pairs_that_are_too_large_are_measured_at_a_coarser_level_and_columns_stay_fine(faithful: bool) -> None:
     made = wide_run(WIDE, 6000, 1.0, faithful=faithful)
     assert made.fitted.model.domain.sizes == (60, 60, 2)
+    assert float(made.spent.epsilon_spent) == pytest.approx(1.0, rel=1e-6)
     assert made.fitted.model.marginal(("x",)).shape == (60,)
     pairs = [m for m in made.fitted.measurements if {"x", "y"} <= set(m.attrs)]
     assert pairs
