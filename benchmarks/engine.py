@@ -3,8 +3,9 @@
     python benchmarks/engine.py [--mbi-venv FOLDER] [--only NAME,...] [--rounds 30]
 
 (a) from new measurements to the noise floor, planning or compiling included; (b) per marginal call after warming up;
-(c) peak memory. mbi runs in an environment of its own, made on the first run, and is always waited for
-(block_until_ready). Every figure comes from a fresh process pinned to one core.
+(c) memory: the peak minus what was resident after imports. mbi runs in an environment of its own, made on the first
+run, and is always waited for (block_until_ready). Every figure comes from a fresh process pinned to one core. mbi's
+are slow to get and do not change: those in the results file are taken from there (--again measures them anew).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +71,7 @@ def ours_per_call(case: Case, variant: str) -> dict:
         times.append((time.process_time() - start) / batch)
         batch = max(1, min(1000, int(2e-3 / max(times[-1], 1e-7))))
     check = {
-        ",".join(leaf): network.unpack(i, network.marginals).ravel()[:50].tolist() for i, leaf in enumerate(plan.leaves)
+        ",".join(leaf): network.unpack(i, network.marginals).ravel()[:10].tolist() for i, leaf in enumerate(plan.leaves)
     }
     return {
         "ms_per_call": 1e3 * float(np.median(times)),
@@ -157,14 +159,14 @@ def largest_difference(one: dict, two: dict) -> float:
     return max(float(np.abs(np.array(one[key]) - np.array(two[key])).max()) for key in one.keys() & two.keys())
 
 
-def record(out, **fields: object) -> None:
+def record(**fields: object) -> None:
     fields |= {
         "benchmark": "engine",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": platform.machine(),
     }
-    out.write(json.dumps({key: fields[key] for key in sorted(fields)}) + "\n")
-    out.flush()
+    with RESULTS.open("a", encoding="utf-8") as out:
+        out.write(json.dumps({key: fields[key] for key in sorted(fields)}) + "\n")
 
 
 def main() -> None:
@@ -172,49 +174,63 @@ def main() -> None:
     parser.add_argument("--mbi-venv", type=Path, default=Path(tempfile.gettempdir()) / "mbi-venv")
     parser.add_argument("--only", default=",".join([*cases(), "growing"]))
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--most-seconds", type=float, default=600.0, help="CPU seconds for mbi's growing models")
+    parser.add_argument("--most-seconds", type=float, default=900.0, help="CPU seconds for mbi's growing models")
+    parser.add_argument("--again", action="store_true", help="measure mbi even where the results file has figures")
+    parser.add_argument("--mbi-alone", action="store_true", help="only measure mbi")
     parser.add_argument("--worker", nargs=3)
     arguments = parser.parse_args()
     if arguments.worker:
         worker(*arguments.worker)
         return
-    theirs = mbi_python(arguments.mbi_venv)
-    with RESULTS.open("a", encoding="utf-8") as out:
-        for name in arguments.only.split(","):
-            if name == "growing":
-                compare_growing(theirs, arguments.rounds, arguments.most_seconds, out)
-                continue
-            compare_calls(theirs, name, out)
-            if name in FIT:
-                compare_fits(theirs, name, out)
+    theirs = partial(mbi_figures, mbi_python(arguments.mbi_venv), again=arguments.again)
+    for name in arguments.only.split(","):
+        if name == "growing":
+            other = theirs("growing", str(arguments.rounds), str(arguments.most_seconds))
+            if not arguments.mbi_alone:
+                compare_growing(other, arguments.rounds)
+            continue
+        found = {task: theirs(task, name) for task in ("call", "fit") if task == "call" or name in FIT}
+        if not arguments.mbi_alone:
+            compare_calls(found["call"], name)
+        if name in FIT and not arguments.mbi_alone:
+            compare_fits(found["fit"], name)
 
 
-def compare_calls(theirs: str, name: str, out) -> None:
-    other = run(theirs, "engine_mbi.py", "call", name)
+def mbi_figures(python: str, *arguments: str, again: bool) -> dict:
+    """What mbi needs for one task: from the results file if it is there, else measured and added to it."""
+    case = " ".join(arguments)
+    lines = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()] if RESULTS.exists() else []
+    known = [line["mbi"] for line in lines if line.get("task") == "mbi" and line["case"] == case]
+    if known and not again:
+        return known[-1]
+    found = run(python, "engine_mbi.py", *arguments)
+    record(task="mbi", case=case, mbi=found)
+    return found
+
+
+def compare_calls(other: dict, name: str) -> None:
     check = other.pop("check", {})
     for executor in ("numba", "numpy", "without"):
         mine = run(sys.executable, "engine.py", "--worker", "call", name, executor)
         difference = largest_difference(mine.pop("check"), check) if check else None
         ratio = other.get("ms_per_call", np.nan) / mine["ms_per_call"]
         print(f"{name:12s} {executor}: {mine['ms_per_call']:.4g} ms a call, mbi x{ratio:.1f}", mine, other, flush=True)
-        record(out, task="call", case=name, executor=executor, ours=mine, mbi=other, ratio=ratio, difference=difference)
+        record(task="call", case=name, executor=executor, ours=mine, mbi=other, ratio=ratio, difference=difference)
 
 
-def compare_fits(theirs: str, name: str, out) -> None:
-    other = run(theirs, "engine_mbi.py", "fit", name)
+def compare_fits(other: dict, name: str) -> None:
     mine = run(sys.executable, "engine.py", "--worker", "fit", name, "-")
     ratio = other.get("fit_cpu_seconds", np.nan) / mine["fit_cpu_seconds"]
     print(f"{name:12s} fit: {mine['fit_cpu_seconds']:.3g} CPU seconds, mbi x{ratio:.0f}", mine, other, flush=True)
-    record(out, task="fit", case=name, ours=mine, mbi=other, ratio=ratio)
+    record(task="fit", case=name, ours=mine, mbi=other, ratio=ratio)
 
 
-def compare_growing(theirs: str, rounds: int, most_seconds: float, out) -> None:
-    other = run(theirs, "engine_mbi.py", "growing", str(rounds), str(most_seconds))
+def compare_growing(other: dict, rounds: int) -> None:
     targets = [line["loss"] for line in other["rounds"]]
     mine = run(sys.executable, "engine.py", "--worker", "growing", str(rounds), json.dumps(targets))
     ratio = other["fit_cpu_seconds"] / mine["fit_cpu_seconds"]
     print(f"{len(targets)} growing models: {mine['fit_cpu_seconds']:.3g} CPU seconds, mbi x{ratio:.0f}", flush=True)
-    record(out, task="growing", case=f"{len(targets)} models", ours=mine, mbi=other, ratio=ratio)
+    record(task="growing", case=f"{len(targets)} models", ours=mine, mbi=other, ratio=ratio)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""PrivBayes and PB-PGM, both ways, on the papers' tables.
+"""PrivBayes and PB-PGM, both ways, PriView and DP-Copula, on the papers' tables.
 
-    python benchmarks/privbayes.py run [--tables nltcs,adult] [--epsilons 0.1,0.4] [--repeats 3]
+    python benchmarks/privbayes.py run [--methods 'priview;dp-copula'] [--tables nltcs,adult] [--epsilons 0.1,0.4] [--repeats 3]
     python benchmarks/privbayes.py document
 
 `run` appends one JSON line per run to benchmarks/results/privbayes.jsonl and never repeats a run that is there;
@@ -24,13 +24,14 @@ DOCUMENT = HERE.parent / "docs" / "reproductions" / "privbayes.md"
 TABLES = ("nltcs", "acs", "adult", "br2000")
 EPSILONS = (0.1, 0.4, 1.0, 1.6, 3.2)
 FAITHFUL = ", faithful"
-METHODS = ("privbayes" + FAITHFUL, "privbayes", "pb-pgm" + FAITHFUL, "pb-pgm")
+METHODS = ("privbayes" + FAITHFUL, "privbayes", "pb-pgm" + FAITHFUL, "pb-pgm", "priview", "dp-copula")
 
 
 def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
     """A release by a method whose name may say that it is to be faithful."""
-    name, faithful = method.removesuffix(FAITHFUL), method.endswith(FAITHFUL)
-    return accuracy.synthesize(rows, method=name, faithful=faithful, **arguments)
+    if method.endswith(FAITHFUL):
+        return accuracy.synthesize(rows, method=method.removesuffix(FAITHFUL), faithful=True, **arguments)
+    return accuracy.synthesize(rows, method=method, **arguments)
 
 
 def run_one(job: Job) -> dict[str, object]:
@@ -79,13 +80,14 @@ def document(results: list[Result]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("run", "document"))
+    parser.add_argument("--methods", default=";".join(METHODS), help="separated by ;")
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     if given.action == "run":
         epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
-        listed = jobs_of(given.tables.split(","), METHODS, epsilons, given.repeats, train_share=0.8)
+        listed = jobs_of(given.tables.split(","), given.methods.split(";"), epsilons, given.repeats, train_share=0.8)
         run_jobs(listed, run_one, RESULTS, progress=accuracy.show_progress)
     else:
         document(read_results(RESULTS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Generator
@@ -16,27 +15,32 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import typer
 from rich.table import Table
 
-from lookalike import __version__
-from lookalike.cli_judging import add_commands
-from lookalike.errors import InputError, LookalikeError, SchemaError
-from lookalike.pipeline import (
-    Generation,
-    as_ledger,
-    as_schema,
-    check_generator,
-    plan_run,
-    reason_of,
-    synthesize,
-    with_persons,
+from lookalike import __version__, cli_audit, cli_judging, cli_planning
+from lookalike.cli_options import (
+    DeltaOption,
+    DomainOption,
+    EpsilonOption,
+    JsonOption,
+    LedgerOption,
+    MethodOption,
+    NeighboursOption,
+    PersonOption,
+    RowsPerPersonOption,
+    SchemaOption,
+    SettingOption,
+    TablePath,
+    WorkloadOption,
+    neighbours_of,
+    schema_of,
+    settings_of,
 )
-from lookalike.privacy.budget import Budget
+from lookalike.cli_planning import plan_table
+from lookalike.errors import InputError, LookalikeError
+from lookalike.pipeline import Generation, as_ledger, check_generator, plan_run, reason_of, synthesize, with_persons
 from lookalike.privacy.ledger import Ledger, RunSummary
-from lookalike.privacy.neighbours import Neighbours, Relation
 from lookalike.release import Release, check_target, load, write_page
+from lookalike.schema.columns import Identifier
 from lookalike.schema.schema import Schema
-from lookalike.select.workload import read_workload
-from lookalike.synthesizers import METHODS, default_settings
-from lookalike.synthesizers.base import PlannedStep
 from lookalike.terminal import notes, output, print_json, progress_bar
 
 app = typer.Typer(
@@ -47,30 +51,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
-SchemaOption = Annotated[
-    Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")
-]
-DomainOption = Annotated[
-    Path | None, typer.Option("--domain", help="JSON object {column: number of codes}, for integer-coded tables.")
-]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of this run.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="Probability with which epsilon may be missed.")]
-MethodOption = Annotated[str, typer.Option("--method", "-m", help="See 'lookalike methods'.")]
-SettingOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
-]
-WorkloadOption = Annotated[
-    str | None,
-    typer.Option(
-        "--workload",
-        metavar="SETS",
-        help="Marginals that matter, for methods that take some: all-3way, target:COLUMN, or a YAML or JSON file.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
-LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one per table.")]
 
 
 @app.command()
@@ -94,26 +74,24 @@ def synth(
     ledger: LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
-    neighbours: Annotated[
-        str, typer.Option(help="'add-remove' or 'replace': what one person's data may change.")
-    ] = "add-remove",
-    max_rows_per_person: Annotated[int, typer.Option(help="Most rows that belong to one person.")] = 1,
-    person: Annotated[str | None, typer.Option(help="Column that says whose row it is; surplus rows go.")] = None,
+    neighbours: NeighboursOption = "add-remove",
+    max_rows_per_person: RowsPerPersonOption = 1,
+    person: PersonOption = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
-    public = _schema(schema, domain, table)
+    public = schema_of(schema, domain, table)
     check_target(out, table=True)
     for path in filter(None, (model, report)):
         check_target(path, table=False)
     made_by = _generator(generator)
-    settings = _settings(method, setting, workload)
-    public, people = with_persons(public, person, _neighbours(neighbours, max_rows_per_person))
+    settings = settings_of(method, setting, workload)
+    public, people = with_persons(public, person, neighbours_of(neighbours, max_rows_per_person))
     budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     if not as_json:
-        notes.print(_plan_table(method, budget, plan, reason_of(public, method)))
+        notes.print(plan_table(method, budget, plan, reason_of(public, method)))
     with progress_bar() as progress:
         release = synthesize(
             table,
@@ -137,6 +115,8 @@ def synth(
         if report is not None:
             write_page(report, release.report())
     _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
+    if not as_json:
+        _note_made_up(public, release.schema)
 
 
 @app.command()
@@ -153,83 +133,6 @@ def sample(
     check_target(out, table=True)
     written = load(model).write(out, rows, seed=seed, where=where)
     output.print(f"{written:,} rows written to {out}; no budget was spent.")
-
-
-@app.command()
-def plan(
-    table: Annotated[
-        Path | None,
-        typer.Argument(metavar="[TABLE]", help="Of the table, only names and types are used, and its ledger."),
-    ] = None,
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
-    epsilon: EpsilonOption = 1.0,
-    delta: DeltaOption = 1e-5,
-    method: MethodOption = "auto",
-    ledger: LedgerOption = None,
-    workload: WorkloadOption = None,
-    setting: SettingOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what a run would spend, step by step, without opening the data."""
-    public = _schema(schema, domain, table)
-    budget, steps = plan_run(
-        public, epsilon=epsilon, delta=delta, method=method, settings=_settings(method, setting, workload)
-    )
-    if as_json:
-        listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
-        facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
-        print_json({**facts, "reason": reason_of(public, method), "steps": listed})
-        return
-    output.print(_plan_table(method, budget, steps, reason_of(public, method)))
-    if table is not None:
-        book = as_ledger(ledger, table)
-        spent, _ = book.spent()
-        cap = book.cap
-        output.print(
-            f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
-        )
-
-
-@app.command()
-def schema(
-    table: TablePath,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where the draft goes; otherwise it is printed.")
-    ] = None,
-) -> None:
-    """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
-    drafted = as_schema(None, table)
-    if out is None:
-        sys.stdout.write(drafted.to_yaml())
-        return
-    check_target(out, table=False)
-    drafted.save(out)
-    output.print(f"Draft written to {out}. Declare what is public; a run discovers the rest inside its own budget.")
-
-
-@app.command()
-def methods(as_json: JsonOption = False) -> None:
-    """List the methods: what each is good for, and what was corrected to make it private."""
-    if as_json:
-        listed = {
-            name: {
-                **{field: getattr(method.info, field) for field in method.info.__slots__},
-                "accounting": method.accounting,
-                "settings": default_settings(name),
-            }
-            for name, method in METHODS.items()
-        }
-        print_json(listed)
-        return
-    for name, method in METHODS.items():
-        output.print(f"[bold]{name}[/bold]  {method.info.title}")
-        output.print(f"  paper:      {method.info.paper}")
-        output.print(f"  good for:   {method.info.good_for}")
-        output.print(f"  guarantee:  {_guarantee(method.accounting)}")
-        output.print(f"  corrected:  {method.info.corrected}")
-        settings = ", ".join(f"{key}={value}" for key, value in default_settings(name).items())
-        output.print(f"  settings:   {settings or 'none'}\n")
 
 
 @app.command()
@@ -277,7 +180,9 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-add_commands(app)
+cli_planning.add_commands(app)
+cli_judging.add_commands(app)
+cli_audit.add_commands(app)
 
 
 def main() -> NoReturn:
@@ -293,41 +198,9 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _schema(schema: Path | None, domain: Path | None, table: Path | None) -> Schema:
-    if schema is not None and domain is not None:
-        raise SchemaError("Give the public facts about the columns with --schema or with --domain, not with both.")
-    if schema is None and domain is None and table is None:
-        raise SchemaError("Name a table, or give --schema FILE.yaml or --domain FILE.json.")
-    return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
-
-
 def _generator(name: str) -> Generation:
     check_generator(name)
     return "gum" if name == "gum" else "model"
-
-
-def _neighbours(relation: str, rows: int) -> Neighbours:
-    known: dict[str, Relation] = {"add-remove": "add-remove", "replace": "replace"}
-    return Neighbours(known.get(relation, relation), rows)  # type: ignore[arg-type]
-
-
-def _settings(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:
-    """Settings from NAME=VALUE texts, each read as JSON where it is JSON, and the workload if one is given."""
-    settings: dict[str, Any] = {}
-    if workload is not None:
-        takers = [name for name in METHODS if "workload" in default_settings(name)]
-        if method in METHODS and method not in takers:
-            raise SchemaError(f"{method} takes no workload; the methods that do are {', '.join(takers)}.")
-        settings["workload"] = read_workload(workload)
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"--set {text!r} has no value; write --set NAME=VALUE.")
-        try:
-            settings[name] = json.loads(value)
-        except ValueError:
-            settings[name] = value
-    return settings
 
 
 @contextmanager
@@ -347,25 +220,6 @@ def _rescue(release: Release, book: Ledger) -> Generator[None]:
             f"{error} The budget is spent, so the model was kept at {kept}: 'lookalike sample {kept} -o OUT' makes the "
             "table without spending again."
         ) from error
-
-
-def _guarantee(accounting: str) -> str:
-    return {
-        "gdp": "(epsilon, delta)-DP by the exact Gaussian-DP curve",
-        "zcdp": "(epsilon, delta)-DP by zero-concentrated DP",
-    }[accounting]
-
-
-def _plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reason: str | None) -> Table:
-    unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
-    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    table = Table(title=title, title_justify="left", caption=reason, caption_justify="left")
-    for heading in ("step", "mechanism", "releases", "share", "what"):
-        table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
-    for step in steps:
-        releases = str(step.releases) if step.releases >= 0 else "as it goes"
-        table.add_row(step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note)
-    return table
 
 
 def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
@@ -394,6 +248,17 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
     for name, path in paths.items():
         if path is not None:
             output.print(f"{name}: {path}")
+
+
+def _note_made_up(before: Schema, after: Schema) -> None:
+    """Say which columns discovery took for identifiers or free text: their values mean nothing."""
+    names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
+    if names:
+        notes.print(
+            f"Made up: {', '.join(names)}. Few of their values are frequent enough to be told, so these columns hold\n"
+            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
+            markup=False,
+        )
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:

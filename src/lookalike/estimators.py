@@ -157,3 +157,15 @@ class PBPGM(TableSynthesizer):
     """The families of PrivBayes, fitted all together."""
 
     method = "pb-pgm"
+
+
+class PriView(TableSynthesizer):
+    """Views that hold every pair of columns, whatever the data."""
+
+    method = "priview"
+
+
+class DPCopula(TableSynthesizer):
+    """A Gaussian copula with noisy margins."""
+
+    method = "dp-copula"

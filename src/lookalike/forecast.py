@@ -1,12 +1,89 @@
-"""What a run is likely to take and how wrong it is likely to be, from public facts alone."""
+"""What a run is likely to take and how wrong it is likely to be, from public facts alone.
+
+Times and memory come from rates that were fitted to runs on made-up tables and on the papers' (benchmarks/forecast.py).
+Errors are those of the planned noise, before a model is fitted to it.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
 import numpy as np
 
-from lookalike.schema.domain import Domain
+from lookalike.errors import SchemaError
+from lookalike.privacy.neighbours import Neighbours
+from lookalike.schema.domain import Clique, Domain
+from lookalike.select.allocation import allocate
+from lookalike.synthesizers.base import PlannedStep
+
+USUAL_ROWS = 50_000
+"""Rows for which time and memory are predicted where nobody says how many there are."""
 
 _MOST_PAIR_CELLS = 2e7
+_ONEWAYS = "one-way marginals"
+_LEAST_SECONDS, _LEAST_MB = 0.1, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How one method's time and memory grow with the amounts of `work_of`, as fitted to stored runs.
+
+    Attributes:
+        seconds: CPU seconds per unit of each amount.
+        seconds_off: by which factor the worst of these runs was off.
+        memory: megabytes per unit of each amount.
+        memory_off: the same for memory.
+    """
+
+    seconds: tuple[float, float, float, float, float]
+    seconds_off: float
+    memory: tuple[float, float, float, float, float]
+    memory_off: float
+
+
+@dataclass(frozen=True, slots=True)
+class JointSets:
+    """Which steps of a method count sets of several columns, and about how many per column of the table.
+
+    The number is what default settings did on the papers' tables; a plan that fixes it goes before.
+    """
+
+    steps: tuple[str, ...]
+    per_column: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Predicted CPU seconds and peak megabytes, and by which factor they may be off; of a run with so many rows."""
+
+    rows: int
+    seconds: float
+    seconds_off: float
+    memory_mb: float
+    memory_off: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedError:
+    """The noise that a plan puts on the counts of a set of columns.
+
+    Attributes:
+        attrs: the columns.
+        cells: how many counts there are.
+        stddev: of the noise on each.
+        rows: expected number of rows that the noise puts into wrong cells, cells * stddev * sqrt(2/pi) / 2.
+        distance: the same as a share of a given number of rows, which is the expected total variation distance as long
+            as it is small; None where no number is given.
+    """
+
+    attrs: Clique
+    cells: int
+    stddev: float
+    rows: float
+    distance: float | None
 
 
 def work_of(domain: Domain, rows: int) -> np.ndarray:
@@ -16,3 +93,124 @@ def work_of(domain: Domain, rows: int) -> np.ndarray:
     cells = min((active.sum() ** 2 - (active**2).sum()) / 2, _MOST_PAIR_CELLS)
     values = rows * len(domain)
     return np.array([1.0, 1e-6 * values, 1e-3 * pairs, 1e-6 * rows * pairs, 1e-6 * cells])
+
+
+def resources(method: str, domain: Domain, rows: int | None, *, discovers: bool) -> Resources | None:
+    """What a run is predicted to take with default settings; None for a method of which no runs were stored."""
+    if method not in RATES:
+        return None
+    rows = USUAL_ROWS if rows is None else rows
+    rates = [RATES[method], *([RATES["discovery"]] if discovers else [])]
+    work = work_of(domain, rows)
+    seconds = [max(float(work @ np.array(rate.seconds)), _LEAST_SECONDS) for rate in rates]
+    memory = [max(float(work @ np.array(rate.memory)), _LEAST_MB) for rate in rates]
+    return Resources(
+        rows, sum(seconds), max(rate.seconds_off for rate in rates), max(memory), max(rate.memory_off for rate in rates)
+    )
+
+
+def column_errors(
+    method: str, domain: Domain, steps: Sequence[PlannedStep], neighbours: Neighbours, rows: int | None
+) -> list[ExpectedError]:
+    """The noise on the counts of every column by themselves; nothing where a method does not count columns.
+
+    Sets that hold a column are counted too, and a model that is fitted to both is nearer than either.
+    """
+    step = next((step for step in steps if step.step == _ONEWAYS), None)
+    if step is None:
+        return []
+    # AIM measures all columns with the same noise, as its paper does; the others by how many values they have.
+    shares = allocate(domain.sizes, step.rho) if method != "aim" else np.full(len(domain), step.rho / len(domain))
+    return [
+        _error((name,), size, float(share), neighbours, rows)
+        for name, size, share in zip(domain.names, domain.sizes, shares, strict=True)
+    ]
+
+
+def set_errors(
+    method: str,
+    domain: Domain,
+    steps: Sequence[PlannedStep],
+    neighbours: Neighbours,
+    rows: int | None,
+    sets: Sequence[Clique],
+) -> tuple[list[ExpectedError], int]:
+    """The noise on the counts of these sets, for each as if it were among those that are counted, and how many are.
+
+    A set of c cells gets the share of an average set times (c / cells of a middling pair)^(2/3), which is how the
+    methods divide their budgets, and half of the whole at most.
+    """
+    known = JOINT_SETS.get(method)
+    counted = [step for step in steps if known is not None and step.step in known.steps]
+    if known is None or not counted:
+        return [], 0
+    fixed = [step.releases for step in counted if step.releases > 0]
+    number = sum(fixed) if len(fixed) == len(counted) else max(1, round(known.per_column * len(domain)))
+    budget = sum(step.rho for step in counted)
+    usual = float(np.median([domain.cells(pair) for pair in _some_pairs(domain)] or [1]))
+    errors = []
+    for clique in map(domain.canonical, sets):
+        cells = domain.cells(clique)
+        share = min(budget / number * (cells / usual) ** (2 / 3), budget if number == 1 else budget / 2)
+        errors.append(_error(clique, cells, share, neighbours, rows))
+    return errors, number
+
+
+def chosen_sets(domain: Domain, given: Sequence[str]) -> list[Clique]:
+    """The sets named as `a,b`, or a small, a middling and a large pair of the table."""
+    if given:
+        return [_named(domain, text) for text in given]
+    pairs = sorted(_some_pairs(domain), key=domain.cells)
+    return list(dict.fromkeys((pairs[0], pairs[len(pairs) // 2], pairs[-1]))) if pairs else []
+
+
+def _named(domain: Domain, text: str) -> Clique:
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in domain.names]
+    if unknown or len(set(names)) < 2:
+        raise SchemaError(f"--pair {text!r} does not name two columns of the table; write --pair 'COLUMN,COLUMN'.")
+    return domain.canonical(names)
+
+
+def _some_pairs(domain: Domain) -> list[Clique]:
+    """Pairs of columns with two or more values, of 60 columns at most."""
+    active = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
+    return list(combinations(active[:: max(1, len(active) // 60)], 2))
+
+
+def _error(attrs: Clique, cells: int, rho: float, neighbours: Neighbours, rows: int | None) -> ExpectedError:
+    stddev = math.sqrt(neighbours.squared_l2 / (2 * rho))
+    misplaced = cells * stddev * math.sqrt(2 / math.pi) / 2
+    return ExpectedError(attrs, cells, stddev, misplaced, misplaced / rows if rows else None)
+
+
+JOINT_SETS = {
+    "mosaic": JointSets(("chosen sets", "larger sets"), 3.0),
+    "mst": JointSets(("pairs of the tree",)),
+    "aim": JointSets(("chosen marginals",), 2.8),
+    "privmrf": JointSets(("first marginals", "further marginals and their choice", "marginals and their choice"), 3.8),
+    "privsyn": JointSets(("selected marginals",), 4.2),
+    "priview": JointSets(("views",), 2.0),
+    "mwem-pgm": JointSets(("chosen marginals",)),
+    "mwem": JointSets(("chosen marginals",)),
+    "bsg": JointSets(("families of the network",)),
+    "privbayes": JointSets(("families of the network",)),
+    "pb-pgm": JointSets(("families of the network",)),
+}
+
+RATES = {
+    "aim": Rate((0, 1.46, 27.3, 0.435, 137), 7.1, (199, 0, 340, 0, 6.64e03), 1.5),
+    "bsg": Rate((0.00219, 0.0992, 1.38, 0.0314, 0), 3.0, (174, 37.8, 0, 0, 211), 1.5),
+    "discovery": Rate((0.0618, 0.834, 0, 0.00362, 7.75), 4.0, (175, 34.6, 0, 0, 32.3), 4.0),
+    "independent": Rate((0.00882, 0.354, 0.518, 0, 0), 3.2, (176, 34.7, 0, 0, 279), 1.5),
+    "mosaic": Rate((0, 0, 29.6, 2.79, 534), 2.1, (195, 0, 811, 0, 9.41e03), 1.5),
+    "mst": Rate((0.0486, 0.367, 1.21, 0, 9.77), 1.7, (176, 36, 0, 0, 179), 1.5),
+    "mwem": Rate((0.0399, 0, 0, 0.0729, 0), 4.0, (165, 0, 0, 31.1, 0), 4.0),
+    "mwem-pgm": Rate((0, 0, 9.8, 0.211, 370), 4.0, (158, 35.4, 1.12e03, 0, 0), 4.0),
+    "pb-pgm": Rate((0.0853, 0, 0, 0.11, 0), 4.0, (172, 31.5, 0, 0, 0), 4.0),
+    "ppsyn": Rate((0, 0, 30.3, 0, 1.03e03), 4.0, (158, 37.8, 1.07e03, 0, 0), 4.0),
+    "privbayes": Rate((0.0345, 0.00722, 0.334, 0.0479, 0), 4.0, (170, 31.2, 0, 0, 0), 4.0),
+    "privmrf": Rate((0, 0, 21.7, 0.313, 20.2), 2.1, (184, 28.7, 713, 0, 4.61e03), 1.5),
+    "privsyn": Rate((0.0224, 2.25, 0, 0.0665, 12.5), 1.5, (178, 87.9, 0, 0, 259), 1.5),
+}
+"""Printed by benchmarks/forecast.py; `discovery` comes on top where facts are open."""

@@ -5,13 +5,14 @@ schema -> budget -> plan -> ledger -> door -> model -> rows -> values
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lookalike.errors import SchemaError
+from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
@@ -27,7 +28,7 @@ from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
-from lookalike.synthesizers.auto import Auto
+from lookalike.synthesizers.auto import Auto, chosen_method
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -170,6 +171,59 @@ def _plan(
     domain = search.nominal(schema) if door is None else door.domain
     steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
     return (*found, *(steps or synthesizer.plan(domain, budget)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a plan lets expect. All of it follows from public facts; nothing is read.
+
+    Attributes:
+        method: the method, for `auto` the one that it chose.
+        resources: predicted time and memory, None for a method without stored runs.
+        columns: expected error of every column, where the method counts columns.
+        pairs: expected error of the pairs that were asked for, each as if it were counted.
+        sets: about how many sets of several columns are counted.
+        guessed: columns of which discovery has yet to find values or bins; their numbers of cells are guesses.
+    """
+
+    method: str
+    resources: Resources | None
+    columns: list[ExpectedError]
+    pairs: list[ExpectedError]
+    sets: int
+    guessed: list[str]
+
+
+def outlook(
+    schema: Schema,
+    steps: tuple[PlannedStep, ...],
+    *,
+    method: str,
+    neighbours: Neighbours,
+    rows: int | None = None,
+    pairs: tuple[str, ...] = (),
+) -> Outlook:
+    """Time, memory and errors to expect of a planned run.
+
+    Args:
+        schema: public facts about the columns.
+        steps: the plan, from `plan_run`.
+        method: the method that was planned.
+        neighbours: what one person can change.
+        rows: a public guess at the number of rows; without one errors are numbers of rows, not shares.
+        pairs: pairs of columns as "a,b"; some of different sizes by default.
+    """
+    domain = Discovery().nominal(schema)
+    used = chosen_method(domain)[0].name if method == "auto" else method
+    errors, sets = set_errors(used, domain, steps, neighbours, rows, chosen_sets(domain, pairs))
+    return Outlook(
+        used,
+        resources(used, domain, rows, discovers=bool(schema.open_facts)),
+        column_errors(used, domain, steps, neighbours, rows),
+        errors,
+        sets,
+        [name for name, facts in schema.open_facts.items() if {"type", "values", "bounds", "bins"} & set(facts)],
+    )
 
 
 def reason_of(schema: Schema, method: str) -> str | None:

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from lookalike.privacy import door
 from lookalike.synthesizers import METHODS
 
 from .conftest import Call
@@ -170,3 +172,44 @@ def test_version_and_help(call: Call) -> None:
     assert call("--version").out.startswith("lookalike ")
     for command in ("synth", "sample", "plan", "methods", "ledger"):
         assert call(command, "--help").code == 0
+
+
+def test_audit_passes_and_says_what_it_could_have_shown(call: Call) -> None:
+    outcome = call("audit", "independent", "--runs", 9, "--case", "declared columns")
+    assert outcome.code == 0, outcome.err
+    assert "Nothing contradicts epsilon 1" in outcome.out
+    assert "raise --runs" in outcome.out
+    found = json.loads(call("audit", "mst", "--runs", 6, "--case", "the first row", "--json").out)
+    assert not found["broken"]
+    assert found["cases"]["the first row"]["runs"] == 4
+
+
+def test_audit_of_a_broken_guarantee_ends_with_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "rounded_gaussian", lambda stddev, shape, **_: np.zeros(shape, dtype=np.int64))
+    options = ("--runs", 45, "--case", "declared columns", "--epsilon", 0.2)
+    outcome = call("audit", "independent", *options)
+    assert outcome.code == 1
+    assert "BROKEN" in outcome.out
+
+
+def test_audit_of_what_is_not_there(call: Call) -> None:
+    assert "at least 6" in call("audit", "mst", "--runs", 2).err
+    assert "the cases are" in call("audit", "mst", "--case", "nobody").err
+
+
+def test_plan_says_what_to_expect(call: Call, table: Path, domain: Path) -> None:
+    outcome = call("plan", "--domain", domain, "--method", "mst", "--rows", 600, "--pair", "a,b")
+    assert outcome.code == 0
+    assert "rows misplaced" in outcome.out
+    assert "a, b" in outcome.out
+    assert "%" in outcome.out
+    told = json.loads(call("plan", table, "--person", "a", "--max-rows-per-person", 3, "--json").out)
+    assert "discover: rows per person" in {step["step"] for step in told["steps"]}
+    assert told["outlook"]["columns"][0]["distance"] is None
+    assert "up to 3 rows" in call("plan", table, "--person", "a", "--max-rows-per-person", 3).out
+
+
+def test_plan_fits_a_narrow_terminal(call: Call, domain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = call("plan", "--domain", domain, "--rows", 600).out.splitlines()
+    assert max(map(len, lines)) <= 110

@@ -163,3 +163,45 @@ def test_any_table_round_trips_through_files(tmp_path_factory: pytest.TempPathFa
         assert made.columns == frame.columns
         if name.endswith("parquet"):
             assert made.schema == frame.schema
+
+
+def test_a_polars_enum_keeps_its_type_and_tells_no_more_than_the_type_does() -> None:
+    sizes, marks = pl.Enum(["S", "M", "L", "XL"]), pl.Enum(["?", "a", "NA"])
+    frame = pl.DataFrame(
+        {
+            "size": pl.Series(["M", "L", None, "M"] * 300, dtype=sizes),
+            "mark": pl.Series(["?", "a", "a", "a"] * 300, dtype=marks),
+        }
+    )
+    release = la.synthesize(frame, epsilon=10.0)
+    assert release.table.schema == frame.schema
+    assert release.schema["size"].values == ("S", "M", "L", "XL")
+    assert release.schema["size"].fact("values") == "public"
+    assert abs(release.table["size"].null_count() / len(release.table) - 0.25) < 0.1
+    assert abs((release.table["mark"] == "?").mean() - 0.25) < 0.1
+
+
+def test_values_outside_an_enum_stay_texts() -> None:
+    frame = pl.DataFrame({"size": pl.Series(["M", "L"] * 200, dtype=pl.Enum(["M", "L"]))})
+    schema = {
+        "fields": [{"name": "size", "type": "string", "constraints": {"enum": ["M"]}, "dp": {"outside": "other"}}]
+    }
+    made = la.synthesize(frame, schema=schema, epsilon=10.0).table
+    assert {"M", "other"} <= set(made["size"]) <= {"M", "other", None}
+
+
+def test_decimal_commas_come_back_and_survive_the_schema_file(call: Call, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    source, out, drafted = tmp_path / "umsatz.csv", tmp_path / "out.csv", tmp_path / "schema.yaml"
+    source.write_text("umsatz;art\n" + "".join(f"{v:.2f};a\n".replace(".", ",") for v in rng.gamma(2, 300, 3000)))
+    assert call("synth", source, "-o", out, "--epsilon", 5, "--method", "independent").code == 0
+    made = pd.read_csv(out, sep=";", dtype=str)
+    assert made.umsatz.str.fullmatch(r"-?\d+,\d\d").all()
+    numbers = made.umsatz.str.replace(",", ".").astype(float)
+    assert 450 < numbers.mean() < 750
+    fields = "fields:\n- {name: umsatz, type: number, decimalChar: ',', dp: {decimals: 2, outside: clamp},"
+    drafted.write_text(f"{fields} constraints: {{minimum: 0, maximum: 5000}}}}\n- {{name: art, type: any}}\n")
+    assert Schema.load(drafted)["umsatz"].comma
+    assert Schema.from_dict(Schema.load(drafted).to_dict()) == Schema.load(drafted)
+    assert call("synth", source, "-o", out, "--schema", drafted, "--method", "independent").code == 0
+    assert pd.read_csv(out, sep=";", dtype=str, keep_default_na=False).umsatz.str.fullmatch(r"(\d+,\d\d)?").all()

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, ResidualL1, Score
+from lookalike.privacy.scores import (
+    FamilyGap,
+    GradeProducts,
+    GroupedResidualL1,
+    IndependenceGap,
+    PerfectGap,
+    ResidualL1,
+    Score,
+)
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 
@@ -23,6 +31,12 @@ def residual(seed: int) -> ResidualL1:
     return ResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, (2, 3))))
 
 
+def grouped(seed: int) -> GroupedResidualL1:
+    rng = np.random.default_rng(seed)
+    groups = np.array([0, 1]), np.array([[0, 1, 1], [0, 2, 1]])
+    return GroupedResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, 3)), groups)
+
+
 def family_gap(seed: int) -> FamilyGap:
     laws = np.random.default_rng(seed).dirichlet([0.5] * 5)
     return FamilyGap((("a",), ("a", "b"), ("a", "b")), ("a", "a", "b"), {"a": laws[:2], "b": laws[2:]})
@@ -30,10 +44,12 @@ def family_gap(seed: int) -> FamilyGap:
 
 SCORES: list[Score] = [
     *(residual(seed) for seed in range(3)),
+    *(grouped(seed) for seed in range(3)),
     IndependenceGap((("a", "b"),)),
     IndependenceGap((("a", "b"),), ("b",)),
     *(family_gap(seed) for seed in range(3)),
     PerfectGap((("a", "b"), ("a",)), ("a", "a")),
+    GradeProducts((("a", "b"),), {"a": np.array([-1.0, 0.25]), "b": np.array([-0.5, 0.0, 1.0])}),
     FamilyGap((("a", "b"),), ("b",), {"b": np.array([1.0, 0.0, 0.0])}),
 ]
 
@@ -135,3 +151,18 @@ def test_the_perfect_gap_is_the_least_over_all_assignments() -> None:
         best = float(sum(misfits).min())
         exact = -score.evaluate([counts])[0] / score.resolution
         assert best - 9 / 24 <= exact <= best + 1e-3
+
+
+def test_grades_beyond_one_are_refused_since_the_sensitivity_would_be_wrong() -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        GradeProducts((("a", "b"),), {"a": np.array([0.0, 1.5]), "b": np.zeros(3)})
+
+
+def test_grouped_residuals_are_distances_of_sums() -> None:
+    score = GroupedResidualL1((("a", "b"),), (np.array([1.0, 5.0]),), (np.array([[0, 0, 1], [1, 1, 1]]),))
+    assert score.evaluate([np.array([[2, 2, 0], [0, 1, 0]])]).tolist() == [abs(4 - 1) + abs(1 - 5)]
+
+
+def test_groups_beyond_the_references_are_refused() -> None:
+    with pytest.raises(ValueError, match="numbered from 0 to 1"):
+        GroupedResidualL1((("a",),), (np.zeros(2),), (np.array([0, 2]),))

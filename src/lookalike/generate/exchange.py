@@ -13,8 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.schema.domain import Domain
+from lookalike.tables.compiled import compiled, numba_available
 
 _BLOCK = 24
+_WORTH_COMPILING = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class ExchangeSettings:
 
     passes: int = 3
     candidates: int = 2
-    orders: tuple[int, ...] = (2, 3)
+    orders: tuple[int, ...] = (2, 3, 4)
     cells: int = 1_000_000
     sets: int = 2500
 
@@ -67,9 +69,17 @@ class MarginalCells:
             result += codes[:, members] * strides
         return result
 
+    @property
+    def layout(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Columns and strides, one line per place in a set, and offsets: a row's cell is offset + codes . strides."""
+        return self._members, self._strides, self._offsets
+
     def counts(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Weighted counts of all cells."""
         total = np.zeros(self.count)
+        if numba_available() and len(codes) * len(self._offsets) > _WORTH_COMPILING:
+            compiled(_add_weights)(codes, weights, *self.layout, total)
+            return total
         for first in range(0, len(codes), 1024):
             cells = self.of(codes[first : first + 1024])
             spread = np.broadcast_to(weights[first : first + 1024, None], cells.shape)
@@ -114,8 +124,8 @@ def choose_rows(
     """Indices of `rows` rows whose marginals are close to those of all rows with their weights, which add up to 1.
 
     Minimises the sum over cells of (count - wanted)^2 / (wanted + 1/2). A row in turn gives way to the best of a few
-    rows drawn by weight if that lowers the sum. Rows are looked at in blocks: within a block each sees the others as
-    they were, so that a pass is a few array operations per block.
+    rows drawn by weight if that lowers the sum. Without numba rows are looked at in blocks: within a block each sees
+    the others as they were, so that a pass is a few array operations per block.
     """
     chosen = drawn(weights, rows, rng)
     marginals = MarginalCells(domain, settings)
@@ -127,8 +137,12 @@ def choose_rows(
     worth = 1.0 / (wanted + 0.5)
     slope = (2.0 * excess * worth).astype(np.float32)
     worth = worth.astype(np.float32)
+    one_by_one = numba_available() and rows * len(marginals.layout[2]) > _WORTH_COMPILING
     for _ in range(settings.passes):
         pools = [drawn(weights, rows, rng) for _ in range(settings.candidates)]
+        if one_by_one:
+            compiled(_exchange_rows)(compact, chosen, np.array(pools), *marginals.layout, worth, slope)
+            continue
         for first in range(0, rows, _BLOCK):
             block = slice(first, min(first + _BLOCK, rows))
             _exchange_block(compact, chosen, block, pools, marginals, worth, slope)
@@ -165,3 +179,64 @@ def _exchange_block(
         gone, come = old_cells[moved].ravel(), cells[moved].ravel()
         np.subtract.at(slope, gone, 2.0 * worth[gone])
         np.add.at(slope, come, 2.0 * worth[come])
+
+
+def _row_cells(row: np.ndarray, members: np.ndarray, strides: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
+    """Cell numbers of one row, one per marginal."""
+    for s in range(offsets.size):
+        cell = offsets[s]
+        for k in range(members.shape[0]):
+            cell += row[members[k, s]] * strides[k, s]
+        out[s] = cell
+
+
+def _add_weights(
+    codes: np.ndarray,
+    weights: np.ndarray,
+    members: np.ndarray,
+    strides: np.ndarray,
+    offsets: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """out[cell] += weight for all cells of all rows."""
+    cells = np.empty(offsets.size, np.int32)
+    for r in range(codes.shape[0]):
+        _row_cells(codes[r], members, strides, offsets, cells)
+        for s in range(offsets.size):
+            out[cells[s]] += weights[r]
+
+
+def _exchange_rows(
+    codes: np.ndarray,
+    chosen: np.ndarray,
+    pools: np.ndarray,
+    members: np.ndarray,
+    strides: np.ndarray,
+    offsets: np.ndarray,
+    worth: np.ndarray,
+    slope: np.ndarray,
+) -> None:
+    """What `_exchange_block` does, with blocks of one row."""
+    sets = offsets.size
+    old, best, rival = np.empty(sets, np.int32), np.empty(sets, np.int32), np.empty(sets, np.int32)
+    for r in range(chosen.size):
+        _row_cells(codes[chosen[r]], members, strides, offsets, old)
+        best[:] = old
+        score = 0.0
+        for s in range(sets):
+            score += slope[old[s]] - worth[old[s]]
+        keeper = chosen[r]
+        for p in range(pools.shape[0]):
+            _row_cells(codes[pools[p, r]], members, strides, offsets, rival)
+            value = 0.0
+            for s in range(sets):
+                cell = rival[s]
+                value += slope[cell] + (-worth[cell] if cell == old[s] else worth[cell])
+            if value < score:
+                score, keeper = value, pools[p, r]
+                best[:] = rival
+        if keeper != chosen[r]:
+            chosen[r] = keeper
+            for s in range(sets):
+                slope[old[s]] -= 2 * worth[old[s]]
+                slope[best[s]] += 2 * worth[best[s]]

@@ -9,6 +9,7 @@ import numpy as np
 from lookalike.errors import ModelFileError
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.generate.bayes_net import BayesNet
+from lookalike.generate.copula import GaussianCopula
 from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
@@ -16,6 +17,7 @@ from lookalike.generate.refine import RefinedModel
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.generate.reweighted import ReweightedModel
 from lookalike.generate.rows_model import RowsModel
+from lookalike.generate.views_model import ViewsModel
 
 KINDS: dict[str, type[Model]] = {
     model.kind: model
@@ -28,6 +30,8 @@ KINDS: dict[str, type[Model]] = {
         ReleasedRows,
         PrefixHistogram,
         ReweightedModel,
+        ViewsModel,
+        GaussianCopula,
     )
 }
 

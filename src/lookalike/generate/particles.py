@@ -109,12 +109,16 @@ class WeightPenalty:
         trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
         grain: variance that a unit of count has because the rows are finitely many; added to sigma^2. Without it
             parameters fit the accidents of the rows, which the next rows do not share.
+        single: part of the ridge on parameters of single attributes. The ridge pulls counts towards equal ones, by
+            ridge * sigma * theta; joint parameters are small where attributes depend little, those of rare values
+            are not.
     """
 
     ridge: float = 0.5
     line: float = 0.3
     trust: float = 2.0
     grain: float = 0.0
+    single: float = 0.3
 
 
 def fit_weights(
@@ -133,7 +137,8 @@ def fit_weights(
     as in `estimate.dual`. The gradient is the weighted rows' counts minus the noisy ones plus the penalties' pull.
     """
     sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
-    ridge, line = penalty.ridge * sigma, penalty.line * sigma * measured.joint
+    ridge = penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single)
+    line = penalty.line * sigma * measured.joint
     scale = np.sqrt(np.maximum(measured.observed, sigma) + ridge)
     rows = cells.shape[1]
     room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)

@@ -195,8 +195,12 @@ class ReweightedModel:
         return fit_weights(measured, cells, self.total, base, penalty, iterations=self.settings.iterations)
 
     def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
-        """The whole domain with its probabilities."""
-        penalty = WeightPenalty(self.settings.ridge, self.settings.line, trust=np.inf)
+        """The whole domain with its probabilities.
+
+        Under the network's own penalty: its parameters are then near the optimum from the start, and the few sets
+        outside are soon learnt. With others 120 steps are not enough.
+        """
+        penalty = WeightPenalty(self.settings.ridge, line=0.0, trust=np.inf, single=1.0)
         uniform = np.zeros(start.size)
         steps = 2 * self.settings.iterations
         cells = measured.cells(codes)

@@ -8,17 +8,16 @@ last.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from lookalike.tables.contraction import Network
+from lookalike.tables.cores import threads_allowed
 
 _CHUNK_CELLS = 1 << 22
 _CHUNK_ROWS = 1_000_000
-_MOST_THREADS = 2
 _SPREAD_ROWS = 250_000
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -51,8 +50,11 @@ def tree_rows(
         _fill(network, codes, rng, independent, allowed or {})
         return codes
     starts = range(0, rows, _CHUNK_ROWS)
+    for root in network.plan.roots:
+        # The values are computed on first use, which must not happen in two threads at once.
+        network.value(root)
     # A generator per chunk, so that the rows do not depend on how many threads there are.
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as threads:
+    with ThreadPoolExecutor(threads_allowed()) as threads:
         jobs = [
             threads.submit(_fill, network, codes[start : start + _CHUNK_ROWS], chunk_rng, independent, allowed or {})
             for start, chunk_rng in zip(starts, rng.spawn(len(starts)), strict=True)

@@ -70,8 +70,8 @@ class Discovery:
         return Budget(epsilon, delta, accounting, delta * self.delta_share if values else 0.0)
 
     def nominal(self, schema: Schema) -> Domain:
-        """The domain as far as it is known, with `max_bins` codes for every column that is still open."""
-        sizes = tuple(self.max_bins if column.open_facts else column.size for column in schema.columns)
+        """The domain as far as it is known, with `max_bins` codes for every column whose values are still open."""
+        sizes = tuple(_nominal_size(column, self.max_bins) for column in schema.columns)
         return Domain(schema.names, sizes)
 
     def plan(self, schema: Schema, budget: Budget) -> list[tuple[str, str, float, str]]:
@@ -197,7 +197,8 @@ class _Search:
             cells = {name: binning.coarse_grid(columns[name]) for name in asked}
             probes = [_grid_probe(columns[name], cells[name]) for name in asked]
             for name, answer in zip(asked, self._measure(probes, RANGES), strict=True):
-                found[name] = binning.occupied(binning.measured(cells[name], answer.values[:-1], answer.stddev))
+                grid = binning.measured(cells[name], answer.values[:-1], answer.stddev)
+                found[name] = binning.occupied(grid, self.present.get(name, self.rows))
         return {name: found[name] for name in names}
 
     def _refine(self, names: Sequence[str]) -> dict[str, Cells]:
@@ -253,6 +254,13 @@ class _Search:
 
 def _is_open(column: Column, kind: type[Column], fact: str) -> bool:
     return isinstance(column, kind) and fact in column.open_facts
+
+
+def _nominal_size(column: Column, guess: int) -> int:
+    """How many codes a column has, or the guess where its values are still open."""
+    if isinstance(column, Identifier):
+        return 1 + len(column.missing)
+    return guess if {"type", "values", "bounds", "bins"} & set(column.open_facts) else _closed(column).size
 
 
 def _marks(column: Column, *facts: str) -> dict[str, Any]:

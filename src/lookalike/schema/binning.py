@@ -7,6 +7,7 @@ are the values of integers, times and decimals with a fixed number of places; `u
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -19,6 +20,9 @@ _SMALL_PART = 0.01
 _LEAST_SHARE = 0.004
 _POWERS = 61
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
+_NEARLY_ALL = 0.95
+_FALSE = 0.01
+"""How many empty blocks of cells may be expected to stand out, among all of a size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,19 +88,27 @@ def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
     return replace(grid, counts=np.asarray(counts, dtype=float), stddev=stddev)
 
 
-def occupied(grid: Grid) -> Grid:
-    """The cells from the first to the last that stand out from the noise.
+def occupied(grid: Grid, total: float) -> Grid:
+    """The cells from the first to the last that stand out from the noise, if nearly all of `total` rows are there.
 
-    Where none does, blocks of 2, 4, 8, ... cells may; where not even these do, the middle of the grid must serve.
+    Else blocks of 2, 4, 8, ... cells may stand out and hold nearly all. Where none do, those with most rows must serve,
+    and where nothing stands out, the middle of the grid.
     """
-    size, cells = 1, len(grid.counts)
+    size, cells, most = 1, len(grid.counts), -np.inf
+    best = (cells // 2, cells // 2)
     while size <= cells:
         starts = np.arange(0, cells, size)
-        found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > SIGNIFICANT * grid.stddev * np.sqrt(size))
+        limit = NormalDist().inv_cdf(1 - _FALSE / len(starts)) * grid.stddev * np.sqrt(size)
+        found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > limit)
         if found.size:
-            return _part(grid, int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1)
+            first, last = int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1
+            held, noise = float(grid.counts[first : last + 1].sum()), grid.stddev * np.sqrt(last + 1 - first)
+            if held + noise >= _NEARLY_ALL * total:
+                return _part(grid, first, last)
+            if held > most:
+                most, best = held, (first, last)
         size *= 2
-    return _part(grid, cells // 2, cells // 2)
+    return _part(grid, *best)
 
 
 def trimmed(grid: Grid) -> Grid:

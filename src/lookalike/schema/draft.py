@@ -6,7 +6,9 @@ own budget, or declared by whoever edits the draft.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,12 +19,22 @@ from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, 
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import is_text
 
+_VALUES = b"lookalike.values"
 _IDENTIFIER_NAMES = re.compile(r"(.*[^a-z])?(id|uuid|guid|ssn|e-?mail|phone|fax|url|iban)", re.IGNORECASE)
 
 
 def draft(types: pa.Schema) -> Schema:
     """The schema of a table with these names and types; `open_facts` lists what it leaves open."""
-    return Schema(tuple(draft_column(field.name, field.type) for field in types))
+    return Schema(tuple(draft_column(field.name, field.type, _listed_values(field)) for field in types))
+
+
+def with_values(field: pa.Field, values: Sequence[str]) -> pa.Field:
+    """The field of a column whose type itself lists its values, as a polars Enum does: a public fact."""
+    return field.with_metadata({_VALUES: json.dumps(list(values)).encode()})
+
+
+def _listed_values(field: pa.Field) -> tuple[str, ...]:
+    return tuple(json.loads((field.metadata or {}).get(_VALUES, b"[]")))
 
 
 def with_person(schema: Schema, name: str, most_rows: int) -> Schema:
@@ -37,9 +49,11 @@ def with_person(schema: Schema, name: str, most_rows: int) -> Schema:
     return schema.with_columns([person])
 
 
-def draft_column(name: str, kind: pa.DataType) -> Column:
+def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> Column:
     """One column by its type alone. A name such as `customer_id` or `e-mail` makes an identifier: names are public."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if values:
+        return Categorical(name, values=values, outside="absorb", provenance={"missing": "open"})
     if (is_text(value) or pa.types.is_integer(value)) and is_identifier_name(name):
         pattern = "id-########" if is_text(value) else "#" * 8
         return Identifier(name, pattern=pattern, provenance={"missing": "open"})

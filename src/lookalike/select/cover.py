@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -114,7 +115,8 @@ def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
     """What to add to each measurement so that all together are as near to shares by price as possible.
 
     The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * price
-    with the lam that solves sum max(0, lam * price - spent) = rho.
+    with the lam that solves sum max(0, lam * price - spent) = rho. Additions below a thousandth of the mean one are
+    charges without use; their part goes to the others.
 
     >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
     array([0., 1., 2.])
@@ -124,4 +126,38 @@ def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
     level = (rho + had) / price
     start = (spent / prices)[order]
     last = int(np.flatnonzero(start < level)[-1])
-    return np.maximum(0.0, level[last] * prices - spent)
+    additions = np.maximum(0.0, level[last] * prices - spent)
+    additions[additions < 1e-3 * rho / len(additions)] = 0.0
+    return additions * (rho / additions.sum())
+
+
+@dataclass(slots=True)
+class MeasuredSets:
+    """Sets that share a budget: their prices, and what each has had so far. Released facts only.
+
+    Attributes:
+        cliques: the sets.
+        prices: (effective cells)^(2/3) of each.
+        spent: rho that each has had.
+    """
+
+    cliques: list[Clique]
+    prices: np.ndarray
+    spent: np.ndarray
+
+    def worth_adding(
+        self, cliques: Sequence[Clique], errors: np.ndarray, prices: np.ndarray, rho: float, caution: float
+    ) -> list[int]:
+        """Which further sets are worth their noise if they and the present ones are topped up with rho."""
+        budget = rho + float(self.spent.sum())
+        return further_sets(cliques, errors, prices, float(self.prices.sum()), budget, caution)
+
+    def topped_up(self, cliques: Sequence[Clique], prices: np.ndarray, rho: float) -> tuple[list[Clique], np.ndarray]:
+        """Takes further sets in and spends rho: what to measure now, and with how much each."""
+        self.cliques = [*self.cliques, *cliques]
+        self.prices = np.concatenate([self.prices, prices])
+        had = np.concatenate([self.spent, np.zeros(len(cliques))])
+        shares = top_up(self.prices, had, rho)
+        self.spent = had + shares
+        wanted = np.flatnonzero(shares)
+        return [self.cliques[i] for i in wanted], shares[wanted]

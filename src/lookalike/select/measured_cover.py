@@ -91,9 +91,6 @@ class Cover:
         self.measured = [*self.measured, *chosen]
         had = np.concatenate([self.spent, np.zeros(len(chosen))])
         shares = top_up(self.prices(self.measured), had, rho)
-        # Tiny additions are charges without use; their part goes to the others.
-        shares[shares < 1e-3 * rho / len(shares)] = 0.0
-        shares *= rho / shares.sum()
         self.spent = had + shares
         return shares
 

@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 Number = TypeVar("Number", float, np.ndarray)
 
 _SEEDS = 12
-_BISECTIONS = 30
+_BISECTIONS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,13 @@ class SetLimits:
     Attributes:
         order: most attributes in a set.
         cells: most cells of a set of three or more attributes; pairs are always candidates up to `pair_cells`.
+        effective: most effective cells of a set of three or more attributes; see `useful.useful_cells`.
         pair_cells: most cells of a pair.
     """
 
     order: int = 4
     cells: int = 256
+    effective: float = math.inf
     pair_cells: int = 1_000_000
 
     def __post_init__(self) -> None:
@@ -64,6 +66,7 @@ class EffectiveCells:
             name: np.maximum(values, 0.0) / max(np.maximum(values, 0.0).sum(), 1e-12)
             for name, values in oneways.items()
         }
+        self.stddev = stddev
         self._scale = max(total, 1.0) / stddev
         self._known: dict[Clique, float] = {}
 
@@ -76,6 +79,10 @@ class EffectiveCells:
             known = max(float(np.minimum(table, 1.0).sum()), 1e-3)
             self._known[clique] = known
         return known
+
+    def of_counts(self, expected: np.ndarray) -> float:
+        """Effective cells of a marginal whose counts are expected from something better than independence."""
+        return max(float(np.minimum(expected / self.stddev, 1.0).sum()), 1e-3)
 
 
 def half_noise(cells: Number, caution: float) -> Number:
@@ -166,6 +173,8 @@ class CoverSearch:
                 if j in members or count * sizes[j] > self.limits.cells:
                     continue
                 grown = tuple(sorted((*members, int(j))))
+                if self.cells(self._names(grown)) > self.limits.effective:
+                    continue
                 value = worth + float(gains[j])
                 best = max(best, (value / self.price(self._names(grown), eta), grown, value))
             if best[1] == members:

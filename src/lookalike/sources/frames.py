@@ -22,6 +22,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError, SchemaError
+from lookalike.schema.draft import with_values
 from lookalike.schema.schema import check_names
 from lookalike.sources.csvfiles import CsvStyle, read_csv, write_csv
 
@@ -131,6 +132,10 @@ def _read_frame(frame: Any) -> tuple[pa.Table, TableForm]:
         table = wrapped.to_arrow().select(names)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise InputError("A column of the table holds values of several types. Convert it to one type.") from None
+    listed = {name: list(kind.categories) for name, kind in dtypes.items() if type(kind).__name__ == "Enum"}
+    if listed:
+        fields = [with_values(f, listed[f.name]) if listed.get(f.name) else f for f in table.schema]
+        table = table.cast(pa.schema(fields))
     return _plain(table), TableForm(implementation if dtypes else "arrow", dtypes=dtypes)
 
 
@@ -150,8 +155,14 @@ def to_frame(table: pa.Table, form: TableForm) -> Any:
         casts = {
             name: kind for name, kind in form.dtypes.items() if name in frame.columns and frame.schema[name] != kind
         }
-        keep = {name: kind for name, kind in casts.items() if not isinstance(kind, polars.Enum)}
-        return frame.cast(keep) if keep else frame
+        for name, kind in casts.items():
+            texts = frame[name].cast(polars.String) if isinstance(kind, polars.Enum) else None
+            # A schema of one's own may make other values than the Enum has: they stay texts.
+            if texts is None:
+                frame = frame.with_columns(polars.col(name).cast(kind))
+            elif set(texts.drop_nulls().unique()) <= set(kind.categories):
+                frame = frame.with_columns(texts.cast(kind))
+        return frame
     return table
 
 

@@ -10,6 +10,7 @@ from lookalike.synthesizers.aim import AIM
 from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
+from lookalike.synthesizers.dp_copula import DPCopula
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
@@ -17,13 +18,16 @@ from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
 from lookalike.synthesizers.ppsyn import PPSyn
 from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
+from lookalike.synthesizers.priview import PriView
 from lookalike.synthesizers.privmrf import PrivMRF
 from lookalike.synthesizers.privsyn import PrivSyn
 
-METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method
-    for method in (Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, MWEMPGM, MWEM, BSG, PrivBayes, PBPGM)
-}
+_CLASSES = (
+    Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
+    DPCopula,
+)  # fmt: skip
+
+METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
 
 
 def create(name: str, settings: dict[str, Any]) -> Synthesizer:

@@ -19,18 +19,22 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.larger_sets import candidate_sets, worthwhile_sets
+from lookalike.select.cover import MeasuredSets
+from lookalike.select.larger_sets import candidate_sets
+from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros
-from lookalike.select.network_sets import fitting_sets
+from lookalike.select.network_sets import FittingSets
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
+from lookalike.select.useful import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 ONEWAYS, SCORES, SETS = "one-way marginals", "pair scores", "chosen sets"
-LARGER_SCORES, LARGER = "scores of larger sets", "larger sets"
+LARGER = "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
 _TYPICAL_SETS = 25
+_TYPICAL_CELLS = 23
 _FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
 
 
@@ -43,16 +47,18 @@ class Mosaic:
 
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
-        small_oneway_share: the same for small budgets, where single columns are uncertain too.
+        small_oneway_share: most of it for small budgets, where single columns are uncertain too.
         small_rho: budgets below this (about epsilon 0.5) are small; they also skip the larger sets.
         score_share: part for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more attributes that the first model gets wrong.
         larger_score_share: part of the whole for scoring those.
         order: most attributes of a set that covers pairs.
         cells: most cells of such a set of three and more.
-        larger_order: most attributes of a set of the second look.
+        looks: how often larger sets are looked for, each time against the model of what was measured before.
+        larger_order: most attributes of a larger set.
         larger_cells: most cells of such a set.
-        larger_candidates: how many of them are scored.
+        larger_candidates: how many of them are scored in a look.
+        theta: sets of three and more columns have theta times the typical noise in an effective cell on average.
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         line: strength of the absolute penalty; see `WeightPenalty`.
@@ -63,16 +69,18 @@ class Mosaic:
     """
 
     oneway_share: float = 0.08
-    small_oneway_share: float = 0.2
+    small_oneway_share: float = 0.3
     small_rho: float = 0.01
     score_share: float = 0.04
     larger_share: float = 0.4
     larger_score_share: float = 0.03
     order: int = 4
     cells: int = 256
-    larger_order: int = 5
+    looks: int = 2
+    larger_order: int = 6
     larger_cells: int = 20_000
     larger_candidates: int = 100
+    theta: float = 8.0
     caution: float = 0.8
     penalty: float = 0.5
     line: float = 0.3
@@ -96,14 +104,14 @@ class Mosaic:
         check_shares(self.larger_share)
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
-            larger_candidates=self.larger_candidates,
+            larger_candidates=self.larger_candidates, looks=self.looks, theta=self.theta,
         )  # fmt: skip
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         rho, pairs = float(budget.rho), len(scored_pairs(domain))
         if not pairs:
             return [PlannedStep(ONEWAYS, "gaussian", len(domain), rho, "counts of every column")]
-        oneways, scores = rho * self._oneway_share(rho), rho * self.score_share
+        oneways, scores = rho * self._oneway_share(domain, rho), rho * self.score_share
         steps = [
             PlannedStep(ONEWAYS, "gaussian", len(domain), oneways, "counts of every column"),
             PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"),
@@ -111,19 +119,18 @@ class Mosaic:
         rest = rho - oneways - scores
         if not self._looks_twice(domain, rho):
             return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "counts of the sets worth their price")]
-        sets, larger_scores = rest * (1 - self.larger_share), rho * self.larger_score_share
-        note = "how far larger sets are from the first model"
+        sets = rest * (1 - self.larger_share)
+        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
         return [
             *steps,
             PlannedStep(SETS, "gaussian", -1, sets, "counts of the sets worth their price"),
-            PlannedStep(LARGER_SCORES, "gaussian", -1, larger_scores, note),
-            PlannedStep(LARGER, "gaussian", -1, rest - sets - larger_scores, "counts of the larger sets worth it"),
+            PlannedStep(LARGER, "gaussian", -1, rest - sets, note),
         ]
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, pairs = door.domain, door.remaining, scored_pairs(door.domain)
         progress("measuring every column", 0.02)
-        shares = allocate(domain.sizes, rho * self._oneway_share(float(door.budget.rho)) if pairs else rho)
+        shares = allocate(domain.sizes, rho * self._oneway_share(domain, float(door.budget.rho)) if pairs else rho)
         oneways = door.measure([(name,) for name in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
         independent = fit(domain, oneways, zeros=model_zeros(door.schema))
         if not pairs:
@@ -131,26 +138,39 @@ class Mosaic:
         progress("scoring every pair", 0.05)
         score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
         found = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=SCORES)
-        errors = _matrix(domain, pairs, found)
+        errors = pair_matrix(domain, pairs, found)
         progress("pricing and measuring sets", 0.1)
         twice = self._looks_twice(domain, float(door.budget.rho))
         first_rho = door.remaining * (1 - self.larger_share) if twice else door.remaining
-        stddev = math.sqrt(_TYPICAL_SETS / (2 * rho))
-        chosen = self._measure_sets(door, independent, errors, first_rho, stddev)
-        if twice:
-            progress("looking for larger sets", 0.2)
-            first = self._model(independent, oneways, chosen, _FIRST_LOOK)
-            larger = self._measure_larger(door, first, errors, [m.attrs for m in chosen], rho, stddev)
+        cells = self._effective_cells(independent, rho)
+        useful = useful_cells(independent.total, cells.stddev, self.theta)
+        chosen, shares = self._priced_sets(domain, errors, cells, useful, first_rho)
+        chosen = door.measure(chosen, [door.stddev_for(share) for share in shares], step=SETS)
+        measured = MeasuredSets(
+            [m.attrs for m in chosen], np.array([cells(m.attrs) ** (2 / 3) for m in chosen]), shares
+        )
+        inside = FittingSets(domain, self.network_ms)
+        inside.offer(measured.cliques)
+        for look in range(self.looks if twice else 0):
+            progress("looking for larger sets", 0.2 + 0.3 * look / self.looks)
+            model = self._model(independent, oneways, chosen, inside, _FIRST_LOOK)
+            known, spend = len(measured.cliques), door.remaining / (self.looks - look)
+            larger = self._measure_larger(door, model, errors, cells, useful, measured, spend, rng)
             chosen = _combined([*chosen, *larger])
+            inside.offer(measured.cliques[known:])
         progress("fitting", 0.5)
         exchange = ExchangeSettings(passes=self.passes)
         settings = SupportSettings(
             most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange
         )
-        return self._model(independent, oneways, chosen, settings)
+        return self._model(independent, oneways, chosen, inside, settings)
 
-    def _oneway_share(self, rho: float) -> float:
-        return self.small_oneway_share if rho < self.small_rho else self.oneway_share
+    def _oneway_share(self, domain: Domain, rho: float) -> float:
+        """At small budgets by the price of single columns against that of one set of a useful size for each."""
+        if rho >= self.small_rho:
+            return self.oneway_share
+        price = float((np.array(domain.sizes) ** (2 / 3)).sum())
+        return min(self.small_oneway_share, price / (price + len(domain) * _TYPICAL_CELLS ** (2 / 3)))
 
     def _looks_twice(self, domain: Domain, rho: float) -> bool:
         """Whether the budget affords a second look and some set of three attributes is small enough; public facts."""
@@ -159,46 +179,63 @@ class Mosaic:
         sizes = sorted(size for size in domain.sizes if size > 1)[:3]
         return len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
 
-    def _measure_sets(
-        self, door: GuardedTable, independent: GraphicalModel, errors: np.ndarray, rho: float, stddev: float
-    ) -> list[NoisyMarginal]:
+    def _effective_cells(self, independent: GraphicalModel, rho: float) -> EffectiveCells:
+        oneways = {name: independent.marginal((name,)) for name in independent.domain.names}
+        return EffectiveCells(independent.domain, oneways, independent.total, math.sqrt(_TYPICAL_SETS / (2 * rho)))
+
+    def _priced_sets(
+        self, domain: Domain, errors: np.ndarray, cells: EffectiveCells, useful: float, rho: float
+    ) -> tuple[list[Clique], np.ndarray]:
         """The sets that cover large errors of pairs at less than their price; where no error is positive, all pairs."""
-        domain = door.domain
-        oneways = {name: independent.marginal((name,)) for name in domain.names}
-        cells = EffectiveCells(domain, oneways, independent.total, stddev)
-        priced = CoverSearch(domain, errors, cells, SetLimits(self.order, self.cells), self.caution).at_budget(rho)
-        cliques = priced.cliques or scored_pairs(domain)
-        shares = priced.shares if priced.cliques else allocate([domain.cells(c) for c in cliques], 1.0)
-        return door.measure(cliques, [door.stddev_for(rho * share) for share in shares], step=SETS)
+        limits = SetLimits(self.order, self.cells, useful)
+        priced = CoverSearch(domain, errors, cells, limits, self.caution).at_budget(rho)
+        if priced.cliques:
+            return priced.cliques, rho * priced.shares
+        pairs = scored_pairs(domain)
+        return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
     def _measure_larger(
-        self, door: GuardedTable, model: Model, errors: np.ndarray, known: list[Clique], rho: float, stddev: float
+        self,
+        door: GuardedTable,
+        model: Model,
+        errors: np.ndarray,
+        cells: EffectiveCells,
+        useful: float,
+        measured: MeasuredSets,
+        rho: float,
+        rng: np.random.Generator,
     ) -> list[NoisyMarginal]:
-        """The larger sets worth their price given the model; known sets again where there are no others."""
-        domain = door.domain
-        limits = {"order": self.larger_order, "cells": self.larger_cells, "most": self.larger_candidates}
-        sets = candidate_sets(domain, errors, known, **limits) or known[: self.larger_candidates]
-        references = model.marginals(sets)
-        score = ResidualL1(tuple(sets), tuple(references))
-        noise = door.score_stddev_for(score, rho * self.larger_score_share)
-        found = door.noisy_scores(score, noise, step=LARGER_SCORES)
-        cells = np.array([max(float(np.minimum(1.0, table / stddev).sum()), 1e-3) for table in references])
-        left = door.remaining
-        priced = worthwhile_sets(sets, found, cells, left, self.caution)
-        return door.measure(priced.cliques, [door.stddev_for(left * s) for s in priced.shares], step=LARGER)
+        """Larger sets that the model gets wrong by more than their noise, and more of what was measured before."""
+        kept = door.remaining - rho
+
+        def fits(clique: Clique) -> bool:
+            return door.domain.cells(clique) <= self.larger_cells and cells(clique) <= useful
+
+        limits = {"order": self.larger_order, "most": self.larger_candidates}
+        sets = candidate_sets(door.domain, errors, measured.cliques, fits, rng, **limits)
+        prices, worth = np.zeros(0), list[int]()
+        if sets:
+            references = model.marginals(sets)
+            score = ResidualL1(tuple(sets), tuple(references))
+            noise = door.score_stddev_for(score, float(door.budget.rho) * self.larger_score_share / self.looks)
+            found = door.noisy_scores(score, noise, step=LARGER)
+            prices = np.array([cells.of_counts(table) for table in references]) ** (2 / 3)
+            worth = measured.worth_adding(sets, found, prices, door.remaining - kept, self.caution)
+        now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
+        return door.measure(now, [door.stddev_for(share) for share in shares], step=LARGER)
 
     def _model(
         self,
         independent: GraphicalModel,
         oneways: Sequence[NoisyMarginal],
         chosen: Sequence[NoisyMarginal],
+        inside: FittingSets,
         settings: SupportSettings,
     ) -> ReweightedModel:
         """The network of the sets that fit together, and weighted rows for all of them."""
         domain, zeros = independent.domain, independent.zeros
-        inside = set(fitting_sets(domain, [m.attrs for m in chosen], self.network_ms))
         total = estimated_total([*oneways, *chosen])
-        kept = [*oneways, *(m for m in chosen if m.attrs in inside)]
+        kept = [*oneways, *(m for m in chosen if m.attrs in inside.cliques)]
         network = fit(domain, kept, total=total, penalty=self.penalty, zeros=zeros)
         return ReweightedModel(network, [*oneways, *chosen], settings)
 
@@ -209,15 +246,6 @@ def scored_pairs(domain: Domain) -> list[Clique]:
     pairs = sorted(combinations(active, 2), key=domain.cells)
     within = int(np.searchsorted(np.cumsum([domain.cells(pair) for pair in pairs]), _SCORED_CELLS, side="right"))
     return pairs[:within]
-
-
-def _matrix(domain: Domain, pairs: Sequence[Clique], values: np.ndarray) -> np.ndarray:
-    """Values of pairs as a symmetric matrix; 0 where there is none."""
-    matrix = np.zeros((len(domain), len(domain)))
-    for (a, b), value in zip(pairs, values, strict=True):
-        i, j = domain.position(a), domain.position(b)
-        matrix[i, j] = matrix[j, i] = value
-    return matrix
 
 
 def _combined(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:

@@ -19,8 +19,8 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
 from lookalike.schema.domain import Clique, Domain
-from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
+from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import fitting_parts
 from lookalike.select.parent_sets import Family, binary_degree, family_candidates
 from lookalike.select.useful import useful_cells
@@ -109,13 +109,13 @@ class PrivBayes:
             progress("choosing the network", 0.05)
             families = self._network(door, known, rho * self._network_share, rng)
         progress("measuring families", 0.6)
-        families = self._affordable(domain, families)
+        families = self._affordable(door, families)
         measured = self._measured(door, families)
         progress("estimating", 0.7)
         return self._estimate(door, families, known, measured)
 
-    def _affordable(self, domain: Domain, families: list[Family]) -> list[Family]:
-        """The families that the estimate can take, from public sizes: here all of them."""
+    def _affordable(self, door: GuardedTable, families: list[Family]) -> list[Family]:
+        """The families that the estimate can take, from public facts: here all of them."""
         return families
 
     def _count(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:
@@ -245,9 +245,11 @@ class PBPGM(PrivBayes):
         corrected=PrivBayes.info.corrected,
     )
 
-    def _affordable(self, domain: Domain, families: list[Family]) -> list[Family]:
+    def _affordable(self, door: GuardedTable, families: list[Family]) -> list[Family]:
         """The families, without some of the parents where the model would be too large. Sizes only: free."""
-        fitting = fitting_parts(domain, [_parts(domain, family) for family in families], self.model_ms)
+        rules = [[attrs] for attrs in model_zeros(door.schema)]
+        parts = [*rules, *(_parts(door.domain, family) for family in families)]
+        fitting = fitting_parts(door.domain, parts, self.model_ms)[len(rules) :]
         return [
             Family(family.child, tuple(name for name in clique or () if name != family.child))
             for family, clique in zip(families, fitting, strict=True)
@@ -259,7 +261,7 @@ class PBPGM(PrivBayes):
         """The model of greatest entropy that explains all counts; it has no use for the order of the network."""
         counted = [marginal for marginal in (*known, *measured) if marginal.attrs]
         total = estimated_total([*known, *measured])
-        return fit(door.domain, counted, total=total, zeros=structural_zeros(door.schema))
+        return fit(door.domain, counted, total=total, zeros=model_zeros(door.schema))
 
 
 def _parts(domain: Domain, family: Family) -> list[Clique]:

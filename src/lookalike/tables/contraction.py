@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from lookalike.tables.compiled import numba_available
+from lookalike.tables.cores import threads_allowed
 from lookalike.tables.executor import Executor
 from lookalike.tables.layout import Array, Layout
 from lookalike.tables.log_space import run_log_space
@@ -14,13 +15,15 @@ from lookalike.tables.lowering import make_layout
 from lookalike.tables.numpy_executor import NumpyExecutor
 from lookalike.tables.order import predicted_ns
 from lookalike.tables.plan import ContractionPlan
-from lookalike.tables.recipes import NUMPY
+from lookalike.tables.recipes import NUMBA, NUMPY
 from lookalike.tables.reuse import with_reuse
 
 ExecutorName = Literal["auto", "numpy", "numba"]
 
-# Loading the compiled kernel takes most of a second: less NumPy time than this is not worth it.
-_NUMPY_SECONDS = 1.0
+# Loading the compiled kernel takes most of a second: it must save as much.
+_LOAD_SECONDS = 1.0
+# Two threads share the costly operations of models beyond the first figure, which then take this part of the time.
+_COSTLY_NS, _SHARED = 5e6, 0.6
 
 
 class Network:
@@ -36,7 +39,7 @@ class Network:
     Args:
         plan: factors, tree and order.
         impossible: flat mask of leaf cells that are structurally zero.
-        executor: "numpy", "numba", or "auto": numba if NumPy is predicted to take more than a second for all calls.
+        executor: "numpy", "numba", or "auto": numba if it is predicted to save more than a second over all calls.
         calls: how many sweeps are expected, for "auto".
 
     Attributes:
@@ -127,11 +130,18 @@ class Network:
 
 def _make_executor(name: ExecutorName, layout: Layout, impossible: np.ndarray | None, calls: int) -> Executor:
     if name == "auto":
-        slow = calls > 1 and 1e-9 * calls * predicted_ns(layout, NUMPY) > _NUMPY_SECONDS
-        name = "numba" if slow and numba_available() else "numpy"
+        name = "numba" if calls > 1 and numba_available() and _seconds_saved(layout, calls) > _LOAD_SECONDS else "numpy"
     if name == "numpy":
         return NumpyExecutor(layout, impossible, reuse=True)
     # Importing numba takes half a second, which small models never need.
     from lookalike.tables.numba_executor import NumbaExecutor
 
     return NumbaExecutor(with_reuse(layout), impossible)
+
+
+def _seconds_saved(layout: Layout, calls: int) -> float:
+    """Predicted seconds that all calls take less with numba than with NumPy."""
+    compiled = predicted_ns(layout, NUMBA)
+    if compiled > _COSTLY_NS and threads_allowed() > 1:
+        compiled *= _SHARED
+    return 1e-9 * calls * (predicted_ns(layout, NUMPY) - compiled)

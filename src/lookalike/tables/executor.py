@@ -61,11 +61,3 @@ class Executor:
     def sweep(self, potentials: np.ndarray) -> float:
         """Fills factors and normalised marginals from finite potentials; returns the log-normaliser."""
         raise NotImplementedError
-
-    def forward(self, potentials: np.ndarray) -> float:
-        """Like `sweep`, without marginals."""
-        raise NotImplementedError
-
-    def values_from(self, factors: np.ndarray) -> None:
-        """Runs the forward sweep on factors as another executor of the same plan left them."""
-        raise NotImplementedError

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lookalike.tables.cores import threads_allowed
 from lookalike.tables.executor import Executor
 from lookalike.tables.layout import Layout, Loop, Operation
+from lookalike.tables.numba_halves import WORTH_TWO_THREADS_NS, Stretch, run_stretches, stretches
 from lookalike.tables.numba_kernels import (
     EXP_BLOCK,
     KIND_CELLS,
@@ -28,35 +30,26 @@ from lookalike.tables.recipes import NUMBA, Recipe, best_recipe
 
 
 class NumbaExecutor(Executor):
-    """Both sweeps of a layout in three compiled calls."""
+    """Both sweeps of a layout in three compiled calls, or a few more where two threads share costly instructions."""
 
     def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
         super().__init__(layout, impossible, scratch_cells(layout))
-        forward, adjoint = _program(layout, layout.forward), _program(layout, layout.adjoint)
-        self._forward_steps = len(forward[1])
-        self._code = np.concatenate([forward[0], adjoint[0]])
-        self._starts = np.concatenate([forward[1], adjoint[1] + len(forward[0])])
+        self._code, self._starts, costly = _program(layout, (*layout.forward, *layout.adjoint))
+        self._stretches: list[Stretch] = []
+        if any(costly) and threads_allowed() > 1:
+            self._stretches = stretches(self._code, self._starts, costly)
         self._offsets = np.array(layout.leaf_offsets, dtype=np.int64)
         self._zeros = np.zeros(0, dtype=np.int64) if impossible is None else impossible.astype(np.int64)
         self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
         self._powers = np.empty(EXP_BLOCK, dtype=np.int64)
 
     def sweep(self, potentials: np.ndarray) -> float:
-        return self._run(potentials, len(self._starts))
-
-    def forward(self, potentials: np.ndarray) -> float:
-        return self._run(potentials, self._forward_steps)
-
-    def values_from(self, factors: np.ndarray) -> None:
-        self.factors[:] = factors
-        run(self.buffer, self._code, self._starts, self._forward_steps)
-
-    def _run(self, potentials: np.ndarray, steps: int) -> float:
         shift = fill_factors(potentials, self.buffer, self._offsets, self.log_sizes, self._zeros, self._powers)
-        run(self.buffer, self._code, self._starts, steps)
-        swept_back = steps == len(self._starts)
-        log_z = fill_marginals(self.buffer, self._offsets, self.component_of, self._alone, swept_back)
-        return shift + log_z
+        if self._stretches:
+            run_stretches(self.buffer, self._code, self._starts, self._stretches)
+        else:
+            run(self.buffer, self._code, self._starts, len(self._starts))
+        return shift + fill_marginals(self.buffer, self._offsets, self.component_of, self._alone)
 
 
 def scratch_cells(layout: Layout) -> int:
@@ -72,17 +65,19 @@ def scratch_cells(layout: Layout) -> int:
     return most
 
 
-def _program(layout: Layout, operations: Sequence[Operation]) -> tuple[np.ndarray, np.ndarray]:
-    """The operations as one integer vector and the place in it where each instruction starts."""
+def _program(layout: Layout, operations: Sequence[Operation]) -> tuple[np.ndarray, np.ndarray, list[bool]]:
+    """The operations as one integer vector, where in it each instruction starts, and which are worth two threads."""
     code: list[int] = []
-    starts = []
+    starts: list[int] = []
+    costly: list[bool] = []
     for operation in operations:
         loops = layout.loops(operation)
         recipe = best_recipe(loops, NUMBA)
         for instruction in _instructions(layout, operation, recipe):
             starts.append(len(code))
+            costly.append(recipe.ns > WORTH_TWO_THREADS_NS)
             code += instruction
-    return np.array(code, dtype=np.int64), np.array(starts, dtype=np.int64)
+    return np.array(code, dtype=np.int64), np.array(starts, dtype=np.int64), costly
 
 
 def _instructions(layout: Layout, operation: Operation, recipe: Recipe) -> list[list[int]]:

@@ -42,17 +42,17 @@ def fill_factors(potentials, buffer, offsets, log_sizes, zeros, powers):
 
 
 @njit(cache=True, nogil=True)
-def fill_marginals(buffer, offsets, component_of, alone, swept_back):
-    """Divides what the adjoint sweep left, if it ran, by the normalisers. Returns the sum of their logarithms."""
+def fill_marginals(buffer, offsets, component_of, alone):
+    """Divides what the adjoint sweep left by the normalisers. Returns the sum of their logarithms."""
     cells = offsets[-1]
     log_z = 0.0
     for component in range(len(alone)):
         normaliser = buffer[2 * cells + component]
         log_z += math.log(normaliser) if normaliser > 0.0 else -np.inf
-    for leaf in range(len(component_of) if swept_back else 0):
+    for leaf in range(len(component_of)):
         component = component_of[leaf]
         normaliser = buffer[2 * cells + component]
-        scale = 1.0 / normaliser if normaliser > 1e-300 else 0.0
+        scale = 1.0 / normaliser if normaliser > TINY else 0.0
         source = 0 if alone[component] else cells
         start, end = offsets[leaf], offsets[leaf + 1]
         out, values = buffer[cells + start : cells + end], buffer[source + start : source + end]

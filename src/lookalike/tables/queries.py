@@ -55,7 +55,8 @@ class QuerySet:
         cell_ends = np.cumsum([0, *(part.cells for part in self._parts)])
         self._cell_slices = [slice(int(a), int(b)) for a, b in pairwise(cell_ends)]
         # One number per cell of every queried marginal: parameters on the way in, answers on the way out.
-        self._cells = np.zeros(int(cell_ends[-1]))
+        self._padded = np.zeros(int(cell_ends[-1]) + 1)
+        self._cells = self._padded[:-1]
         self._grouped = [number for number, part in enumerate(self._parts) if part.groups is not None]
         self._expand, self._answer = self._compiled() if network.executor == "numba" else self._views()
 
@@ -95,22 +96,32 @@ class QuerySet:
             out[where] = values
 
     def _views(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        expand: list[Callable[[], object]] = [partial(self.potentials.fill, 0.0)]
-        answer: list[Callable[[], object]] = []
+        """Whole leaves are copied by one gather each way; every other query takes a step of its own."""
+        from_cells = np.full(len(self.potentials), len(self._cells))
+        from_leaves = np.zeros(len(self._cells), dtype=np.intp)
+        expand: list[Callable[[], object]] = [partial(np.take, self._padded, from_cells, None, self.potentials, "clip")]
+        answer: list[Callable[[], object]] = [
+            partial(np.take, self.network.marginals, from_leaves, None, self._cells, "clip")
+        ]
         add: Any = np.add.reduce
+        copied: set[int] = set()
         for part, where in zip(self._parts, self._cell_slices, strict=True):
             cells = self._cells[where]
+            if not part.summed:
+                from_leaves[where] = np.arange(part.start, part.end)
+            if not part.summed and part.start not in copied:
+                copied.add(part.start)
+                from_cells[part.start : part.end] = np.arange(where.start, where.stop)
+                continue
             target = self.potentials[part.start : part.end].reshape(part.leaf_shape)
             expand.append(partial(np.add, target, cells.reshape(part.broadcast), target))
-            table = self.network.marginals[part.start : part.end].reshape(part.leaf_shape)
             if part.summed:
+                table = self.network.marginals[part.start : part.end].reshape(part.leaf_shape)
                 answer.append(partial(add, table, part.summed, None, cells.reshape(part.shape)))
-            else:
-                answer.append(partial(np.copyto, cells.reshape(part.shape), table))
         return partial(_run_all, expand), partial(_run_all, answer)
 
     def _compiled(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        from lookalike.tables.numba_queries import run_answer, run_expand
+        from lookalike.tables.numba_queries import run_queries
 
         code: list[int] = []
         starts: list[int] = []
@@ -125,8 +136,8 @@ class QuerySet:
                 code += [1, 0, 0]
         table = np.array(code, dtype=np.int64), np.array(starts, dtype=np.int64)
         return (
-            partial(run_expand, self.potentials, self._cells, *table),
-            partial(run_answer, self.network.marginals, self._cells, *table),
+            partial(run_queries, self.potentials, self._cells, *table, True),
+            partial(run_queries, self.network.marginals, self._cells, *table, False),
         )
 
 

@@ -96,12 +96,13 @@ def matrix_ns(count, size, a, b, c, kind, row, column, terms, price):
             batches *= size[i]
     ns = price[CALL] + price[PRODUCT] * batches + price[TERM] * terms
     ns += price[OPERAND_CELL] * batches * (m * k + k * n + m * n)
-    if not operand_fits(count, size, kind, a, ROWS, row, SUMMED, ALL_MERGED):
-        ns += copy_ns(count, size, kind, a, ROWS, row, SUMMED, ALL_MERGED, price)
-    if not operand_fits(count, size, kind, b, SUMMED, ALL_MERGED, COLUMNS, column):
-        ns += copy_ns(count, size, kind, b, SUMMED, ALL_MERGED, COLUMNS, column, price)
-    if not operand_fits(count, size, kind, c, ROWS, row, COLUMNS, column):
-        ns += copy_ns(count, size, kind, c, ROWS, row, COLUMNS, column, price)
+    # One call in a loop, not three: the compiler would make a copy of the callee for every set of constants.
+    for which in range(3):
+        stride = a if which == 0 else b if which == 1 else c
+        first_class, first = (SUMMED, ALL_MERGED) if which == 1 else (ROWS, row)
+        second_class, second = (SUMMED, ALL_MERGED) if which == 0 else (COLUMNS, column)
+        if not operand_fits(count, size, kind, stride, first_class, first, second_class, second):
+            ns += copy_ns(count, size, kind, stride, first_class, first, second_class, second, price)
     return ns
 
 

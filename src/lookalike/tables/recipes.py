@@ -6,6 +6,7 @@ One idea of cost serves the NumPy executor, the compiled one and the search for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from lookalike.tables import recipe_search
@@ -61,7 +62,12 @@ class Recipe(NamedTuple):
 
 
 def best_recipe(loops: Sequence[Loop], price: Price) -> Recipe:
-    """The recipe of least predicted time for these loops (outermost first)."""
+    """The recipe of least predicted time for these loops (outermost first). It is remembered, so never change it."""
+    return _best_recipe(tuple(loops), price)
+
+
+@lru_cache(maxsize=4096)
+def _best_recipe(loops: tuple[Loop, ...], price: Price) -> Recipe:
     inner_first = list(loops)[::-1]
     size = [loop.size for loop in inner_first]
     a, b, c = ([loop[which] for loop in inner_first] for which in (1, 2, 3))

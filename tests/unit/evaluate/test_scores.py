@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from lookalike.evaluate.marginals import TablePair, distances_of, marginal_distances, random_cliques
-from lookalike.evaluate.ranges import RangeQuery, random_ranges, range_errors
+from lookalike.evaluate.ranges import RangeQuery, random_ranges, range_errors, skewed_cliques
 from lookalike.evaluate.scores import copies, group_errors, k_marginal_score, sample_equivalent
+from lookalike.schema.domain import Domain
 
 from .tables import DOMAIN, random_codes
 
@@ -91,3 +92,15 @@ def test_copies_count_equal_rows():
     assert found.unique_real_rows == pytest.approx(len(once) / 300)
     assert found.unique_real_rows_found == pytest.approx(len(once & synth.keys()) / len(once))
     assert found.repeated_rows == pytest.approx(1 - len(synth) / 211)
+
+
+def test_skewed_sets_are_distinct_fixed_and_prefer_some_attributes():
+    domain = Domain(tuple("abcdefghij"), (3,) * 10)
+    sets = skewed_cliques(domain, 3, 40)
+    assert len(set(sets)) == 40
+    assert sets == skewed_cliques(domain, 3, 40)
+    assert all(domain.canonical(attrs) == attrs for attrs in sets)
+    times = [sum(name in attrs for attrs in sets) for name in domain.names]
+    assert max(times) > 2 * np.median(times) or min(times) < np.median(times) / 2
+    assert len(skewed_cliques(domain, 9, 40)) == 10
+    assert {query.attrs for query in random_ranges(domain, 3, 40, 2, skewed=True)} == set(sets)

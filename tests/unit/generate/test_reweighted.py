@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from lookalike.estimate import fit
-from lookalike.generate.exchange import ExchangeSettings, MarginalCells, choose_rows, drawn, systematic
+from lookalike.generate.exchange import (
+    ExchangeSettings,
+    MarginalCells,
+    _add_weights,
+    _exchange_block,
+    _exchange_rows,
+    choose_rows,
+    drawn,
+    systematic,
+)
 from lookalike.generate.gibbs import gibbs_sweep
 from lookalike.generate.particles import (
     MeasuredCells,
@@ -147,6 +156,18 @@ def test_cells_without_rows_and_trust_hold_parameters_back() -> None:
     assert far[3] == 0.0
 
 
+def test_rare_values_of_single_columns_are_raised_less() -> None:
+    domain = Domain(("a",), (3,))
+    measured = MeasuredCells(domain, [NoisyMarginal(("a",), np.array([980.0, 19.0, 1.0]), 5.0)])
+    cells = measured.cells(np.arange(3, dtype=np.int32)[:, None])
+
+    def rare(single: float) -> float:
+        penalty = WeightPenalty(0.5, 0.0, trust=np.inf, single=single)
+        return 1000.0 * fit_weights(measured, cells, 1000.0, np.zeros(3), penalty)[1][2]
+
+    assert 1.0 < rare(0.3) < 0.7 * rare(1.0)
+
+
 def test_gibbs_leaves_the_model_unchanged_and_finds_it() -> None:
     domain = Domain(("a", "b", "c"), (2, 3, 2))
     rng = np.random.default_rng(3)
@@ -196,3 +217,23 @@ def test_systematic_draws_are_within_one_of_expectation() -> None:
     counts = np.bincount(systematic(weights, 20, np.random.default_rng(0)), minlength=4)
     assert np.all(np.abs(counts - 4 * weights) <= 1)
     assert counts[0] == 0
+
+
+def test_compiled_exchange_is_the_block_exchange_with_blocks_of_one_row() -> None:
+    rng = np.random.default_rng(2)
+    codes = np.column_stack([rng.integers(0, size, 60) for size in DOMAIN.sizes]).astype(np.int32)
+    marginals = MarginalCells(DOMAIN, ExchangeSettings())
+    chosen, pools = rng.integers(0, 60, 40), rng.integers(0, 60, (2, 40))
+    wanted = marginals.counts(codes, np.full(60, 40 / 60))
+    looped = np.zeros_like(wanted)
+    _add_weights(codes, np.full(60, 40 / 60), *marginals.layout, looped)
+    np.testing.assert_allclose(looped, wanted)
+    worth = 1.0 / (wanted + 0.5)
+    slope = 2.0 * (marginals.counts(codes[chosen], np.ones(40)) - wanted) * worth
+    ours, our_slope, theirs, their_slope = chosen.copy(), slope.copy(), chosen.copy(), slope.copy()
+    _exchange_rows(codes, ours, pools, *marginals.layout, worth, our_slope)
+    for row in range(40):
+        _exchange_block(codes, theirs, slice(row, row + 1), list(pools), marginals, worth, their_slope)
+    assert np.array_equal(ours, theirs)
+    assert (ours != chosen).sum() > 10
+    np.testing.assert_allclose(our_slope, their_slope, atol=1e-9)

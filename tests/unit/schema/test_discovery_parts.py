@@ -62,6 +62,9 @@ def decide(values, noise=1.0):
         (["1.50", "2.25"], Continuous, {"decimals": 2, "least_decimals": None}),
         (["1.5", "2.25", "3"], Continuous, {"decimals": 2, "least_decimals": 0}),
         (["1.123456789", "2.5"], Continuous, {"decimals": None}),
+        (["1,50", "2,25", "3"], Continuous, {"decimals": 2, "least_decimals": 0, "comma": True}),
+        (["1,5", "2,5"], Continuous, {"decimals": 1, "least_decimals": None, "comma": True}),
+        (["1,5", "2.5"], Categorical, {}),
         (["007", "042"], Categorical, {}),
         (["2024-01-05", ""], Datetime, {"format": "%Y-%m-%d", "missing": ("",)}),
         (["05/06/2024", "25/12/2024"], Datetime, {"format": "%d/%m/%Y"}),
@@ -93,7 +96,7 @@ def test_spikes_are_pieces_of_their_own_and_empty_ends_go():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.integers(20, 60, 8000), np.full(3000, 40)])
     grid = noisy_grid(values, np.arange(0, 100), 99.0, 20.0)
-    occupied = binning.occupied(grid)
+    occupied = binning.occupied(grid, 11_000.0)
     assert abs(occupied.edges[0] - 20) <= 1
     assert abs(occupied.high - 59) <= 1
     edges, weights = binning.pieces_of(occupied)
@@ -104,6 +107,15 @@ def test_spikes_are_pieces_of_their_own_and_empty_ends_go():
     assert 41 in bins
     assert {39, 40} & set(bins.tolist())
     assert 6 <= len(bins) <= 12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_thinly_spread_over_many_cells_are_not_cut_down_to_the_one_that_stands_out(seed):
+    values = np.random.default_rng(seed).integers(100, 200, 3000)
+    grid = noisy_grid(values, np.arange(0, 400), 399.0, 12.0, seed)
+    occupied = binning.occupied(grid, 3000.0)
+    inside = (values >= occupied.edges[0]) & (values <= occupied.high)
+    assert inside.mean() > 0.8
 
 
 def test_coarse_grids_cover_all_that_a_type_can_hold():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lookalike.select.partition import by_mass, merged_neighbours, partition_path, split_boxes
+from lookalike.select.partition import by_mass, halved_boxes, merged_neighbours, partition_path, split_boxes
 
 COUNTS = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=1, max_dims=3, max_side=5), elements=st.floats(0, 1000, allow_nan=False)
@@ -78,3 +78,28 @@ def test_less_noise_affords_more_groups() -> None:
 def test_axes_are_ordered_by_mass() -> None:
     counts = np.array([[1.0, 5.0], [2.0, 8.0], [0.0, 1.0]])
     assert [order.tolist() for order in by_mass(counts)] == [[1, 0, 2], [1, 0]]
+
+
+@given(COUNTS, st.integers(1, 30))
+def test_halved_boxes_cover_every_cell_with_at_most_so_many_boxes(counts: np.ndarray, most: int) -> None:
+    groups = halved_boxes(counts, most)
+    assert set(np.unique(groups)) == set(range(min(most, counts.size)))
+    for group in range(groups.max() + 1):
+        inside = np.argwhere(groups == group)
+        volume = np.prod(inside.max(axis=0) - inside.min(axis=0) + 1)
+        assert volume == len(inside), "a group is a box"
+
+
+def test_halved_boxes_share_the_mass_and_leave_heavy_cells_alone() -> None:
+    counts = np.ones((40, 40))
+    sums = np.bincount(halved_boxes(counts, 16).ravel(), counts.ravel())
+    assert sums.tolist() == [100.0] * 16
+    counts[7, 30] = 10_000
+    groups = halved_boxes(counts, 16)
+    assert (groups == groups[7, 30]).sum() == 1
+
+
+def test_bins_of_one_axis_are_intervals_of_equal_mass() -> None:
+    counts = np.r_[np.full(10, 10.0), np.full(100, 1.0)]
+    groups = halved_boxes(counts, 2)
+    assert groups.tolist() == [0] * 10 + [1] * 100

@@ -9,7 +9,7 @@ from lookalike.errors import BudgetError
 from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.schema.domain import Domain
-from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic, _combined, scored_pairs
+from lookalike.synthesizers.mosaic import LARGER, ONEWAYS, SCORES, SETS, Mosaic, _combined, scored_pairs
 from lookalike.tables.measurement import NoisyMarginal
 
 
@@ -48,6 +48,31 @@ def test_an_interaction_of_three_columns_is_found() -> None:
     rows = made.rows
     agree = np.mean(rows["c"].to_numpy() == (rows["a"].to_numpy() ^ rows["b"].to_numpy()))
     assert agree > 0.9
+
+
+def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+
+    monkeypatch.setenv("LOOKALIKE_NUMBA", "0")
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 3, 3000)
+    columns = {f"c{i}": np.where(rng.random(3000) < 0.8, hidden, rng.integers(0, 3, 3000)) for i in range(6)}
+    made = synthesize(pa.table(columns), schema=dict.fromkeys(columns, 3), epsilon=2.0, method="mosaic", seed=0,
+                      insecure_rng=np.random.default_rng(0))  # fmt: skip
+    spent = made.spent.by_step()
+    assert set(spent) == {ONEWAYS, SCORES, SETS, LARGER}
+    assert float(made.spent.rho) == pytest.approx(float(Budget(2.0, 1e-5, "gdp").total), rel=1e-9)
+    agree = np.mean(made.rows["c0"].to_numpy() == made.rows["c5"].to_numpy())
+    assert agree == pytest.approx(np.mean(columns["c0"] == columns["c5"]), abs=0.03)
+
+
+def test_single_columns_get_more_of_a_small_budget_the_more_values_they_have() -> None:
+    def share(size: int, epsilon: float) -> float:
+        budget = Budget(epsilon, 1e-5, "gdp")
+        return Mosaic().plan(Domain(tuple("abcd"), (size,) * 4), budget)[0].rho / float(budget.rho)
+
+    assert share(2, 1.0) == share(20, 1.0) == pytest.approx(0.08)
+    assert 0.08 < share(2, 0.1) < share(4, 0.1) < share(20, 0.1) <= 0.3
 
 
 def test_senseless_shares_are_refused() -> None:

@@ -1,0 +1,295 @@
+"""The experiments of PPSyn (partition-based private data synthesis), section 5, on Adult and BR2000.
+
+    python benchmarks/ppsyn.py run [--parts compare,eta,workload] [--tables adult-100] [--methods aim] [--epsilons 0.1]
+    python benchmarks/ppsyn.py document
+
+`run` appends one JSON line per run to benchmarks/results/ppsyn.jsonl and never repeats a run that is there;
+`document` writes the tables of docs/reproductions/ppsyn.md and its plots from them. `adult-100` is Adult as published,
+with 100 equally wide bins per numeric column between bounds that anybody could name. 80 % of the rows are synthesised,
+the rest tests the SVMs; delta is 1e-5. Noise is from the operating system, so repeats differ. NOT PRIVATE: the numbers
+compare with real rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from markupsafe import Markup
+
+import accuracy
+from lookalike.evaluate.classifiers import svm_errors
+from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, read_results, run_jobs, summary
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
+from lookalike.evaluate.ranges import range_errors
+from lookalike.evaluate.real_data import split_rows
+from lookalike.report.charts import lines
+from lookalike.report.comparison import comparison_chart
+from lookalike.report.page import style_sheet
+from lookalike.schema import codec
+from lookalike.schema.columns import Categorical, Integer
+from lookalike.schema.domain import Domain
+from lookalike.schema.schema import Schema
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "ppsyn.jsonl"
+DOCUMENT = HERE.parent / "docs" / "reproductions" / "ppsyn.md"
+TABLES = ("adult", "br2000", "adult-100")
+EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
+RIVALS = ("aim", "mst", "privmrf")
+FAITHFUL = "ppsyn, faithful"
+COMPARED = ("ppsyn", *RIVALS, FAITHFUL)
+REPEATED = ("ppsyn", "aim")
+REPEATS, MOST_REPEATED = 3, 0.5
+RANGES = ((3, 210), (5, 37))
+SVM_VALUES = 2
+"""Columns with at most so many values are the SVMs' targets."""
+
+NUMERIC = {
+    "age": (0, 99),
+    "fnlwgt": (0, 1_500_000),
+    "educational-num": (1, 16),
+    "capital-gain": (0, 99_999),
+    "capital-loss": (0, 4_999),
+    "hours-per-week": (0, 99),
+}
+"""Bounds that do not come from the table: two digits, five digits, the 16 levels of schooling, a weight of millions."""
+CATEGORIES = {
+    "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked ?",
+    "education": "Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college Assoc-voc Assoc-acdm "
+    "Bachelors Masters Prof-school Doctorate",
+    "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
+    "Married-AF-spouse",
+    "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
+    "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv Armed-Forces ?",
+    "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
+    "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
+    "gender": "Female Male",
+    "native-country": "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India "
+    "Japan Greece South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland "
+    "France Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
+    "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?",
+    "income": "<=50K >50K",
+}
+"""The lists of the table's own documentation."""
+
+ETAS = tuple(round(0.1 * tenths, 1) for tenths in range(3, 11))
+ETA_TABLES, ETA_EPSILON = ("adult", "br2000"), 0.1
+WORKLOADS = (2, 3, 4, 5)
+WORKLOAD_METHODS = ("ppsyn", "aim")
+SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {FAITHFUL: ("ppsyn", {"faithful": True, "workload": "all-2way"})}
+SETTINGS |= {f"ppsyn, eta {eta:g}": ("ppsyn", {"eta": eta}) for eta in ETAS}
+SETTINGS |= {f"{name}, {k}-way": (name, {"workload": f"all-{k}way"}) for name in WORKLOAD_METHODS for k in WORKLOADS}
+
+
+def table_of(name: str) -> tuple[pa.Table, Schema]:
+    """Rows and public schema of a table."""
+    if name != "adult-100":
+        return accuracy.table_of(name)
+    rows = pyarrow.csv.read_csv(accuracy.DATA / "adult-raw.csv")
+    columns = []
+    for column in rows.column_names:
+        if column in NUMERIC:
+            low, high = NUMERIC[column]
+            columns.append(Integer(column, minimum=low, maximum=high, bins=min(100, high - low + 1)))
+        else:
+            columns.append(Categorical(column, tuple(CATEGORIES[column].split())))
+    return rows, Schema(tuple(columns))
+
+
+def run_one(job: Job) -> dict[str, object]:
+    """Numbers of one run; called in a process of its own."""
+    rows, schema = table_of(job.table)
+    train, test = split_rows(rows, job.train_share, job.repeat)
+    method, settings = SETTINGS.get(job.method, (job.method, {}))
+    start = time.process_time()
+    release = accuracy.synthesize(
+        train, schema=schema, epsilon=job.epsilon, delta=job.delta, method=method, seed=job.repeat, **settings
+    )
+    numbers: Result = {
+        "cpu_seconds": round(time.process_time() - start, 3),
+        "peak_mb": peak_mb(),
+        "rows": release.rows.num_rows,
+        "epsilon_spent": release.spent.epsilon_spent,
+    }
+    real, synth, unseen = (codec.encode(schema, part) for part in (train, release.rows, test))
+    return {**numbers, **measures(real, synth, unseen, schema.domain, everything=job.method in COMPARED)}
+
+
+def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Domain, *, everything: bool) -> Result:
+    """The paper's three errors: mean distance of marginals, mean squared error of skewed range queries, SVM error.
+
+    Runs that vary a setting leave out the SVMs, and take fewer of the larger marginals: both take longer than a run.
+    """
+    pair = TablePair(real, synth, domain)
+    numbers: Result = {
+        "tvd": {
+            str(k): round(distances_of(pair, random_cliques(domain, k, 300 if everything or k < 4 else 100)).mean, 6)
+            for k in range(1, 6)
+        },
+        "ranges": {str(k): range_errors(pair, k, sets, skewed=True).mean_squared for k, sets in RANGES},
+    }
+    if everything:
+        targets = [name for name in domain.names if domain.size(name) <= SVM_VALUES]
+        errors = svm_errors(synth, test, domain, targets)
+        numbers["svm_error"] = round(float(np.mean(list(errors.values()))), 6)
+        numbers["svm_errors"] = {name: round(error, 6) for name, error in errors.items()}
+    return numbers
+
+
+def jobs(
+    parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], epsilons: Iterable[float], repeats: int
+) -> list[Job]:
+    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload)."""
+    tables, methods, epsilons = list(tables), list(methods), list(epsilons)
+    listed: list[Job] = []
+    if "compare" in parts:
+        listed += jobs_of(tables, methods, epsilons, 1, train_share=0.8)
+    if "workload" in parts:
+        names = [f"{name}, {k}-way" for k in WORKLOADS for name in WORKLOAD_METHODS]
+        listed += jobs_of(["br2000"], names, [0.1], repeats, train_share=0.8)
+    if "eta" in parts:
+        names, chosen = [f"ppsyn, eta {eta:g}" for eta in ETAS], [name for name in ETA_TABLES if name in tables]
+        listed += jobs_of(chosen, names, [ETA_EPSILON], repeats, train_share=0.8)
+    if "compare" in parts:
+        again = [name for name in methods if name in REPEATED]
+        small = [epsilon for epsilon in epsilons if epsilon <= MOST_REPEATED]
+        listed += [job for job in jobs_of(tables, again, small, REPEATS, train_share=0.8) if job.repeat]
+    return listed
+
+
+def show_progress(done: int, total: int, job: Job, line: Result | None) -> None:
+    if line is not None:
+        outcome = line.get("error") or f"tvd {line['tvd']}, ranges {line['ranges']}, SVM {line.get('svm_error')}"
+        seconds = line["cpu_seconds"]
+        run = f"{job.table} {job.method} {job.epsilon:g} #{job.repeat}"
+        print(f"[{done}/{total}] {run}: {outcome}, {seconds} s", flush=True)
+
+
+# The document.
+
+
+def comparison_rows(results: list[Result], table: str, measure: str, scale: float, digits: int) -> list[str]:
+    """One row per method, one column per epsilon: mean, standard error where there are several runs; best in bold."""
+    cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
+    epsilons = sorted({key[2] for key in cells})
+    best = {epsilon: min(value[0] for key, value in cells.items() if key[2] == epsilon) for epsilon in epsilons}
+    text = ["| method | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |", "|---|" + "---|" * len(epsilons)]
+    for method in [name for name in COMPARED if any(key[1] == name for key in cells)]:
+        row = []
+        for epsilon in epsilons:
+            mean, error, runs = cells.get((table, method, epsilon), (math.nan, math.nan, 0))
+            shown = f"{scale * mean:.{digits}f}" + (f" ± {scale * error:.{digits}f}" if runs > 1 else "")
+            row.append("" if not runs else f"**{shown}**" if mean == best[epsilon] else shown)
+        text.append(f"| {method} | " + " | ".join(row) + " |")
+    return text
+
+
+MEASURES = (
+    ("tvd.3", "Workload error: mean distance of 300 random 3-way marginals", 1.0, 4),
+    ("ranges.3", "Mean squared error of 3-dimensional range queries, in units of 1e-6", 1e6, 1),
+    ("ranges.5", "Mean squared error of 5-dimensional range queries, in units of 1e-6", 1e6, 1),
+    ("svm_error", "Mean SVM error on the columns of two values", 1.0, 4),
+    ("cpu_seconds", "Processor seconds", 1.0, 1),
+)
+
+
+def comparison_part(results: list[Result]) -> str:
+    """Tables and plots of figures 3 to 6."""
+    compared = [line for line in results if line["method"] in COMPARED]
+    text = []
+    for table in TABLES:
+        text += [f"### {table}", ""]
+        for measure, title, scale, digits in MEASURES:
+            rows = comparison_rows(compared, table, measure, scale, digits)
+            if measure != "cpu_seconds":
+                plot = DOCUMENT.parent / f"ppsyn-{table}-{measure.replace('.', '')}.svg"
+                plot.write_text(comparison_chart(compared, measure, table), encoding="utf-8")
+                text += [f"![{table}, {measure}]({plot.name})", ""]
+            text += [f"{title}:", "", *rows, ""]
+    return "\n".join(text)
+
+
+def eta_part(results: list[Result]) -> str:
+    """Figures 7 and 8."""
+    measures = (("tvd.3", "workload error"), ("ranges.3", "range query error"))
+    cells = {measure: summary(results, measure) for measure, _ in measures}
+    names = [f"ppsyn, eta {eta:g}" for eta in ETAS]
+    text = ["| | " + " | ".join(f"{eta:g}" for eta in ETAS) + " |", "|---|" + "---|" * len(ETAS)]
+    for measure, title in measures:
+        series = {}
+        for table in ETA_TABLES:
+            found = [cells[measure].get((table, name, ETA_EPSILON)) for name in names]
+            scale, digits = (1.0, 4) if measure == "tvd.3" else (1e6, 1)
+            shown = [f"{scale * cell[0]:.{digits}f}" if cell else "" for cell in found]
+            text.append(f"| {table}, {title} | " + " | ".join(shown) + " |")
+            series[table] = [(eta, *cell[:2]) for eta, cell in zip(ETAS, found, strict=True) if cell]
+        plot = DOCUMENT.parent / f"ppsyn-eta-{measure.replace('.', '')}.svg"
+        plot.write_text(standalone(lines(series, x_title="eta", y_title=title, title=title)), encoding="utf-8")
+    return "![eta](ppsyn-eta-tvd3.svg) ![eta](ppsyn-eta-ranges3.svg)\n\n" + "\n".join(text)
+
+
+def workload_part(results: list[Result]) -> str:
+    """Figure 9: the distance of d-way marginals when d-way marginals are the workload."""
+    text = ["| method | " + " | ".join(f"{k}-way" for k in WORKLOADS) + " |", "|---|" + "---|" * len(WORKLOADS)]
+    series = {}
+    for method in (*WORKLOAD_METHODS, "mst", "privmrf"):
+        points = []
+        for k in WORKLOADS:
+            name = f"{method}, {k}-way" if method in WORKLOAD_METHODS else method
+            cell = summary(results, f"tvd.{k}").get(("br2000", name, 0.1))
+            points += [(float(k), *cell[:2])] if cell else []
+        series[method] = points
+        text.append(f"| {method} | " + " | ".join(f"{mean:.4f}" for _, mean, _ in points) + " |")
+    chart = lines(series, x_title="dimension of the workload", y_title="workload error", title="workload")
+    (DOCUMENT.parent / "ppsyn-workload.svg").write_text(standalone(chart), encoding="utf-8")
+    return "![dimension of the workload](ppsyn-workload.svg)\n\n" + "\n".join(text)
+
+
+def standalone(chart: Markup) -> str:
+    """A chart as a file of its own, with the report's colours."""
+    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
+    at = chart.index(">") + 1
+    return str(chart[:at] + style + chart[at:])
+
+
+def document(results: list[Result]) -> None:
+    """Replaces the generated parts of the document, each between its markers, and the plots."""
+    results = [line for line in results if "error" not in line]
+    page = DOCUMENT.read_text(encoding="utf-8")
+    parts = {"comparison": comparison_part(results), "eta": eta_part(results), "workload": workload_part(results)}
+    for name, content in parts.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        head, rest = page.split(begin)
+        page = head + begin + "\n" + content.strip() + "\n" + end + rest.split(end)[1]
+    DOCUMENT.write_text(page, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("run", "document"))
+    parser.add_argument("--parts", default="compare,eta,workload")
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--methods", default=",".join(COMPARED).replace(", ", "+"))
+    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
+    parser.add_argument("--repeats", type=int, default=1, help="of the parts eta and workload")
+    given = parser.parse_args()
+    if given.action == "run":
+        methods = [name.replace("+", ", ") for name in given.methods.split(",")]
+        epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
+        listed = jobs(given.parts.split(","), given.tables.split(","), methods, epsilons, given.repeats)
+        run_jobs(listed, run_one, RESULTS, progress=show_progress)
+    else:
+        document(read_results(RESULTS))
+        print(DOCUMENT)
+
+
+if __name__ == "__main__":
+    main()
