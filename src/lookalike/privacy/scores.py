@@ -114,11 +114,7 @@ class GroupedResidualL1:
         return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
-<<<<<<< HEAD
         distances: list[int] = []
-=======
-        distances: list[np.int64] = []
->>>>>>> ppsyn
         for count, reference, groups in zip(counts, self.references, self.groups, strict=True):
             sums = np.zeros(len(reference), dtype=np.int64)
             np.add.at(sums, groups.ravel(), count.ravel())
