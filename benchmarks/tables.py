@@ -58,12 +58,14 @@ def mosaic_section() -> str:
     three, five, svm, cpu, memory = (summary(lines, name) for name in names)
     text = ["| table | epsilon | runs | 3-way / 5-way | goal | SVM error (goal, runs) | CPU s | MB |", "|" + "---|" * 8]
     for key in sorted(three, key=lambda key: (key[2], key[0])):
+        table, _, epsilon = key
         mean, spread, runs = three[key]
         plus = f" ±{spread:.4f}" if runs > 1 else ""
-        goal = SVM_GOALS.get(key[0], "")
+        goal = SVM_GOALS.get(table, "")
         error = f"{svm[key][0]:.4f} ({goal}, {svm[key][2]})" if key in svm else ""
         text.append(
-            f"| {key[0]} | {key[2]:g} | {runs} | {mean:.4f}{plus} / {five[key][0]:.4f} | {GOALS.get(key[::2], '')} | "
+            f"| {table} | {epsilon:g} | {runs} | {mean:.4f}{plus} / {five[key][0]:.4f} | "
+            f"{GOALS.get((table, epsilon), '')} | "
             f"{error} | {cpu[key][0]:.0f} | {memory[key][0]:.0f} |"
         )
     return "\n".join(text)

@@ -35,7 +35,7 @@ def compiled(function: FunctionType) -> Callable[..., Any]:
     return _compiled[function]
 
 
-def _njit(function: FunctionType, **options: bool) -> Callable[..., Any]:
+def _njit(function: FunctionType, **options: Any) -> Callable[..., Any]:
     import numba
 
     namespace = dict(function.__globals__)
