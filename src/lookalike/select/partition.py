@@ -176,7 +176,7 @@ def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, i
 
 def _spread(counts: np.ndarray) -> float:
     """L1 distance of the cells to their mean."""
-    return float(np.abs(counts - counts.mean()).sum())
+    return float(np.abs(counts - counts.sum() / counts.size).sum())
 
 
 def _best_cut(counts: np.ndarray, box: tuple[slice, ...], axis: int) -> tuple[int, slice, slice] | None:

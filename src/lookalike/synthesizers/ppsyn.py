@@ -21,7 +21,7 @@ from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
 from lookalike.select.group_price import Look, Market, effective_cells, looked_at, partition_for
 from lookalike.select.model_size import SizeGate
-from lookalike.select.network_sets import fitting_sets
+from lookalike.select.network_sets import FittingSets
 from lookalike.select.partition import PartitionPath, partition_path
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
@@ -262,7 +262,7 @@ class _Rounds:
         typical: float,
     ) -> None:
         self.settings, self.door, self.model, self.measured, self.typical = settings, door, model, measured, typical
-        self._gate = SizeGate()
+        self._gate, self._network = SizeGate(), FittingSets(door.domain, settings.model_ms)
         self._taken: dict[Clique, tuple[np.ndarray | None, float]] = {}
 
     def look(self, cliques: list[Clique], rho: float, step: str) -> Look:
@@ -280,9 +280,8 @@ class _Rounds:
         contributions = np.where(open_ones, look.contributions(tables), 0.0)
         cells = [effective_cells(table, self.typical) for table in tables]
         offers = Market(cliques, contributions, cells, settings.eta, settings.caution).at_budget(rho)
-        wanted = [cliques[offer.number] for offer in offers]
-        fits = set(fitting_sets(self.door.domain, [*self._taken, *wanted], settings.model_ms))
-        offers = [offer for offer in offers if cliques[offer.number] in fits]
+        self._network.offer([cliques[offer.number] for offer in offers])
+        offers = [offer for offer in offers if cliques[offer.number] in self._network.cliques]
         if not offers:
             return
         groups = [partition_for(offer, tables[offer.number]) for offer in offers]
