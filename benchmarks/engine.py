@@ -2,7 +2,8 @@
 
     python benchmarks/engine.py [--mbi-venv FOLDER] [--only NAME,...] [--rounds 30]
 
-(a) from new measurements to the noise floor, planning or compiling included; (b) per marginal call after warming up;
+(a) from new measurements to the loss that mbi reached (it is asked for the noise floor and advances by 50 steps at a
+time), planning or compiling included; (b) per marginal call after warming up;
 (c) memory: the peak minus what was resident after imports. mbi runs in an environment of its own, made on the first
 run, and is always waited for (block_until_ready). Every figure comes from a fresh process pinned to one core. mbi's
 are slow to get and do not change: those in the results file are taken from there (--again measures them anew).
@@ -123,7 +124,7 @@ def worker(task: str, name: str, detail: str) -> None:
     if task == "call":
         found = ours_per_call(cases()[name], detail)
     elif task == "fit":
-        found, _ = ours_fit(cases()[name])
+        found, _ = ours_fit(cases()[name], target=float(detail))
         found["peak_mb"] = peak_mb()
     else:
         found = ours_growing(int(name), json.loads(detail))
@@ -219,7 +220,7 @@ def compare_calls(other: dict, name: str) -> None:
 
 
 def compare_fits(other: dict, name: str) -> None:
-    mine = run(sys.executable, "engine.py", "--worker", "fit", name, "-")
+    mine = run(sys.executable, "engine.py", "--worker", "fit", name, str(other["loss"]))
     ratio = other.get("fit_cpu_seconds", np.nan) / mine["fit_cpu_seconds"]
     print(f"{name:12s} fit: {mine['fit_cpu_seconds']:.3g} CPU seconds, mbi x{ratio:.0f}", mine, other, flush=True)
     record(task="fit", case=name, ours=mine, mbi=other, ratio=ratio)

@@ -1,6 +1,6 @@
 """PrivBayes and PB-PGM, both ways, PriView and DP-Copula, on the papers' tables.
 
-    python benchmarks/privbayes.py run [--methods 'priview;dp-copula'] [--tables nltcs,adult] [--epsilons 0.1,0.4] [--repeats 3]
+    python benchmarks/privbayes.py run [--methods 'priview;dp-copula'] [--tables nltcs,adult] [--epsilons 0.1,0.4]
     python benchmarks/privbayes.py document
 
 `run` appends one JSON line per run to benchmarks/results/privbayes.jsonl and never repeats a run that is there;

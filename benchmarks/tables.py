@@ -1,24 +1,38 @@
-"""Writes the README's benchmark table from stored results.
+"""Writes the benchmark tables of the README and of docs/mosaic.md from stored results.
 
     python benchmarks/tables.py
 
-Reads benchmarks/results/accuracy.jsonl (see accuracy.py) and replaces the part of README.md between its two markers.
+Reads benchmarks/results/accuracy.jsonl (see accuracy.py) and replaces the parts between two markers.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from lookalike.evaluate.compare import read_results, summary
+from lookalike.evaluate.compare import Result, read_results, summary
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
+MOSAIC = HERE.parent / "docs" / "mosaic.md"
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
+
+GOALS = {
+    ("nltcs", 0.1): "0.0283 / 0.0617",
+    ("nltcs", 1.0): "0.0045 / 0.0125",
+    ("nltcs", 3.2): "0.0032 / 0.0077",
+    ("acs", 1.0): "0.0036 / 0.0080",
+    ("adult", 0.1): "0.107 / 0.227",
+    ("adult", 1.0): "0.0410 / 0.120",
+    ("adult", 3.2): "0.034 / 0.109",
+    ("br2000", 0.1): "0.066",
+    ("br2000", 1.0): "0.0235 / 0.078",
+}
+SVM_GOALS = {"nltcs": 0.1361, "acs": 0.1085, "adult": 0.2564, "br2000": 0.3017}
 
 
 def benchmark_section() -> str:
     """Mean distances and processor seconds at epsilon 1, one row per method, one column per table."""
-    lines = [line for line in read_results(HERE / "results" / "accuracy.jsonl") if line.get("train_share") == 0.8]
+    lines = _lines()
     three, five, cpu = (summary(lines, measure) for measure in ("tvd.3", "tvd.5", "cpu_seconds"))
     tables = sorted({table for table, _, epsilon in three if epsilon == 1})
     methods = sorted({method for _, method, epsilon in three if epsilon == 1})
@@ -37,6 +51,30 @@ def benchmark_section() -> str:
     return "\n".join(text)
 
 
+def mosaic_section() -> str:
+    """All budgets of mosaic with the goals set for it, one row per table and epsilon."""
+    lines = [line for line in _lines() if line["method"] == "mosaic"]
+    names = ("tvd.3", "tvd.5", "svm_error", "cpu_seconds", "peak_mb")
+    three, five, svm, cpu, memory = (summary(lines, name) for name in names)
+    text = ["| table | epsilon | runs | 3-way / 5-way | goal | SVM error (goal, runs) | CPU s | MB |", "|" + "---|" * 8]
+    for key in sorted(three, key=lambda key: (key[2], key[0])):
+        table, _, epsilon = key
+        mean, spread, runs = three[key]
+        plus = f" ±{spread:.4f}" if runs > 1 else ""
+        goal = SVM_GOALS.get(table, "")
+        error = f"{svm[key][0]:.4f} ({goal}, {svm[key][2]})" if key in svm else ""
+        text.append(
+            f"| {table} | {epsilon:g} | {runs} | {mean:.4f}{plus} / {five[key][0]:.4f} | "
+            f"{GOALS.get((table, epsilon), '')} | "
+            f"{error} | {cpu[key][0]:.0f} | {memory[key][0]:.0f} |"
+        )
+    return "\n".join(text)
+
+
+def _lines() -> list[Result]:
+    return [line for line in read_results(HERE / "results" / "accuracy.jsonl") if line.get("train_share") == 0.8]
+
+
 def _cell(three: dict, five: dict, cpu: dict, key: tuple[str, str, float]) -> str:
     if key not in three:
         return ""
@@ -44,9 +82,10 @@ def _cell(three: dict, five: dict, cpu: dict, key: tuple[str, str, float]) -> st
 
 
 def main() -> None:
-    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    README.write_text(f"{before}{BEGIN}\n{benchmark_section()}\n{END}{after}", encoding="utf-8")
+    for path, section in ((README, benchmark_section()), (MOSAIC, mosaic_section())):
+        before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        path.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

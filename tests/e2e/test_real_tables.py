@@ -188,3 +188,20 @@ def test_values_outside_an_enum_stay_texts() -> None:
     }
     made = la.synthesize(frame, schema=schema, epsilon=10.0).table
     assert {"M", "other"} <= set(made["size"]) <= {"M", "other", None}
+
+
+def test_decimal_commas_come_back_and_survive_the_schema_file(call: Call, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    source, out, drafted = tmp_path / "umsatz.csv", tmp_path / "out.csv", tmp_path / "schema.yaml"
+    source.write_text("umsatz;art\n" + "".join(f"{v:.2f};a\n".replace(".", ",") for v in rng.gamma(2, 300, 3000)))
+    assert call("synth", source, "-o", out, "--epsilon", 5, "--method", "independent").code == 0
+    made = pd.read_csv(out, sep=";", dtype=str)
+    assert made.umsatz.str.fullmatch(r"-?\d+,\d\d").all()
+    numbers = made.umsatz.str.replace(",", ".").astype(float)
+    assert 450 < numbers.mean() < 750
+    fields = "fields:\n- {name: umsatz, type: number, decimalChar: ',', dp: {decimals: 2, outside: clamp},"
+    drafted.write_text(f"{fields} constraints: {{minimum: 0, maximum: 5000}}}}\n- {{name: art, type: any}}\n")
+    assert Schema.load(drafted)["umsatz"].comma
+    assert Schema.from_dict(Schema.load(drafted).to_dict()) == Schema.load(drafted)
+    assert call("synth", source, "-o", out, "--schema", drafted, "--method", "independent").code == 0
+    assert pd.read_csv(out, sep=";", dtype=str, keep_default_na=False).umsatz.str.fullmatch(r"(\d+,\d\d)?").all()

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lookalike.pipeline import synthesize
 from lookalike.privacy.ledger import Ledger
@@ -62,7 +61,7 @@ def _columns(table: pa.Table) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": table.num_rows, "bytes": table.nbytes}
     for name in table.column_names:
         column = table.column(name)
-        counted = pc.value_counts(column.cast(pa.string()))
+        counted = column.cast(pa.string()).value_counts()
         texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
         found[name] = {str(text): count for text, count in zip(texts, counts, strict=True)}
         found[f"{name} longest"] = max((len(text) for text in texts if text is not None), default=0)

@@ -118,7 +118,7 @@ class WeightPenalty:
     line: float = 0.3
     trust: float = 2.0
     grain: float = 0.0
-    single: float = 0.3
+    single: float = 1.0
 
 
 def fit_weights(

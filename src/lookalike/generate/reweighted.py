@@ -36,6 +36,7 @@ class SupportSettings:
         iterations: steps of each fit of weights.
         ridge: see `WeightPenalty`.
         line: see `WeightPenalty`.
+        single: see `WeightPenalty`.
         exchange: how rows are chosen out of the weighted ones.
     """
 
@@ -45,6 +46,7 @@ class SupportSettings:
     iterations: int = 60
     ridge: float = 0.5
     line: float = 0.3
+    single: float = 1.0
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
 
     @classmethod
@@ -190,13 +192,17 @@ class ReweightedModel:
     def _fit(
         self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, grain: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain)
+        penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain, single=self.settings.single)
         cells = measured.cells(codes)
         return fit_weights(measured, cells, self.total, base, penalty, iterations=self.settings.iterations)
 
     def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
-        """The whole domain with its probabilities."""
-        penalty = WeightPenalty(self.settings.ridge, self.settings.line, trust=np.inf)
+        """The whole domain with its probabilities.
+
+        Under the network's own penalty: its parameters are then near the optimum from the start, and the few sets
+        outside are soon learnt. With others 120 steps are not enough.
+        """
+        penalty = WeightPenalty(self.settings.ridge, line=0.0, trust=np.inf)
         uniform = np.zeros(start.size)
         steps = 2 * self.settings.iterations
         cells = measured.cells(codes)

@@ -36,8 +36,9 @@ FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
 _SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.25, ROUNDING: 0.1, PERSONS: 0.05}
 _ROUNDS = (0.6, 0.25, 0.15)
 """Shares of the rounds of bins: the first shows where rows are, the others only what is within heavy cells."""
-_PASSES = (0.35, 0.65)
+_PASSES = (0.3, 0.7)
 """Shares of the two passes over frequent values."""
+_MOST_WEIGHT = 20.0
 _FIRST_CELLS, _PARTS = 128, 64
 _IDENTIFIER_SHARE = 0.5
 """A column of texts of which no more than this share of rows holds frequent values is identifiers or free text."""
@@ -154,18 +155,22 @@ class _Search:
             self.columns[probe.name] = replace(column, repeats=weights, provenance=_marks(column, "repeats"))
 
     def _find_values(self, names: Sequence[str]) -> None:
-        """Frequent values of all columns, then once more, with less noise, of those that hold many others too."""
-        found: dict[str, dict[str, float]] = {}
+        """Frequent values of all columns, then once more, with less noise, of those that hold many others too.
+
+        The second time each column gets a share by how many rows were left over, so that a long list is told furthest.
+        """
+        found: dict[str, dict[str, float]] = {name: {} for name in names}
         budget = self.door.budget
         probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(_PASSES)
+        weights = dict.fromkeys(names, 1.0)
         for part in _PASSES:
-            if names:
-                stddev = self.door.stddev_for(self.rho * _SHARES[VALUES] * part, len(names))
-                answers = self.door.frequent(names, stddev, probability, step=VALUES)
-                for name, values in zip(names, answers, strict=True):
-                    found[name] = {**found.get(name, {}), **values}
-                    self.rest[name] = self._rest(name, found[name], stddev)
-            names = [name for name in names if self.rest[name] > 2.0]
+            for name, weight in weights.items():
+                share = weight / sum(weights.values())
+                stddev = self.door.stddev_for(self.rho * _SHARES[VALUES] * part * share)
+                values = self.door.frequent([name], stddev, probability / len(weights), step=VALUES)[0]
+                found[name] = {**found[name], **values}
+                self.rest[name] = self._rest(name, found[name], stddev)
+            weights = {name: min(self.rest[name], _MOST_WEIGHT) for name in weights if self.rest[name] > 2.0}
         for name, values in found.items():
             self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), values)
 

@@ -114,11 +114,11 @@ class GroupedResidualL1:
         return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
-        distances: list[np.int64] = []
+        distances: list[int] = []
         for count, reference, groups in zip(counts, self.references, self.groups, strict=True):
             sums = np.zeros(len(reference), dtype=np.int64)
             np.add.at(sums, groups.ravel(), count.ravel())
-            distances.append(np.abs(sums - np.rint(reference).astype(np.int64)).sum())
+            distances.append(int(np.abs(sums - np.rint(reference).astype(np.int64)).sum()))
         return np.array(distances, dtype=np.int64)
 
 

@@ -78,6 +78,8 @@ def _saturated(numbers: np.ndarray) -> np.ndarray:
 
 def _read_text(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    if isinstance(column, Continuous) and column.comma:
+        trimmed = pc.replace_substring(trimmed, ",", ".")
     number = pc.match_substring_regex(trimmed, _NUMBER)
     numbers = _floats(pc.if_else(number, trimmed, None))
     readable = _filled(number, False)
@@ -98,8 +100,11 @@ def _texts(column: Binned, numbers: np.ndarray) -> list[str] | pa.Array:
     if isinstance(column, Continuous) and column.decimals is not None:
         scale, places = 10.0**column.decimals, column.decimals
         texts = [f"{number / scale:.{places}f}" for number in numbers.tolist()]
-        return texts if column.least_decimals is None else [_trimmed(text, column.least_decimals) for text in texts]
-    return [repr(number) for number in numbers.tolist()]
+        if column.least_decimals is not None:
+            texts = [_trimmed(text, column.least_decimals) for text in texts]
+    else:
+        texts = [repr(number) for number in numbers.tolist()]
+    return [text.replace(".", ",") for text in texts] if isinstance(column, Continuous) and column.comma else texts
 
 
 def _trimmed(text: str, places: int) -> str:

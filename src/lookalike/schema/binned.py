@@ -197,11 +197,13 @@ class Integer(Binned):
 class Continuous(Binned):
     """Decimal numbers between public bounds, with a fixed number of places or (None) as many as a float has.
 
-    `least_decimals` is set where texts leave out final zeros: how many places they show at least.
+    `least_decimals` is set where texts leave out final zeros: how many places they show at least. `comma` is set where
+    texts write a comma before the decimals.
     """
 
     decimals: int | None = None
     least_decimals: int | None = None
+    comma: bool = False
 
     facts: ClassVar[tuple[str, ...]] = ("bounds", "bins", "missing", "decimals")
 

@@ -26,6 +26,7 @@ from lookalike.schema.within import draw_numbers
 T = TypeVar("T")
 _REDRAWS = 8
 _ROUNDS = 4
+_RANDOM_ROWS = 2000
 MAX_ZERO_CELLS = 1_000_000
 """Larger tables of impossible cells would slow a model down more than they help; such rules are kept in generation."""
 
@@ -155,10 +156,31 @@ def repaired(
 ) -> tuple[np.ndarray, Numbers]:
     """Codes and numbers with which every rule holds in every row.
 
+    Rows that cannot be mended become copies of sound ones, or, where there is none, of sound rows drawn at random.
+
     Raises:
-        SchemaError: no row at all keeps the rules, so there is nothing to go by; they contradict each other.
+        SchemaError: no row at all keeps the rules; they contradict each other.
     """
     codes, numbers = codes.copy(), {name: values.copy() for name, values in numbers.items()}
+    broken = _mended(schema, codes, numbers, rng)
+    if not broken.any():
+        return codes, numbers
+    sound, from_codes, from_numbers = np.flatnonzero(~broken), codes, numbers
+    if not sound.size:
+        from_codes, from_numbers = _random_rows(schema, rng)
+        sound = np.flatnonzero(~_mended(schema, from_codes, from_numbers, rng))
+    if not sound.size:
+        raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
+    rows = np.flatnonzero(broken)
+    donors = rng.choice(sound, len(rows))
+    codes[rows] = from_codes[donors]
+    for name, values in numbers.items():
+        values[rows] = from_numbers[name][donors]
+    return codes, numbers
+
+
+def _mended(schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> np.ndarray:
+    """Changes codes and numbers in place until every rule holds, for some rounds; which rows are still broken."""
     zeros = structural_zeros(schema)
     relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
     for _ in range(_ROUNDS):
@@ -170,17 +192,19 @@ def repaired(
         for relation in relations:
             _settle(schema, relation, codes, numbers, rng)
         if not _broken(schema, zeros, relations, codes, numbers).any():
-            return codes, numbers
-    broken = _broken(schema, zeros, relations, codes, numbers)
-    sound = np.flatnonzero(~broken)
-    if not sound.size:
-        raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
-    rows = np.flatnonzero(broken)
-    donors = rng.choice(sound, len(rows))
-    codes[rows] = codes[donors]
-    for values in numbers.values():
-        values[rows] = values[donors]
-    return codes, numbers
+            break
+    return _broken(schema, zeros, relations, codes, numbers)
+
+
+def _random_rows(schema: Schema, rng: np.random.Generator) -> tuple[np.ndarray, Numbers]:
+    """Rows of codes drawn from all that there are, with numbers to match."""
+    codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
+    numbers = {
+        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        for i, column in enumerate(schema.columns)
+        if isinstance(column, Binned)
+    }
+    return codes.astype(np.int32), numbers
 
 
 def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:

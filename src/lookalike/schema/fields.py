@@ -32,6 +32,7 @@ from lookalike.schema.columns import (
 TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "any")
 _FIELD_KEYS = (
     "name", "type", "format", "title", "description", "missingValues", "categoriesOrdered", "constraints", "dp",
+    "decimalChar",
 )  # fmt: skip
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
@@ -205,6 +206,10 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
     elif field.type == "number":
         kind, shared["decimals"] = Continuous, field.integer("decimals", 0, None)
         shared["least_decimals"] = field.integer("least_decimals", 0, None)
+        mark = as_text(field.entry.get("decimalChar", "."))
+        if mark not in (".", ","):
+            raise SchemaError(f"Field {name!r} has the decimalChar {mark!r}; it must be '.' or ','.")
+        shared["comma"] = mark == ","
     else:
         kind = Datetime
         shared["format"] = as_text(field.entry.get("format", _DEFAULT_FORMAT[field.type]))
@@ -236,6 +241,8 @@ def field_of(column: Column) -> dict[str, Any]:
         if column.rounding:
             steps, shares = zip(*column.rounding, strict=True)
             own["rounding"] = {"steps": list(steps), "shares": list(shares)}
+    if isinstance(column, Continuous) and column.comma:
+        entry["decimalChar"] = ","
     if isinstance(column, Datetime):
         entry["format"] = column.format
         own["resolution"] = column.resolution

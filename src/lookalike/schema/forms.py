@@ -11,6 +11,7 @@ from lookalike.schema.binning import SIGNIFICANT
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer, Undeclared
 from lookalike.schema.probes import (
+    COMMA_FORMS,
     MARKERS,
     MAX_PLACES,
     NUMBER_FORMS,
@@ -66,8 +67,11 @@ def _kind(column: Undeclared, seen: dict[str, float], clear: set[str], stddev: f
         "storage": column.storage,
         "provenance": {"missing": "open"},
     }
-    values = [*NUMBER_FORMS, *TIME_FORMS, "text"]
+    values = [*NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text"]
     total = max(sum(seen[form] for form in values if form in clear), 1.0)
+    commas = sum(seen[form] for form in ("whole", *COMMA_FORMS) if form in clear)
+    if commas >= MOSTLY * total and clear & set(COMMA_FORMS):
+        return _comma_number(column.name, clear, shared)
     numbers = sum(seen[form] for form in NUMBER_FORMS if form in clear)
     if numbers >= MOSTLY * total and "padded" not in clear:
         return _number(column.name, clear, shared)
@@ -91,6 +95,14 @@ def _number(name: str, clear: set[str], shared: dict[str, Any]) -> Column:
         return Continuous(name, **shared)
     least = 0 if "whole" in clear else places[0]
     return Continuous(name, decimals=places[-1], least_decimals=least if least < places[-1] else None, **shared)
+
+
+def _comma_number(name: str, clear: set[str], shared: dict[str, Any]) -> Column:
+    """A number with a comma before its decimals, of which there are a fixed number at most."""
+    places = [k for k in range(1, MAX_PLACES + 1) if f"comma {k}" in clear]
+    least = 0 if "whole" in clear else places[0]
+    shown = least if least < places[-1] else None
+    return Continuous(name, decimals=places[-1], least_decimals=shown, comma=True, **_with_open(shared, "bins"))
 
 
 def _time_format(seen: dict[str, float], clear: set[str]) -> str | None:

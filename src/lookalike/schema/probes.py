@@ -64,7 +64,8 @@ NUMBER_FORMS = {
     **{f"places {k}": rf"[+-]?[0-9]*\.[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)},
     "float": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?",
 }
-TEXT_FORMS: tuple[str, ...] = (*(f"marker {m}" for m in MARKERS), *NUMBER_FORMS, *TIME_FORMS, "text")
+COMMA_FORMS = {f"comma {k}": rf"[+-]?[0-9]+,[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)}
+TEXT_FORMS: tuple[str, ...] = (*(f"marker {m}" for m in MARKERS), *NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text")
 """Classes of `TextForm`, in the order of their codes."""
 
 
@@ -95,7 +96,7 @@ class TextForm(Probe):
         distinct = array.cast(pa.string()).dictionary_encode()
         texts = distinct.dictionary
         codes = np.full(len(texts), len(TEXT_FORMS) - 1, dtype=np.int32)
-        patterns = {**NUMBER_FORMS, **TIME_FORMS}
+        patterns = {**NUMBER_FORMS, **COMMA_FORMS, **TIME_FORMS}
         trimmed = pc.utf8_trim_whitespace(texts)
         for form, pattern in reversed(patterns.items()):
             matches = pc.match_substring_regex(trimmed, f"^{pattern}$").to_numpy(zero_copy_only=False)

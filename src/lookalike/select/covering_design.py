@@ -5,15 +5,18 @@ From public sizes alone, so that choosing what to measure costs nothing.
 
 from __future__ import annotations
 
-from itertools import combinations
+import math
+from itertools import combinations, permutations
 
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
 
+_MANY = 3000
+
 
 def covering_design(
-    domain: Domain, strength: int, most_cells: float, rng: np.random.Generator, *, tries: int = 5
+    domain: Domain, strength: int, most_cells: float, rng: np.random.Generator, *, tries: int = 20
 ) -> list[Clique]:
     """Sets of at most `most_cells` cells that together hold every `strength` columns; the cheapest of some tries.
 
@@ -35,39 +38,39 @@ def covering_design(
         raise ValueError(f"strength is {strength}; it must be 2 (pairs) or 3 (triples)")
     if len(domain) <= strength:
         return [domain.names]
+    # One try is enough where there are thousands of sets to hold: designs of so many hardly differ.
+    tries = tries if math.comb(len(domain), strength) < _MANY else 1
     designs = [_greedy_design(domain, strength, most_cells, rng) for _ in range(tries)]
     return min(designs, key=lambda design: sum(domain.cells(view) ** (2 / 3) for view in design))
 
 
 def _greedy_design(domain: Domain, strength: int, most_cells: float, rng: np.random.Generator) -> list[Clique]:
     """Set after set, each grown from an open one, until none is open."""
-    sizes = np.asarray(domain.sizes, dtype=float)
-    wanted = np.array(list(combinations(range(len(domain)), strength)))
-    is_open = np.ones(len(wanted), dtype=bool)
+    sizes, width = np.asarray(domain.sizes, dtype=float), len(domain)
+    wanted = rng.permutation(np.array(list(combinations(range(width), strength))))
+    # The largest are hardest to place with others, so they come first.
+    wanted = wanted[np.argsort(-sizes[wanted].prod(axis=1), kind="stable")]
+    is_open = np.zeros((width,) * strength, dtype=bool)
+    for order in permutations(range(strength)):
+        is_open[tuple(wanted[:, order].T)] = True
     views = []
-    while is_open.any():
-        # The largest are hardest to place with others, so they come first.
-        cells = np.where(is_open, sizes[wanted].prod(axis=1), 0.0)
-        start = int(rng.choice(np.flatnonzero(cells == cells.max())))
-        inside = np.zeros(len(domain), dtype=bool)
-        inside[wanted[start]] = True
-        _grow(inside, wanted[is_open], sizes, most_cells, rng)
-        is_open &= ~inside[wanted].all(axis=1)
-        views.append(tuple(domain.names[i] for i in np.flatnonzero(inside)))
+    for start in wanted:
+        if is_open[tuple(start)]:
+            view = _grown(start, is_open, sizes, most_cells, rng)
+            is_open[np.ix_(*[view] * strength)] = False
+            views.append(tuple(domain.names[i] for i in view))
     return views
 
 
-def _grow(
-    inside: np.ndarray, wanted: np.ndarray, sizes: np.ndarray, most_cells: float, rng: np.random.Generator
-) -> None:
-    """Adds, while something fits, the column that closes most open sets per bit of its size."""
-    bits = np.log2(np.maximum(sizes, 1.5))
+def _grown(
+    start: np.ndarray, is_open: np.ndarray, sizes: np.ndarray, most_cells: float, rng: np.random.Generator
+) -> np.ndarray:
+    """The set with, while something fits, the column that closes most open sets per bit of its size; in order."""
+    view, bits, others = start, np.log2(np.maximum(sizes, 1.5)), tuple(range(is_open.ndim - 1))
     while True:
-        held = inside[wanted]
-        nearly = held.sum(axis=1) == wanted.shape[1] - 1
-        missing = wanted[nearly][~held[nearly]]
-        gains = np.bincount(missing, minlength=len(sizes)) / bits
-        gains[inside | (sizes[inside].prod() * sizes > most_cells * (1 + 1e-9))] = 0.0
+        gains = is_open[np.ix_(*[view] * len(others))].sum(axis=others) / bits
+        gains[view] = 0.0
+        gains[sizes[view].prod() * sizes > most_cells * (1 + 1e-9)] = 0.0
         if gains.max() <= 0:
-            return
-        inside[rng.choice(np.flatnonzero(gains == gains.max()))] = True
+            return np.sort(view)
+        view = np.append(view, rng.choice(np.flatnonzero(gains == gains.max())))

@@ -60,3 +60,47 @@ def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarr
         values = np.bincount(groups, weights=oneway.values)
         merged.append(NoisyMarginal(oneway.attrs, values, oneway.stddev * (groups.size / values.size) ** 0.5))
     return merged
+
+
+def averaged_oneways(oneways: Sequence[NoisyMarginal], again: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+    """The counts with those measured a second time averaged, with weights 1/stddev^2.
+
+    >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
+    >>> averaged_oneways([first], [second])[0].values
+    array([8.])
+    """
+    second = {oneway.attrs: oneway for oneway in again}
+    averaged = []
+    for oneway in oneways:
+        other = second.get(oneway.attrs)
+        if other is None:
+            averaged.append(oneway)
+            continue
+        weights = np.array([oneway.stddev**-2, other.stddev**-2])
+        values = np.average([oneway.values, other.values], axis=0, weights=weights)
+        averaged.append(NoisyMarginal(oneway.attrs, values, float(weights.sum() ** -0.5)))
+    return averaged
+
+
+def spread_counts(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """For every mapped column, counts by which its values are spread within their groups."""
+    return {o.attrs[0]: within_groups(o, maps[o.attrs[0]]) for o in oneways if o.attrs[0] in maps}
+
+
+def within_groups(oneway: NoisyMarginal, groups: np.ndarray) -> np.ndarray:
+    """Counts by which values are spread within their groups: noisy ones, drawn towards even ones as noise demands it.
+
+    With v the noisy counts of a group and s^2 the noise, the values' own spread is estimated as t, the variance of v
+    less s^2, not below 0; deviations from the mean are multiplied by t / (t + s^2), the best linear rule for known t.
+
+    >>> within_groups(NoisyMarginal(("x",), np.array([11.0, 9.0, 50.0, 10.0]), 5.0), np.array([0, 0, 1, 1])).round(1)
+    array([10. , 10. , 49.4, 10.6])
+    """
+    sizes = np.bincount(groups)
+    means = np.bincount(groups, weights=oneway.values) / sizes
+    apart = oneway.values - means[groups]
+    # One degree of freedom goes into the mean.
+    spread = np.bincount(groups, weights=apart**2) / np.maximum(sizes - 1, 1)
+    own = np.maximum(spread - oneway.stddev**2, 0.0)
+    shrunk = means[groups] + (own / (own + oneway.stddev**2))[groups] * apart
+    return np.maximum(shrunk, 0.0)

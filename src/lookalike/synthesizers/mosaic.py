@@ -62,6 +62,7 @@ class Mosaic:
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         line: strength of the absolute penalty; see `WeightPenalty`.
+        small_single: part of the penalty on single columns at small budgets, where it would raise rare values a lot.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
         support: most weighted rows at a time.
         renewals: Gibbs renewals of the weighted rows.
@@ -84,6 +85,7 @@ class Mosaic:
     caution: float = 0.8
     penalty: float = 0.5
     line: float = 0.3
+    small_single: float = 0.3
     network_ms: float = 2.0
     support: int = 150_000
     renewals: int = 1
@@ -161,8 +163,9 @@ class Mosaic:
         progress("fitting", 0.5)
         exchange = ExchangeSettings(passes=self.passes)
         settings = SupportSettings(
-            most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange
-        )
+            most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange,
+            single=self.small_single if float(door.budget.rho) < self.small_rho else 1.0,
+        )  # fmt: skip
         return self._model(independent, oneways, chosen, inside, settings)
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:

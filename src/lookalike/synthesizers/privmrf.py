@@ -18,7 +18,7 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.levels import coarse_maps, merged_oneways
+from lookalike.select.levels import averaged_oneways, coarse_maps, merged_oneways, spread_counts
 from lookalike.select.markov_graph import best_graph
 from lookalike.select.measured_cover import Cover
 from lookalike.select.model_size import model_zeros
@@ -33,8 +33,11 @@ ONEWAYS, FIRST, FURTHER = "one-way marginals", "first marginals", "further margi
 TYPICAL_SETS = 25
 """About so many sets are measured; with the whole budget shared by them comes the noise of a typical one."""
 
-PAIR_SLACK = 1.0
-"""A pair may have so many times the cells of a theta-useful set before columns with a hierarchy are coarsened."""
+PAIR_CELLS = 250.0
+"""Pairs of so many effective cells are small enough at any budget; columns with a hierarchy stay as fine as that."""
+
+FINE_SHARE = 0.02
+"""Part of the budget that the fine counts of a column get in addition if it is looked at through a coarser level."""
 
 _GRAPHS, _GRAPH_WORK = 40, 6000
 _MEMORY_MB = 800.0
@@ -182,14 +185,17 @@ class PrivMRF:
         stddev = door.stddev_for(rho, TYPICAL_SETS)
         limit = useful_cells(independent.total, stddev, self.theta)
         levels = column_levels(door, [name for clique in zeros for name in clique])
-        counts = {name: independent.marginal((name,)) for name in levels}
-        maps = coarse_maps(levels, counts, stddev, PAIR_SLACK * limit)
+        maps = coarse_maps(levels, _columns(independent), stddev, max(limit, PAIR_CELLS))
         if not maps:
-            return self._fit_sets(door, oneways, independent, rho, rng, progress)
-        view, oneways = door.coarsened(maps), merged_oneways(oneways, maps)
-        independent = fit(view.domain, oneways, zeros=zeros)
-        model = self._fit_sets(view, oneways, independent, rho, rng, progress)
-        return RefinedModel.of(door.domain, model, maps, counts)
+            return self._fit_sets(door, oneways, independent, rho, 0.0, rng, progress)
+        # Sets at a coarser level say nothing about single values, so these are counted once more.
+        spent = min(FINE_SHARE * len(maps), 0.1, 0.3 * self.first_share) * rho
+        finer = door.measure([(name,) for name in maps], door.stddev_for(spent, len(maps)), step=FIRST)
+        oneways = averaged_oneways(oneways, finer)
+        view, merged = door.coarsened(maps), merged_oneways(oneways, maps)
+        independent = fit(view.domain, merged, zeros=zeros)
+        model = self._fit_sets(view, merged, independent, rho, spent, rng, progress)
+        return RefinedModel.of(door.domain, model, maps, spread_counts(oneways, maps))
 
     def _fit_sets(
         self,
@@ -197,10 +203,14 @@ class PrivMRF:
         oneways: list[NoisyMarginal],
         independent: GraphicalModel,
         rho: float,
+        spent: float,
         rng: np.random.Generator,
         progress: Progress,
     ) -> GraphicalModel:
-        """Everything after the columns by themselves, at the level at which `door` shows them."""
+        """Everything after the columns by themselves, at the level at which `door` shows them.
+
+        `spent` is what the first marginals have had already.
+        """
         domain = door.domain
         progress("scoring every pair", 0.05)
         pairs = list(combinations(domain.names, 2))
@@ -215,7 +225,7 @@ class PrivMRF:
         )  # fmt: skip
         limit = useful_cells(independent.total, stddev, self.theta)
         sets = cover.first(graph.cliques, pairs, errors, door.remaining, self.max_attrs or 6, limit, rng)
-        first = door.remaining * self.first_share
+        first = (door.remaining + spent) * self.first_share - spent
         cover.measured = sets or _singles(domain)
         cover.spent = allocate(cover.prices(cover.measured) ** 1.5, first)
         measured = door.measure(cover.measured, [door.stddev_for(share) for share in cover.spent], step=FIRST)

@@ -14,7 +14,7 @@ from lookalike.generate.refine import RefinedModel
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.levels import coarse_maps
+from lookalike.select.levels import coarse_maps, spread_counts
 from lookalike.select.markov_graph import grow_graph
 from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros, sets_that_fit
@@ -82,7 +82,7 @@ def fit_paper(settings: PaperSettings, door: GuardedTable, rng: np.random.Genera
     fine = door.measure([(name,) for name in maps], stddev, step=MARGINALS) if maps else []
     view = door.coarsened(maps) if maps else door
     model = _Run(settings, view, rng, progress, rho, total, stddev).fit(zeros)
-    return RefinedModel.of(door.domain, model, maps, {counts.attrs[0]: counts.values for counts in fine})
+    return RefinedModel.of(door.domain, model, maps, spread_counts(fine, maps))
 
 
 @dataclass(frozen=True, slots=True)

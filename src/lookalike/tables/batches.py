@@ -21,6 +21,9 @@ Group = list[Operation]
 _GATHER_CALL_NS, _GATHER_NS = 1500.0, 1.4
 _SINGLE_NS, _PRODUCT_ROW_NS, _SUM_ROW_NS, _CELL_NS = 1000.0, 11.0, 30.0, 0.6
 
+# Every gathered term takes 32 bytes, for its places and its value.
+_MOST_TERMS = 1 << 13
+
 
 def grouped(layout: Layout, operations: Sequence[Operation], *, late: bool) -> list[Group]:
     """The operations in an order that respects what needs what, small ones of one level and kind in one group.
@@ -46,16 +49,16 @@ def is_gathered(layout: Layout, group: Group) -> bool:
 
 def _gathering_gain(layout: Layout, operation: Operation) -> float:
     """Predicted nanoseconds saved by gathering, but for the calls, which a group shares."""
-    if operation.divide:
+    terms = _terms(layout, operation)[0]
+    if operation.divide or terms > _MOST_TERMS:
         return -math.inf
-    operands = 1 if operation.b is None else 2
-    return _single_ns(layout, operation) - _GATHER_NS * operands * _terms(layout, operation)[0]
+    return _single_ns(layout, operation) - _GATHER_NS * (1 if operation.b is None else 2) * terms
 
 
 def _levels(operations: Sequence[Operation], *, late: bool) -> list[int]:
     writer = {operation.c: number for number, operation in enumerate(operations)}
     levels = [0] * len(operations)
-    needs = [[writer[array] for array in operation[:2] if array in writer] for operation in operations]
+    needs = [[writer[array] for array in operation[:2] if array and array in writer] for operation in operations]
     for number, needed in enumerate(needs):
         levels[number] = 1 + max((levels[other] for other in needed), default=0)
     if late:

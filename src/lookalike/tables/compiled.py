@@ -16,9 +16,10 @@ from types import FunctionType
 from typing import Any
 
 _LOAD_SECONDS = 1.0
-_COMPILE_SECONDS = 6.0
+_COMPILE_SECONDS = 4.0
 
 _compiled: dict[FunctionType, Callable[..., Any]] = {}
+_callees: dict[FunctionType, Callable[..., Any]] = {}
 _lost_seconds = 0.0
 
 
@@ -30,17 +31,24 @@ def numba_available() -> bool:
 def compiled(function: FunctionType) -> Callable[..., Any]:
     """The function compiled by numba, together with those functions of this package that it calls."""
     if function not in _compiled:
-        import numba
-
-        namespace = dict(function.__globals__)
-        for name in function.__code__.co_names:
-            callee = namespace.get(name)
-            if isinstance(callee, FunctionType) and callee.__module__.startswith("lookalike."):
-                namespace[name] = compiled(callee)
-        twin = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
-        twin.__qualname__ = function.__qualname__
-        _compiled[function] = numba.njit(cache=True, nogil=True)(twin)
+        _compiled[function] = _njit(function, cache=True)
     return _compiled[function]
+
+
+def _njit(function: FunctionType, **options: Any) -> Callable[..., Any]:
+    import numba
+
+    namespace = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        callee = namespace.get(name)
+        if isinstance(callee, FunctionType) and callee.__module__.startswith("lookalike."):
+            if callee not in _callees:
+                # Part of its callers' machine code, never called from Python: this way it compiles a quarter faster.
+                _callees[callee] = _njit(callee, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+            namespace[name] = _callees[callee]
+    twin = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
+    twin.__qualname__ = function.__qualname__
+    return numba.njit(nogil=True, **options)(twin)
 
 
 def worth_compiling(function: FunctionType, seconds: float) -> bool:

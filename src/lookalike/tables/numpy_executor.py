@@ -40,7 +40,10 @@ class NumpyExecutor(Executor):
             layout = with_reuse(layout)
             groups = [[operation] for operation in (*layout.forward, *layout.adjoint)]
         super().__init__(layout, impossible)
-        self._scratch: list[np.ndarray] = [np.empty(0)] * 4
+        # One place for packed operands is shared by all steps, as steps run one by one.
+        self._scratch = np.empty(
+            max((_scratch_cells(layout, op) for op in (*layout.forward, *layout.adjoint)), default=0)
+        )
         self._starts = np.array(layout.leaf_offsets[:-1], dtype=np.intp)
         self._leaf_of = np.repeat(np.arange(len(layout.leaf_masks)), np.diff(layout.leaf_offsets))
         self._alone = np.flatnonzero(np.bincount(self.component_of, minlength=layout.components) == 1)
@@ -90,7 +93,7 @@ class NumpyExecutor(Executor):
         b = buffer[operation.b.offset :]
         if operation.divide:
             cells = math.prod(layout.shape(operation.c.mask))
-            divisor = self._place(1, cells)
+            divisor = self._scratch[:cells]
             return partial(_run_all, [
                 partial(np.add, b[:cells], TINY, divisor), partial(np.divide, a[:cells], divisor, c[:cells])
             ])  # fmt: skip
@@ -107,7 +110,7 @@ class NumpyExecutor(Executor):
         """All products in scratch, kept loops outside, then the sum as a product with ones: faster than einsum."""
         kept, summed = [loop for loop in loops if loop.c], [loop for loop in loops if not loop.c]
         rows, columns = (math.prod(loop.size for loop in part) for part in (kept, summed))
-        place = self._place(1, rows * columns)
+        place = self._scratch[: rows * columns]
         inner_kept = bool(loops[-1].c)
         ordered = [*summed, *kept] if inner_kept else [*kept, *summed]
         products = place.reshape([loop.size for loop in ordered])
@@ -120,7 +123,7 @@ class NumpyExecutor(Executor):
 
     def _matmul_step(self, recipe: Recipe, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
         outer, m, k, n, copied = recipe.outer, recipe.m, recipe.k, recipe.n, recipe.copied
-        views = []
+        views, used = [], 0
         before: list[Step] = []
         after: list[Step] = []
         for which, (array, rows, columns) in enumerate(((a, m, k), (b, k, n), (c, m, n)), start=1):
@@ -131,7 +134,8 @@ class NumpyExecutor(Executor):
                 views.append(_strided(array, shape + inner, strides))
                 continue
             loops = [loop for loop in outer if loop[which]] + [*rows, *columns]
-            place = self._place(which, math.prod(loop.size for loop in loops))
+            cells = math.prod(loop.size for loop in loops)
+            place, used = self._scratch[used : used + cells], used + cells
             block = place.reshape([loop.size for loop in loops])
             view = _strided(array, block.shape, [loop[which] for loop in loops])
             (after if which == 3 else before).append(
@@ -143,11 +147,20 @@ class NumpyExecutor(Executor):
             return product
         return partial(_run_all, [*before, product, *after])
 
-    def _place(self, which: int, cells: int) -> np.ndarray:
-        """A scratch array for a transposed operand. One per operand is shared by all steps, as steps run one by one."""
-        if self._scratch[which].size < cells:
-            self._scratch[which] = np.empty(cells)
-        return self._scratch[which][:cells]
+
+def _scratch_cells(layout: Layout, operation: Operation) -> int:
+    """Cells that a step for this operation needs beside the buffer."""
+    if operation.b is None or operation.divide:
+        return math.prod(layout.shape(operation.c.mask)) if operation.divide else 0
+    loops = layout.loops(operation)
+    if all(loop.c for loop in loops):
+        return 0
+    recipe = best_recipe(loops, NUMPY)
+    if not recipe.as_matrix:
+        terms = math.prod(loop.size for loop in loops)
+        return terms if terms <= _MOST_PRODUCTS else 0
+    packed = (which for which, copied in enumerate(recipe.copied, start=1) if copied)
+    return sum(math.prod(loop.size for loop in loops if loop[which]) for which in packed)
 
 
 def _stride(loops: Sequence[Loop], which: int) -> int:

@@ -76,8 +76,13 @@ def _lives(layout: Layout, operations: Sequence[Operation], first: int) -> tuple
             lives.append(_Life(cells, number, number))
         used.append([*reads, now.get(written)])
     same = list(range(len(lives)))
-    for number, (operation, (a, b, c)) in enumerate(zip(operations, used, strict=True)):
-        if a is None or c is None or b is None or not operation.a.mask == operation.b.mask == operation.c.mask:
+    for number, (operation, (a, _, c)) in enumerate(zip(operations, used, strict=True)):
+        if (
+            a is None
+            or c is None
+            or operation.b is None
+            or not operation.a.mask == operation.b.mask == operation.c.mask
+        ):
             continue
         a = same[a]
         if lives[a].end == number:
@@ -112,7 +117,7 @@ def _place(lives: Sequence[_Life], start: int) -> int:
 def _with_recomputation(layout: Layout, first: int) -> list[Operation]:
     """The operations on the way back, with those that make dropped values again put before their first use."""
     makers = {operation.c: operation for operation in layout.forward if operation.c.offset >= first}
-    read = {array for operation in layout.adjoint for array in operation[:2] if array in makers}
+    read = {array for operation in layout.adjoint for array in operation[:2] if array is not None and array in makers}
     kept = _kept(layout, makers, read)
     present = set(kept)
     back: list[Operation] = []

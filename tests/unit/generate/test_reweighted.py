@@ -156,6 +156,18 @@ def test_cells_without_rows_and_trust_hold_parameters_back() -> None:
     assert far[3] == 0.0
 
 
+def test_rare_values_of_single_columns_are_raised_less() -> None:
+    domain = Domain(("a",), (3,))
+    measured = MeasuredCells(domain, [NoisyMarginal(("a",), np.array([980.0, 19.0, 1.0]), 5.0)])
+    cells = measured.cells(np.arange(3, dtype=np.int32)[:, None])
+
+    def rare(single: float) -> float:
+        penalty = WeightPenalty(0.5, 0.0, trust=np.inf, single=single)
+        return 1000.0 * fit_weights(measured, cells, 1000.0, np.zeros(3), penalty)[1][2]
+
+    assert 1.0 < rare(0.3) < 0.7 * rare(1.0)
+
+
 def test_gibbs_leaves_the_model_unchanged_and_finds_it() -> None:
     domain = Domain(("a", "b", "c"), (2, 3, 2))
     rng = np.random.default_rng(3)

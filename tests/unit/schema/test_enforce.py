@@ -186,3 +186,18 @@ def test_rules_that_do_not_fit_the_columns(rule, message):
 def test_unknown_columns_are_named():
     with pytest.raises(SchemaError, match="'nobody'"):
         Schema(COLUMNS, (AtLeast("end", "nobody"),))
+
+
+def test_a_single_row_that_cannot_be_mended_from_others_is_drawn_anew():
+    schema = schema_with(
+        Never("ward = birth and sex = M"),
+        AtLeast("end", "start"),
+        Determines("grade", "grade number", (("low", "1"), ("high", "7"))),
+    )
+    codes = np.zeros((1, len(COLUMNS)), dtype=np.int32)
+    codes[0, schema.domain.position("sex")] = 1
+    codes[0, schema.domain.position("start")] = 11
+    for seed in range(20):
+        row = decode(schema, codes, rng=np.random.default_rng(seed)).to_pylist()[0]
+        assert not (row["ward"] == "birth" and row["sex"] == "M")
+        assert row["end"] is None or row["end"] >= row["start"]

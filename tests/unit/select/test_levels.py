@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lookalike.select.cover import effective_cells
-from lookalike.select.levels import _pair_cells, coarse_maps, merged_oneways
+from lookalike.select.levels import _pair_cells, coarse_maps, merged_oneways, spread_counts, within_groups
 from lookalike.tables.measurement import NoisyMarginal
 
 LEVELS = [np.arange(100) // 5, np.arange(100) // 25]
@@ -40,3 +40,17 @@ def test_counts_of_groups() -> None:
     assert merged[0].values.tolist() == [3.0, 7.0]
     assert merged[0].stddev == pytest.approx(2.0 * 2**0.5)
     assert merged[1] is other
+
+
+def test_values_are_spread_evenly_where_counts_are_noise_and_by_counts_where_they_are_not() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 50)
+    true = np.concatenate([np.full(50, 100.0), np.where(np.arange(50) == 3, 20_000.0, 10.0)])
+    noisy = NoisyMarginal(("x",), true + rng.normal(0, 60.0, 100), 60.0)
+    spread = within_groups(noisy, groups)
+    assert (spread >= 0).all()
+    assert spread[:50].std() < 0.5 * noisy.values[:50].std()
+    assert spread[53] == pytest.approx(20_000, rel=0.02)
+    assert np.abs(spread - true)[:50].sum() < 0.6 * np.abs(np.maximum(noisy.values, 0) - true)[:50].sum()
+    assert set(spread_counts([noisy], {"x": groups})) == {"x"}
+    assert spread_counts([noisy], {}) == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lookalike.schema.domain import Domain
-from lookalike.select.network_sets import fitting_parts, fitting_sets
+from lookalike.select.network_sets import FittingSets, fitting_parts
 
 DOMAIN = Domain(("a", "b", "c"), (300, 300, 300))
 
@@ -15,4 +15,6 @@ def test_a_set_that_does_not_fit_is_replaced_by_the_first_part_that_does() -> No
 
 def test_nothing_fits_where_no_part_does() -> None:
     assert fitting_parts(DOMAIN, [[("a", "b", "c")], [("b",)]], 5.0) == [None, ("b",)]
-    assert fitting_sets(DOMAIN, [("a", "b", "c"), ("b",)], 5.0) == [("b",)]
+    fitting = FittingSets(DOMAIN, 5.0)
+    fitting.offer([("a", "b", "c"), ("b",)])
+    assert fitting.cliques == [("b",)]

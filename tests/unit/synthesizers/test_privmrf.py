@@ -140,6 +140,7 @@ def wide_run(schema: Schema, rows: int, epsilon: float, **settings) -> Release:
 def test_pairs_that_are_too_large_are_measured_at_a_coarser_level_and_columns_stay_fine(faithful: bool) -> None:
     made = wide_run(WIDE, 6000, 1.0, faithful=faithful)
     assert made.fitted.model.domain.sizes == (60, 60, 2)
+    assert float(made.spent.epsilon_spent) == pytest.approx(1.0, rel=1e-6)
     assert made.fitted.model.marginal(("x",)).shape == (60,)
     pairs = [m for m in made.fitted.measurements if {"x", "y"} <= set(m.attrs)]
     assert pairs
@@ -161,7 +162,7 @@ def test_with_budget_enough_a_hierarchy_changes_nothing(faithful: bool) -> None:
 def test_columns_of_rules_are_not_coarsened() -> None:
     rule = {"never": "x < 30 and z = 1"}
     schema = Schema.from_dict(WIDE.to_dict() | {"dp": {"constraints": [rule]}})
-    made = wide_run(schema, 3000, 0.5)
+    made = wide_run(schema, 40_000, 0.5)
     assert set(made.fitted.model.maps) == {"y"}  # pyright: ignore[reportAttributeAccessIssue]
     got = made.table
     assert not ((np.asarray(got["x"]) < 30) & (np.asarray(got["z"]) == 1)).any()
