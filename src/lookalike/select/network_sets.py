@@ -42,13 +42,6 @@ class FittingSets:
         return None
 
 
-def fitting_sets(domain: Domain, cliques: Sequence[Clique], limit_ms: float) -> list[Clique]:
-    """The cliques, taken in order, with which one evaluation stays within the limit."""
-    fitting = FittingSets(domain, limit_ms)
-    fitting.offer(cliques)
-    return fitting.cliques
-
-
 def fitting_parts(domain: Domain, choices: Sequence[Sequence[Clique]], limit_ms: float) -> list[Clique | None]:
     """Of each list the first clique with which one evaluation stays within the limit; None where none does."""
     fitting = FittingSets(domain, limit_ms)
