@@ -227,6 +227,8 @@ def eta_part(results: list[Result]) -> str:
         series = {}
         for table in ETA_TABLES:
             found = [cells[measure].get((table, name, ETA_EPSILON)) for name in names]
+            if not any(found):
+                continue
             scale, digits = (1.0, 4) if measure == "tvd.3" else (1e6, 1)
             shown = [f"{scale * cell[0]:.{digits}f}" if cell else "" for cell in found]
             text.append(f"| {table}, {title} | " + " | ".join(shown) + " |")

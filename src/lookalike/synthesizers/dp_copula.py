@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lookalike.estimate.norm_sub import norm_sub
+from lookalike.estimate import fit
 from lookalike.generate.copula import GaussianCopula, Grades, nearest_correlation, normal_correlation
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
@@ -16,8 +16,8 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import GradeProducts
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
+from lookalike.select.model_size import model_zeros
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
-from lookalike.tables.measurement import estimated_total
 
 ONEWAYS, PRODUCTS = "one-way marginals", "products of ranks"
 
@@ -66,8 +66,8 @@ class DPCopula:
         shares = allocate(domain.sizes, rho * self.margin_share if len(domain) > 1 else rho)
         singles = [(name,) for name in domain.names]
         oneways = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
-        total = estimated_total(oneways)
-        margins = [norm_sub(oneway.values, total) / total for oneway in oneways]
+        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
+        total, margins = independent.total, [counts / independent.total for counts in independent.marginals(singles)]
         correlation = np.eye(len(domain))
         if len(domain) > 1:
             progress("measuring products of ranks", 0.4)
