@@ -60,7 +60,7 @@ class PrivMRF:
         clique_cells: most cells of a clique of the graph, the paper's tau_c (1e6 / 1e7).
         total_cells: most cells of all cliques together (5e6 / 5e7, as in the authors' program).
         model_ms: predicted milliseconds of one evaluation of the model; sets that would exceed it are passed over
-            (100 / 15). Cliques of the graph are never held in memory, so this is what bounds time and memory.
+            (60 / 15). Cliques of the graph are never held in memory, so this is what bounds time and memory.
         max_attrs: most attributes of a marginal (6 / 10).
         graph_share: part of the budget for pair scores (0.04 / 0.1).
         choice_share: part of the budget for the errors of candidates (0.03 / 0.1).
@@ -127,7 +127,7 @@ class PrivMRF:
 
     @property
     def _model_limits(self) -> Limits:
-        return Limits(1e-3 * (self.model_ms or (15.0 if self.faithful else 100.0)), _MEMORY_MB)
+        return Limits(1e-3 * (self.model_ms or (15.0 if self.faithful else 60.0)), _MEMORY_MB)
 
     def rounds(self, columns: int) -> int:
         """Number of choices for a table of so many columns."""
