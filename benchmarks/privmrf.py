@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import accuracy
+import privmrf_wide
 from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
 from lookalike.report.comparison import comparison_chart
 from lookalike.synthesizers import METHODS
@@ -87,13 +88,13 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
 # The document.
 
 
-def target_rows(results: list[Result]) -> list[str]:
+def target_rows(results: list[Result], method: str) -> list[str]:
     three, five, cpu, memory = (
         summary(results, measure) for measure in ("tvd.3", "tvd.5", "cpu_seconds", "peak_mb")
     )  # fmt: skip
     text = ["| table | epsilon | 3-way | to reach | 5-way | to reach | CPU s | MB | runs |", "|---|" + "---|" * 8]
     for (table, epsilon), (goal3, goal5) in TARGETS.items():
-        key = (table, "privmrf", epsilon)
+        key = (table, method, epsilon)
         if key in three:
             cells = [f"{three[key][0]:.4f}", f"{goal3}", f"{five[key][0]:.4f}", f"{goal5 or ''}"]
             cells += [f"{cpu[key][0]:.1f}", f"{memory[key][0]:.0f}", str(three[key][2])]
@@ -128,7 +129,11 @@ def study_rows(results: list[Result], names: Iterable[str]) -> list[str]:
 
 def document(results: list[Result]) -> None:
     """Replaces the generated parts of the document, each between its markers, and the plots."""
-    parts = {"targets": "\n".join(target_rows(results))}
+    parts = {
+        "targets": "\n".join(target_rows(results, "privmrf")),
+        "faithful": "\n".join(target_rows(results, FAITHFUL)),
+        "hierarchies": "\n".join(privmrf_wide.wide_rows(read_results(privmrf_wide.RESULTS))),
+    }
     compared = [line for line in results if line["method"] in ("privmrf", FAITHFUL, *RIVALS)]
     compared = [line for line in compared if line["epsilon"] in EPSILONS]
     text = []
@@ -140,7 +145,7 @@ def document(results: list[Result]) -> None:
             plot.write_text(comparison_chart(compared, f"tvd.{alpha}", table), encoding="utf-8")
         images = " ".join(f"![{table}, {a}-way](privmrf-{table}-{a}way.svg)" for a in (3, 4, 5))
         text += [f"### {table}", "", images, ""]
-        for alpha in (3, 5):
+        for alpha in (3, 4, 5):
             text += [f"{alpha}-way:", "", *comparison_rows(compared, table, f"tvd.{alpha}"), ""]
     parts["comparison"] = "\n".join(text)
     text = []
