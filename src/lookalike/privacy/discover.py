@@ -33,7 +33,7 @@ FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
     "discover: types and missing markers", "discover: frequent values", "discover: ranges", "discover: bins",
     "discover: rounding", "discover: rows per person",
 )  # fmt: skip
-_SHARES = {FORMS: 0.15, VALUES: 0.35, RANGES: 0.1, BINS: 0.25, ROUNDING: 0.1, PERSONS: 0.05}
+_SHARES = {FORMS: 0.1, VALUES: 0.5, RANGES: 0.08, BINS: 0.2, ROUNDING: 0.07, PERSONS: 0.05}
 _ROUNDS = (0.6, 0.25, 0.15)
 """Shares of the rounds of bins: the first shows where rows are, the others only what is within heavy cells."""
 _PASSES = (0.3, 0.7)
@@ -54,7 +54,7 @@ class Discovery:
         max_bins: about how many bins a number or time gets.
     """
 
-    share: float = 0.15
+    share: float = 0.2
     delta_share: float = 0.1
     max_bins: int = 16
 
