@@ -17,10 +17,9 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import allocate
 from lookalike.select.group_price import Look, Market, effective_cells, looked_at, partition_for
-from lookalike.select.model_size import SizeGate
+from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.network_sets import FittingSets
 from lookalike.select.partition import PartitionPath, partition_path
 from lookalike.select.workload import WorkloadSpec, as_workload
@@ -130,13 +129,13 @@ class PPSyn:
         candidates = self._candidates(domain)
         shares = allocate(domain.sizes, rho * self._oneway_share if candidates else rho)
         measured = door.measure([(n,) for n in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
-        model = fit(domain, measured)
+        model = fit(domain, measured, zeros=model_zeros(door.schema))
         if not candidates:
             return model
         rounds = self._faithful_rounds if self.faithful else self._priced_rounds
         model, measured = rounds(door, model, measured, candidates, rho, progress)
         progress("fitting the last model", 0.9)
-        return fit(domain, measured, warm=model, zeros=structural_zeros(door.schema))
+        return fit(domain, measured, warm=model)
 
     # The default.
 
