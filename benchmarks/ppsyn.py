@@ -37,6 +37,7 @@ from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Integer
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
+from tables import replace_parts
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ppsyn.jsonl"
@@ -265,13 +266,8 @@ def standalone(chart: Markup) -> str:
 def document(results: list[Result]) -> None:
     """Replaces the generated parts of the document, each between its markers, and the plots."""
     results = [line for line in results if "error" not in line]
-    page = DOCUMENT.read_text(encoding="utf-8")
     parts = {"comparison": comparison_part(results), "eta": eta_part(results), "workload": workload_part(results)}
-    for name, content in parts.items():
-        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-        head, rest = page.split(begin)
-        page = head + begin + "\n" + content.strip() + "\n" + end + rest.split(end)[1]
-    DOCUMENT.write_text(page, encoding="utf-8")
+    replace_parts(DOCUMENT, parts)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ import privmrf_wide
 from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
 from lookalike.report.comparison import comparison_chart
 from lookalike.synthesizers import METHODS
+from tables import replace_parts
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "privmrf.jsonl"
@@ -156,12 +157,7 @@ def document(results: list[Result]) -> None:
             plot.write_text(comparison_chart(own, "tvd.5", "nltcs"), encoding="utf-8")
             text += [f"![{parameter}](privmrf-{parameter}.svg)", "", *study_rows(own, list(names)), ""]
     parts["parameters"] = "\n".join(text)
-    page = DOCUMENT.read_text(encoding="utf-8")
-    for name, content in parts.items():
-        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-        head, rest = page.split(begin)
-        page = head + begin + "\n" + content.strip() + "\n" + end + rest.split(end)[1]
-    DOCUMENT.write_text(page, encoding="utf-8")
+    replace_parts(DOCUMENT, parts)
 
 
 def main() -> None:

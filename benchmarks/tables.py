@@ -7,6 +7,7 @@ Reads benchmarks/results/accuracy.jsonl (see accuracy.py) and replaces the parts
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from lookalike.evaluate.compare import Result, read_results, summary
@@ -14,7 +15,6 @@ from lookalike.evaluate.compare import Result, read_results, summary
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 MOSAIC = HERE.parent / "docs" / "mosaic.md"
-BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
 GOALS = {
     ("nltcs", 0.1): "0.0283 / 0.0617",
@@ -81,11 +81,19 @@ def _cell(three: dict, five: dict, cpu: dict, key: tuple[str, str, float]) -> st
     return f"{three[key][0]:.4f} / {five[key][0]:.4f}, {cpu[key][0]:.0f} s"
 
 
+def replace_parts(page: Path, parts: Mapping[str, str]) -> None:
+    """Writes each part of a page anew, between its markers `<!-- name:begin -->` and `<!-- name:end -->`."""
+    text = page.read_text(encoding="utf-8")
+    for name, content in parts.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        head, rest = text.split(begin)
+        text = f"{head}{begin}\n{content.strip()}\n{end}{rest.split(end)[1]}"
+    page.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
-    for path, section in ((README, benchmark_section()), (MOSAIC, mosaic_section())):
-        before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        path.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}", encoding="utf-8")
+    replace_parts(README, {"benchmark": benchmark_section()})
+    replace_parts(MOSAIC, {"benchmark": mosaic_section()})
 
 
 if __name__ == "__main__":
