@@ -17,6 +17,7 @@ from typing import Any
 
 import accuracy
 from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
+from tables import replace_parts
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "privbayes.jsonl"
@@ -69,12 +70,7 @@ def document(results: list[Result]) -> None:
     """Replaces the generated parts of the document, each between its markers."""
     parts = {"costs": costs(results)}
     parts["distances"] = [line for table in TABLES for line in (f"### {table}", "", *distances(results, table), "")]
-    page = DOCUMENT.read_text(encoding="utf-8")
-    for name, lines in parts.items():
-        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-        head, rest = page.split(begin)
-        page = head + begin + "\n" + "\n".join(lines).strip() + "\n" + end + rest.split(end)[1]
-    DOCUMENT.write_text(page, encoding="utf-8")
+    replace_parts(DOCUMENT, {name: "\n".join(lines) for name, lines in parts.items()})
 
 
 def main() -> None:
