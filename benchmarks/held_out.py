@@ -128,7 +128,8 @@ def verdict(results: list[Result]) -> list[str]:
     three, five = ({k: v for k, v in summary(results, f"tvd.{n}").items() if k[1] != "resample"} for n in (3, 5))
     if not any(method == JUDGED for _, method, _ in three):
         return [f"`{JUDGED}` has not been run on these tables yet."]
-    text = ["| table | epsilon | 3-way: best other | ratio | 5-way: best other | ratio |", "|" + "---|" * 6]
+    heading = " | ".join(f"{order}-way: {JUDGED} | best other | ratio" for order in (3, 5))
+    text = [f"| table | epsilon | {heading} |", "|" + "---|" * 8]
     for table in TABLES:
         for epsilon in EPSILONS:
             cells = [_against(cells, table, epsilon) for cells in (three, five)]
@@ -146,7 +147,7 @@ def _against(cells: Cells, table: str, epsilon: float) -> str | None:
     mean, error, _ = others[best]
     doubt = 2 * math.hypot(own[1], error)
     clear = "" if abs(own[0] - mean) > doubt else " (not clear)"
-    return f"{best[1]} {mean:.4f} | {own[0] / mean:.2f}{clear}"
+    return f"{own[0]:.4f} | {best[1]} {mean:.4f} | {own[0] / mean:.2f}{clear}"
 
 
 def document(results: list[Result]) -> None:
