@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lookalike.estimators import (
         AIM,
         BSG,
+        DPWGAN,
         MST,
         MWEM,
         MWEMPGM,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AIM": "estimators",
     "BSG": "estimators",
+    "DPWGAN": "estimators",
     "MST": "estimators",
     "MWEM": "estimators",
     "MWEMPGM": "estimators",
@@ -91,6 +93,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AIM",
     "BSG",
+    "DPWGAN",
     "MST",
     "MWEM",
     "MWEMPGM",

@@ -11,6 +11,7 @@ from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.dp_copula import DPCopula
+from lookalike.synthesizers.dp_wgan import DPWGAN
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
@@ -24,7 +25,7 @@ from lookalike.synthesizers.privsyn import PrivSyn
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula,
+    DPCopula, DPWGAN,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
