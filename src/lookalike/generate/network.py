@@ -67,12 +67,7 @@ class Generator:
     def forward(self, noise: np.ndarray) -> Pass:
         first, bias, second, values = self.weights
         hidden = np.maximum(noise @ first + bias, 0)
-        logits = hidden @ second + values
-        starts, column = first_places(self.sizes), self._column()
-        logits -= np.maximum.reduceat(logits, starts, axis=1)[:, column]
-        np.exp(logits, out=logits)
-        logits /= np.add.reduceat(logits, starts, axis=1)[:, column]
-        return Pass(noise, hidden, logits)
+        return Pass(noise, hidden, self._softmax(hidden @ second + values))
 
     def gradients(self, made: Pass, slopes: np.ndarray) -> Weights:
         """Gradient in the weights of the sum over rows of <slopes, probabilities>, slopes taken as constants."""
@@ -113,9 +108,17 @@ class Generator:
 
     def calibrate(self, margins: Sequence[np.ndarray], rng: np.random.Generator, rounds: int = 40) -> None:
         """Moves the values' bias until the columns have these margins over 8192 rows of noise."""
-        noise = self.noise(_BLOCK_ROWS, rng)
+        unbiased = self.forward(self.noise(_BLOCK_ROWS, rng)).hidden @ self.weights[2]
         for _ in range(rounds):
-            self.pull(self.forward(noise).probabilities.mean(axis=0), margins, 0.9, _LEAST)
+            self.pull(self._softmax(unbiased + self.weights[3]).mean(axis=0), margins, 0.9, _LEAST)
+
+    def _softmax(self, logits: np.ndarray) -> np.ndarray:
+        """Every column's values made probabilities, in place."""
+        starts, column = first_places(self.sizes), self._column()
+        logits -= np.maximum.reduceat(logits, starts, axis=1)[:, column]
+        np.exp(logits, out=logits)
+        logits /= np.add.reduceat(logits, starts, axis=1)[:, column]
+        return logits
 
     def _column(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)

@@ -13,8 +13,8 @@ from lookalike.generate.model import Parts
 from lookalike.generate.network import Generator
 from lookalike.schema.domain import Domain
 
-SAMPLE_ROWS = 100_000
-"""Rows in which marginals are counted. A cell of probability p is off by sqrt(p / 1e5)."""
+SAMPLE_ROWS = 50_000
+"""Rows in which marginals are counted. A cell of probability p is off by sqrt(p / 5e4)."""
 
 _WEIGHTS = ("first", "first_bias", "second", "second_bias")
 

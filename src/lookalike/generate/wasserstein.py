@@ -71,7 +71,7 @@ class WassersteinTrainer:
         """One step of the critic towards telling the two apart, and some of the generator against that."""
         made = self._critic().clipped_sums(self._shown, self._norm) / len(self._shown)
         falling = made - sums / self._rows
-        inputs, outputs = self._weights
+        inputs = self._weights[0]
         self._critic_steps.step((falling[: inputs.size].reshape(inputs.shape), falling[inputs.size :]))
         for part in self._weights:
             np.clip(part, -1, 1, out=part)

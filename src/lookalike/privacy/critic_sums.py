@@ -3,9 +3,9 @@
 The published program draws batches by shuffling and accounts for them as if every row were drawn by itself. Here no
 amplification by sampling is claimed, so none can fail. Every row is put into one of `batches` batches at random,
 whatever the other rows do, and step t uses batch t mod `batches`. So a row is used in at most ceil(steps / batches)
-steps, and in each it adds a vector of whole numbers of norm `norm` at most (`tables/critic.py`); all else a step uses is
-public: the critic, the norm, the noise. Given the row's batch the steps are an adaptive composition of Gaussian
-mechanisms, with total mu^2 = ceil(steps / batches) * (rows * norm / stddev)^2, and a mixture over the row's batch is no
+steps, and in each it adds a vector of whole numbers of norm `norm` at most (`tables/critic.py`). All else that a step
+uses is public: the critic, the norm, the noise. Given the row's batch the steps are an adaptive composition of Gaussian
+mechanisms with mu^2 = ceil(steps / batches) * (rows * norm / stddev)^2 in all, and a mixture over the row's batch is no
 worse, as the hockey-stick divergence from the law without the row is convex. Several rows of a person add up to norm
 rows * norm at most, replaced ones to twice that: `Neighbours.rows`.
 
@@ -61,7 +61,9 @@ class CriticSums:
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batches < 1:
-            raise BudgetError(f"{self.steps} steps with {self.batches} batches were asked for; take at least 1 of each.")
+            raise BudgetError(
+                f"{self.steps} steps with {self.batches} batches were asked for; take at least 1 of each."
+            )
 
     @property
     def mechanism(self) -> str:

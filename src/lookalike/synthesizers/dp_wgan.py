@@ -36,8 +36,8 @@ class DPWGAN:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
         steps: most steps of the critic. Fewer are made where their noise would pass `noise`.
         noise: most noise in a step: its norm, as a share of the norm that a row's gradient is clipped to.
-        units: hidden units of the critic.
-        hidden: hidden units of the generator.
+        units: most hidden units of the critic; no more than 4 per value of any column are used.
+        hidden: most hidden units of the generator; no more than 8 per value of any column are used.
         latent: random numbers that a row is made of.
         critic_rate: learning rate of the critic, whose weights lie between -1 and 1.
         generator_rate: learning rate of the generator.
@@ -92,15 +92,16 @@ class DPWGAN:
         oneways = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
         independent = fit(domain, oneways, zeros=model_zeros(door.schema))
         total, margins = independent.total, independent.marginals(singles)
-        generator = Generator.start(margins, self.latent, self.hidden, _SPREAD, rng)
+        cells = sum(domain.sizes)
+        generator = Generator.start(margins, self.latent, min(self.hidden, 8 * cells), _SPREAD, rng)
         training = Training(
-            units=self.units,
+            units=min(self.units, 4 * cells),
             critic_rate=self.critic_rate,
             generator_rate=self.generator_rate,
             generator_steps=self.generator_steps,
             pull=0.3 if self.keep_margins else 0.0,
         )
-        steps, batches = self._steps(door, total), max(1, math.ceil(total / _BATCH_ROWS))
+        steps, batches = self._steps(door, total, (cells + 2) * training.units), math.ceil(max(total, 1) / _BATCH_ROWS)
         done = 0
 
         def advance() -> None:
@@ -114,8 +115,7 @@ class DPWGAN:
             generator.calibrate(margins, rng)
         return NetworkModel(domain, total, generator)
 
-    def _steps(self, door: GuardedTable, total: float) -> int:
-        """As many steps as leave the noise of each below the limit, if all rows' gradients agreed."""
-        parameters = (sum(door.domain.sizes) + 2) * self.units
+    def _steps(self, door: GuardedTable, total: float, parameters: int) -> int:
+        """As many steps as leave the noise of each below the limit, were all rows' gradients of the clipped norm."""
         once = door.stddev_for(door.remaining) * math.sqrt(parameters) / max(1.0, total)
         return max(1, min(self.steps, math.floor((self.noise / once) ** 2)))

@@ -1,9 +1,9 @@
-"""A critic with one hidden layer, in whole numbers: what it does with a row is exact, in whatever order it is added up.
+"""A critic with one hidden layer, in whole numbers: what it makes of a row is exact, in whatever order it is added up.
 
-Row x has one value in each of d columns. The critic is f(x) = sum_h out_h * max(0, bias_h + sum_j in[value_j, h]). Where
-unit h is active, the row's gradient is out_h at bias_h and at in[value_j, h] for each of the d columns, and the unit's
-size at out_h; elsewhere it is 0. So its squared norm is (d + 1) * sum of out_h^2 over active units + sum of sizes^2, and
-gradients need not be written down row by row to be clipped.
+Row x has one value in each of d columns. The critic is f(x) = sum_h out_h * max(0, bias_h + sum_j in[value_j, h]).
+Where unit h is active, the row's gradient is out_h at bias_h and at in[value_j, h] for each of the d columns, and the
+unit's size at out_h; elsewhere it is 0. So its squared norm is (d + 1) * sum of out_h^2 over active units + sum of
+sizes^2, and gradients need not be written down row by row to be clipped.
 
 All weights are whole numbers of at most UNIT. Sizes are then whole numbers below 2^24, which float32 holds exactly, and
 squared norms and sums of clipped gradients whole numbers below 2^53, which float64 does. No sum is ever rounded.
@@ -25,7 +25,7 @@ UNIT = 1 << 12
 """Largest absolute value of a weight."""
 
 _SHRINK = 1 - 2.0**-40
-_BLOCK_ROWS = 1 << 13
+_BLOCK_ROWS = 1 << 12
 
 Floats = NDArray[np.float64]
 
