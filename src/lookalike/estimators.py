@@ -175,3 +175,9 @@ class DPWGAN(TableSynthesizer):
     """A generator network, taught by a critic through noisy gradients."""
 
     method = "dp-wgan"
+
+
+class PATEGAN(TableSynthesizer):
+    """A generator network, taught by a student of noisy votes."""
+
+    method = "pate-gan"

@@ -48,7 +48,7 @@ class Generator:
 
     @classmethod
     def start(
-        cls, margins: Sequence[np.ndarray], latent: int, hidden: int, spread: float, rng: np.random.Generator
+        cls, margins: Sequence[np.ndarray], latent: int, hidden: int, rng: np.random.Generator, spread: float = 0.3
     ) -> Generator:
         """A network whose columns have about these margins and hardly depend on each other."""
         sizes = tuple(len(margin) for margin in margins)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +15,8 @@ from lookalike.estimate import fit
 from lookalike.generate.model import Model
 from lookalike.generate.network import Generator
 from lookalike.generate.network_model import NetworkModel
-from lookalike.generate.wasserstein import Training, WassersteinTrainer
+from lookalike.generate.teaching import GeneratorLessons
+from lookalike.generate.wasserstein import WassersteinTrainer
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.critic_sums import CriticSums
 from lookalike.privacy.door import GuardedTable
@@ -25,7 +28,6 @@ from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check
 ONEWAYS, GRADIENTS = "one-way marginals", "gradients of the critic"
 
 _BATCH_ROWS = 100_000
-_SPREAD = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,37 +87,42 @@ class DPWGAN:
         ]
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain = door.domain
         progress("measuring every column", 0.02)
-        shares = allocate(domain.sizes, door.remaining * self.oneway_share)
-        singles = [(name,) for name in domain.names]
-        oneways = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
-        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
-        total, margins = independent.total, independent.marginals(singles)
-        cells = sum(domain.sizes)
-        generator = Generator.start(margins, self.latent, min(self.hidden, 8 * cells), _SPREAD, rng)
-        training = Training(
-            units=min(self.units, 4 * cells),
-            critic_rate=self.critic_rate,
-            generator_rate=self.generator_rate,
-            generator_steps=self.generator_steps,
-            pull=0.3 if self.keep_margins else 0.0,
+        total, margins = columns_alone(door, self.oneway_share)
+        cells, batches = sum(door.domain.sizes), math.ceil(max(total, 1.0) / _BATCH_ROWS)
+        generator = Generator.start(margins, self.latent, min(self.hidden, 8 * cells), rng)
+        lessons = GeneratorLessons(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
+        units = min(self.units, 4 * cells)
+        steps = self._steps(door, total, (cells + 2) * units)
+        trainer = WassersteinTrainer(
+            lessons,
+            self.generator_steps,
+            max(1.0, total / batches),
+            units=units,
+            rate=self.critic_rate,
+            rng=rng,
+            progress=training_progress(progress, steps),
         )
-        steps, batches = self._steps(door, total, (cells + 2) * training.units), math.ceil(max(total, 1) / _BATCH_ROWS)
-        done = 0
-
-        def advance() -> None:
-            nonlocal done
-            done += 1
-            progress("training", 0.05 + 0.85 * done / steps)
-
-        trainer = WassersteinTrainer(generator, margins, max(1.0, total / batches), training, rng, advance)
         door.release_rows(CriticSums(trainer, steps, batches), step=GRADIENTS)
         if self.keep_margins:
             generator.calibrate(margins, rng)
-        return NetworkModel(domain, total, generator)
+        return NetworkModel(door.domain, total, generator)
 
     def _steps(self, door: GuardedTable, total: float, parameters: int) -> int:
         """As many steps as leave the noise of each below the limit, were all rows' gradients of the clipped norm."""
         once = door.stddev_for(door.remaining) * math.sqrt(parameters) / max(1.0, total)
         return max(1, min(self.steps, math.floor((self.noise / once) ** 2)))
+
+
+def columns_alone(door: GuardedTable, share: float) -> tuple[float, list[np.ndarray]]:
+    """The noisy number of rows and the noisy margin of every column, for that share of what is left."""
+    singles = [(name,) for name in door.domain.names]
+    stddevs = [door.stddev_for(rho) for rho in allocate(door.domain.sizes, door.remaining * share)]
+    model = fit(door.domain, door.measure(singles, stddevs, step=ONEWAYS), zeros=model_zeros(door.schema))
+    return model.total, model.marginals(singles)
+
+
+def training_progress(progress: Progress, steps: int) -> Callable[[], None]:
+    """Something to call after each of these steps of training."""
+    done = count(1)
+    return lambda: progress("training", 0.05 + 0.85 * next(done) / steps)

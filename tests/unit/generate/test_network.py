@@ -8,7 +8,8 @@ import pytest
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.network import Generator, RmsProp
 from lookalike.generate.network_model import NetworkModel
-from lookalike.generate.wasserstein import Training, WassersteinTrainer
+from lookalike.generate.teaching import GeneratorLessons
+from lookalike.generate.wasserstein import WassersteinTrainer
 from lookalike.schema.domain import Domain
 
 MARGINS = (np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2]), np.array([1.0]))
@@ -16,7 +17,7 @@ DOMAIN = Domain(("a", "b", "c"), (2, 3, 1))
 
 
 def generator(spread: float = 2.0, seed: int = 0) -> Generator:
-    return Generator.start(MARGINS, 4, 6, spread, np.random.default_rng(seed))
+    return Generator.start(MARGINS, 4, 6, np.random.default_rng(seed), spread)
 
 
 def in_doubles(one: Generator) -> Generator:
@@ -78,11 +79,10 @@ def test_a_trainer_with_exact_sums_learns_that_two_columns_are_equal() -> None:
     """The trainer by itself: a public table stands in for the private one and no noise is added."""
     rng, margins = np.random.default_rng(5), (np.full(2, 0.5),) * 2
     table = np.repeat(np.arange(2, dtype=np.int32)[:, None], 2, axis=1).repeat(500, axis=0)
-    one = Generator.start(margins, 8, 32, 0.3, rng)
+    one = Generator.start(margins, 8, 32, rng)
     calls: list[int] = []
-    trainer = WassersteinTrainer(
-        one, margins, 1000.0, Training(units=16, generator_rate=5e-3), rng, lambda: calls.append(1)
-    )
+    lessons = GeneratorLessons(one, margins, 5e-3, rng)
+    trainer = WassersteinTrainer(lessons, 3, 1000.0, units=16, rate=0.1, rng=rng, progress=lambda: calls.append(1))
     for _ in range(120):
         critic, norm = trainer.critic()
         trainer.learn(critic.clipped_sums(table, norm))

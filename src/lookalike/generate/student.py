@@ -1,0 +1,106 @@
+"""A student that learns from noisy votes on generated rows, and a generator that learns from the student (PATE-GAN)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lookalike.generate.network import RmsProp
+from lookalike.generate.teaching import GeneratorLessons
+from lookalike.tables.one_hot import one_hot
+
+
+class Student:
+    """A network with one hidden layer that guesses the share of teachers that take a row for real."""
+
+    def __init__(self, sizes: Sequence[int], units: int, rate: float, rng: np.random.Generator) -> None:
+        self._sizes = tuple(sizes)
+        inputs = rng.standard_normal((sum(sizes), units)) / (2 * np.sqrt(len(sizes)))
+        outputs = rng.standard_normal(units) / np.sqrt(units)
+        self.weights = tuple(part.astype(np.float32) for part in (inputs, np.zeros(units), outputs, np.zeros(1)))
+        self._steps = RmsProp(self.weights, rate)
+
+    def guesses(self, codes: np.ndarray) -> np.ndarray:
+        return self._forward(one_hot(codes, self._sizes))[1]
+
+    def learn(self, codes: np.ndarray, shares: np.ndarray) -> None:
+        """One step on the cross entropy with these shares of votes."""
+        self._steps.step(self.gradients(codes, shares))
+
+    def gradients(self, codes: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Gradient of the mean cross entropy in the weights.
+
+        It is linear in the shares, so unbiased noise on them, even beyond 0 and 1, leaves it unbiased.
+        """
+        rows = one_hot(codes, self._sizes)
+        hidden, guesses = self._forward(rows)
+        error = (guesses - shares) / len(codes)
+        pushed = error[:, None] * self.weights[2] * (hidden > 0)
+        return rows.T @ pushed, pushed.sum(axis=0), error @ hidden, error.sum(keepdims=True)
+
+    def slopes(self, codes: np.ndarray) -> np.ndarray:
+        """How much better each value of each column would be for a row, by the score under the logistic function."""
+        hidden, _ = self._forward(one_hot(codes, self._sizes))
+        return ((hidden > 0) * self.weights[2]) @ self.weights[0].T
+
+    def _forward(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        inputs, bias, outputs, constant = self.weights
+        hidden = np.maximum(rows @ inputs + bias, 0)
+        return hidden, 1 / (1 + np.exp(-np.clip(hidden @ outputs + constant, -30, 30)))
+
+
+@dataclass(frozen=True, slots=True)
+class School:
+    """How student and generator are trained; all of it public.
+
+    Attributes:
+        teachers: how many vote.
+        shown: generated rows that teachers are shown per step.
+        asked: generated rows that they vote on per round.
+        units: hidden units of the student.
+        student_rate: learning rate of the student.
+        student_steps: steps of the student per round, the first on the new votes, the others on remembered ones.
+        memory: rounds that are remembered.
+        generator_steps: steps of the generator per round.
+    """
+
+    teachers: int
+    shown: int = 256
+    asked: int = 256
+    units: int = 64
+    student_rate: float = 2e-3
+    student_steps: int = 20
+    memory: int = 20
+    generator_steps: int = 3
+
+
+class VoteTrainer:
+    """Shows generated rows, asks for votes on others, and passes what they say to the student and the generator."""
+
+    def __init__(
+        self, lessons: GeneratorLessons, school: School, rng: np.random.Generator, progress: Callable[[], None]
+    ) -> None:
+        self._lessons, self._school, self._rng, self._progress = lessons, school, rng, progress
+        self.student = Student(lessons.generator.sizes, school.units, school.student_rate, rng)
+        self._asked = np.empty((0, len(lessons.generator.sizes)), dtype=np.int32)
+        self._remembered: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=school.memory)
+
+    def shown(self) -> np.ndarray:
+        return self._lessons.made(self._school.shown)
+
+    def asked(self) -> np.ndarray:
+        self._asked = self._lessons.made(self._school.asked)
+        return self._asked
+
+    def learn(self, votes: np.ndarray, /) -> None:
+        self._remembered.append((self._asked, votes / self._school.teachers))
+        self.student.learn(*self._remembered[-1])
+        for _ in range(self._school.student_steps - 1):
+            self.student.learn(*self._remembered[self._rng.integers(len(self._remembered))])
+        for _ in range(self._school.generator_steps):
+            self._lessons.step(self.student.slopes)
+        self._progress()
