@@ -12,6 +12,7 @@ import numpy as np
 from lookalike.generate.network import RmsProp
 from lookalike.generate.teaching import GeneratorLessons
 from lookalike.tables.one_hot import one_hot
+from lookalike.tables.teachers import Teachers
 
 
 class Student:
@@ -53,29 +54,68 @@ class Student:
         return hidden, 1 / (1 + np.exp(-np.clip(hidden @ outputs + constant, -30, 30)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class School:
-    """How student and generator are trained; all of it public.
+    """How teachers, student and generator are trained; all of it public.
 
     Attributes:
         teachers: how many vote.
-        shown: generated rows that teachers are shown per step.
-        asked: generated rows that they vote on per round.
+        rows: estimated number of rows that a teacher has.
+        inputs: weights that every teacher starts from, see `Teachers`.
+        outputs: the same.
+        teacher_rate: learning rate of the teachers.
         units: hidden units of the student.
         student_rate: learning rate of the student.
         student_steps: steps of the student per round, the first on the new votes, the others on remembered ones.
-        memory: rounds that are remembered.
         generator_steps: steps of the generator per round.
+        shown: generated rows that teachers are shown per step.
+        asked: generated rows that they vote on per round.
+        memory: rounds that are remembered.
+        controls: teachers of generated rows, at most.
     """
 
     teachers: int
-    shown: int = 256
-    asked: int = 256
+    rows: float
+    inputs: np.ndarray
+    outputs: np.ndarray
+    teacher_rate: float = 0.05
     units: int = 64
     student_rate: float = 2e-3
     student_steps: int = 20
-    memory: int = 20
     generator_steps: int = 3
+    shown: int = 256
+    asked: int = 256
+    memory: int = 20
+    controls: int = 300
+
+
+class Controls:
+    """Teachers whose own rows are generated ones too: how they vote says what votes are worth.
+
+    A teacher of few rows takes frequent values for real, even if it is shown rows of the very same law. Teachers of
+    generated rows do so as well, and what real teachers do beyond them is about real rows. Their rows are made from the
+    same random numbers again and again, so that they change only as the generator does. Public throughout.
+    """
+
+    def __init__(self, lessons: GeneratorLessons, school: School, rng: np.random.Generator) -> None:
+        self._generator, self._number = lessons.generator, min(school.teachers, school.controls)
+        rows = max(1, round(self._number * school.rows))
+        self._noise, self._seed = self._generator.noise(rows, rng), int(rng.integers(2**63))
+        part = rng.integers(0, self._number, rows)
+        weights = (school.inputs, school.outputs, school.teacher_rate)
+        self._teachers = Teachers(self._generator.sizes, self._rows(), part, self._number, *weights)
+
+    def train(self, shown: np.ndarray) -> None:
+        self._teachers.give(self._rows())
+        self._teachers.train(shown)
+
+    def shares(self, codes: np.ndarray) -> np.ndarray:
+        """Share of these teachers that take each row for real."""
+        return self._teachers.votes(codes) / self._number
+
+    def _rows(self) -> np.ndarray:
+        made = self._generator.forward(self._noise).probabilities
+        return self._generator.draw(made, np.random.default_rng(self._seed))
 
 
 class VoteTrainer:
@@ -86,18 +126,22 @@ class VoteTrainer:
     ) -> None:
         self._lessons, self._school, self._rng, self._progress = lessons, school, rng, progress
         self.student = Student(lessons.generator.sizes, school.units, school.student_rate, rng)
+        self._controls = Controls(lessons, school, rng)
         self._asked = np.empty((0, len(lessons.generator.sizes)), dtype=np.int32)
         self._remembered: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=school.memory)
 
     def shown(self) -> np.ndarray:
-        return self._lessons.made(self._school.shown)
+        shown = self._lessons.made(self._school.shown)
+        self._controls.train(shown)
+        return shown
 
     def asked(self) -> np.ndarray:
         self._asked = self._lessons.made(self._school.asked)
         return self._asked
 
     def learn(self, votes: np.ndarray, /) -> None:
-        self._remembered.append((self._asked, votes / self._school.teachers))
+        shares = 0.5 + votes / self._school.teachers - self._controls.shares(self._asked)
+        self._remembered.append((self._asked, shares))
         self.student.learn(*self._remembered[-1])
         for _ in range(self._school.student_steps - 1):
             self.student.learn(*self._remembered[self._rng.integers(len(self._remembered))])

@@ -1,4 +1,4 @@
-"""What a student of PATE-GAN learns about real rows: how many teachers take a generated row for real, with noise.
+"""What a student of PATE-GAN learns about real rows: how many teachers take a generated row for a real one, with noise.
 
 Every row goes to one of `teachers` teachers at random, whatever the other rows do. A teacher's weights depend on its
 own rows and on rows that everybody may see, and on nothing else, to the last bit (`tables/teachers.py`). So one row

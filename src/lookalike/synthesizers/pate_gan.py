@@ -25,7 +25,7 @@ from lookalike.synthesizers.dp_wgan import ONEWAYS, columns_alone, training_prog
 
 VOTES = "votes of the teachers"
 
-_MOST_TEACHERS, _MOST_WEIGHTS = 2000, 4_000_000
+_MOST_TEACHERS, _MOST_WEIGHTS = 1000, 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,10 @@ class PATEGAN:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
         rounds: most rounds of votes. Fewer are made where their noise would pass `noise`.
         noise: most noise in a round's votes, as a share of the teachers, were it averaged over the round.
-        teacher_rows: rows per teacher, by the noisy number of rows.
+        teacher_rows: rows per teacher, by the noisy number of rows; more where there would be over 1000 teachers.
         teacher_units: hidden units of a teacher.
         teacher_rate: learning rate of the teachers.
+        teacher_steps: steps of the teachers per round.
         units: hidden units of the student.
         student_rate: learning rate of the student.
         student_steps: steps of the student per round.
@@ -55,6 +56,7 @@ class PATEGAN:
     teacher_rows: int = 20
     teacher_units: int = 8
     teacher_rate: float = 0.05
+    teacher_steps: int = 2
     units: int = 64
     student_rate: float = 2e-3
     student_steps: int = 20
@@ -84,8 +86,8 @@ class PATEGAN:
             student_rate=self.student_rate,
             generator_rate=self.generator_rate,
         )
-        counts = ("rounds", "teacher_rows", "teacher_units", "units", "student_steps", "hidden", "latent")
-        for name in (*counts, "generator_steps"):
+        teaching = ("rounds", "teacher_rows", "teacher_units", "teacher_steps", "units", "student_steps")
+        for name in (*teaching, "hidden", "latent", "generator_steps"):
             if getattr(self, name) < 1:
                 raise SchemaError(f"pate-gan: {name} is {getattr(self, name)}; it must be at least 1.")
 
@@ -123,21 +125,27 @@ class PATEGAN:
         # Noise on a vote grows with the root of all votes, and the mean over a round shrinks with the root of its own.
         once = door.stddev_for(door.remaining) / teachers
         rounds = max(1, min(self.rounds, math.floor((self.noise / once) ** 2)))
+        inputs = rng.standard_normal((cells, self.teacher_units)) / (2 * math.sqrt(len(door.domain)))
+        inputs[-1] = 0
         school = School(
             teachers=teachers,
+            rows=max(1.0, total / teachers),
+            inputs=inputs,
+            outputs=rng.standard_normal(self.teacher_units) / math.sqrt(self.teacher_units),
+            teacher_rate=self.teacher_rate,
             units=self.units,
             student_rate=self.student_rate,
             student_steps=self.student_steps,
             generator_steps=self.generator_steps,
         )
-        inputs = rng.standard_normal((cells, self.teacher_units)) / (2 * math.sqrt(len(door.domain)))
-        inputs[-1] = 0
+        trainer = VoteTrainer(lessons, school, rng, training_progress(progress, rounds))
         return TeacherVotes(
-            VoteTrainer(lessons, school, rng, training_progress(progress, rounds)),
+            trainer,
             rounds,
             school.asked,
             teachers,
-            inputs,
-            rng.standard_normal(self.teacher_units) / math.sqrt(self.teacher_units),
-            self.teacher_rate,
+            school.inputs,
+            school.outputs,
+            school.teacher_rate,
+            lessons=self.teacher_steps,
         )

@@ -1,8 +1,8 @@
 """Many small classifiers, each of its own part of the rows, trained side by side without ever touching each other.
 
-Teacher t scores a row x by s(x) = const_t + sum_h out_th * max(0, bias_th + sum_j in_t[value_j, h]) and takes it for
-real where s(x) > 0. It is trained to score its own rows above 1 and shown rows below -1, by the smoothed hinge loss
-whose slope is clip((1 -+ s) / 2, 0, 1).
+Teacher t scores a row x by s(x) = const_t + sum_h out_th * max(0, bias_th + sum_j in_t[value_j, h]). It is trained to
+score its own rows above 1 and shown rows below -1, by the smoothed hinge loss whose slope is clip((1 -+ s) / 2, 0, 1).
+Of a number of rows it votes for those that score above their mean: a teacher of few rows scores all others below 0.
 
 What teacher t does depends on the rows of part t, in their order, and on the rows shown to all: not on other parts, to
 the last bit. Sums over own rows run in the order of rows (sparse products with ones), all else is elementwise addition,
@@ -51,21 +51,22 @@ class Teachers:
     ) -> None:
         self._sizes, self._rate = (*sizes, 1), np.float32(rate)
         self._number, self._units = number, len(outputs)
-        self._part, places = part, _with_bias(codes, sizes)
-        # Weights lie as (value, teacher, unit), so that rows shown to all are one product for all teachers.
-        rows, columns = places.shape
-        cells = np.ascontiguousarray(places * number + part[:, None]).ravel()
-        ends = np.arange(0, rows * columns + 1, columns)
-        self._own = _sparse.csr_matrix(
-            (np.ones(cells.size, np.float32), cells, ends), shape=(rows, sum(self._sizes) * number)
-        )
-        self._of_part = _sparse.csr_matrix((np.ones(rows, np.float32), part, np.arange(rows + 1)), shape=(rows, number))
+        self._part = part
+        self._of_part = _ones(part[:, None], number)
         self._share = (1 / np.maximum(np.bincount(part, minlength=number), 1)).astype(np.float32)[part]
+        # Weights lie as (value, teacher, unit), so that rows shown to all are one product for all teachers.
         self._inputs = np.repeat(inputs.astype(np.float32)[:, None, :], number, axis=1)
         self._outputs = np.repeat(outputs.astype(np.float32)[None, :], number, axis=0)
         self._constant = np.zeros(number, np.float32)
         self._squares: list[Floats] = [np.zeros_like(part) for part in self._weights]
         self._known = np.float32(0)
+        self.give(codes)
+
+    def give(self, codes: np.ndarray) -> None:
+        """Other rows in place of all that the teachers have; each goes where the one in its place was."""
+        starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
+        cells = (_with_bias(codes) + starts) * self._number + self._part[:, None]
+        self._own = _ones(cells, sum(self._sizes) * self._number)
 
     @property
     def _weights(self) -> tuple[Floats, Floats, Floats]:
@@ -83,9 +84,9 @@ class Teachers:
             weight -= self._rate * slope / (np.sqrt(square / self._known) + np.float32(1e-8))
 
     def votes(self, codes: np.ndarray) -> NDArray[np.int64]:
-        """How many teachers take each row for real."""
-        hidden = self._hidden(codes)
-        return (self._scores(hidden, self._outputs, self._constant) > 0).sum(axis=1)
+        """How many teachers take each row for more real than these rows are on average."""
+        scores = self._scores(self._hidden(codes), self._outputs, self._constant)
+        return (scores > scores.mean(axis=0)).sum(axis=1)
 
     def _own_slopes(self) -> tuple[Floats, Floats, Floats]:
         hidden: Floats = self._own @ self._inputs.reshape(-1, self._units)
@@ -102,12 +103,12 @@ class Teachers:
         active, hidden = hidden > 0, np.maximum(hidden, 0)
         error = np.clip((1 + self._scores(hidden, self._outputs, self._constant)) / 2, 0, 1) / np.float32(len(shown))
         pushed = (error[:, :, None] * self._outputs * active).reshape(len(shown), -1)
-        inputs = _placed(shown, self._sizes).T @ pushed
+        inputs = one_hot(_with_bias(shown), self._sizes).T @ pushed
         return inputs.reshape(self._inputs.shape), (error[:, :, None] * hidden).sum(axis=0), error.sum(axis=0)
 
     def _hidden(self, codes: np.ndarray) -> Floats:
         """Hidden units before they are rectified, (row, teacher, unit)."""
-        flat = _placed(codes, self._sizes) @ self._inputs.reshape(sum(self._sizes), -1)
+        flat = one_hot(_with_bias(codes), self._sizes) @ self._inputs.reshape(sum(self._sizes), -1)
         return flat.reshape(len(codes), self._number, self._units)
 
     def _scores(self, hidden: Floats, outputs: Floats, constant: Floats) -> Floats:
@@ -118,13 +119,13 @@ class Teachers:
         return scores
 
 
-def _with_bias(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Place of every value among those of all columns, and at the end that of the bias, which every row has."""
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    constant = np.zeros((len(codes), 1), dtype=np.int64)
-    return np.concatenate([codes.astype(np.int64), constant], axis=1) + starts
+def _with_bias(codes: np.ndarray) -> np.ndarray:
+    """The rows with a last column for the bias, which has one value."""
+    return np.concatenate([codes, np.zeros((len(codes), 1), codes.dtype)], axis=1)
 
 
-def _placed(codes: np.ndarray, sizes: Sequence[int]) -> Any:
-    """Rows as zeros and ones with the bias as a last column that is always 1."""
-    return one_hot(np.concatenate([codes, np.zeros((len(codes), 1), codes.dtype)], axis=1), sizes)
+def _ones(places: np.ndarray, columns: int) -> Any:
+    """A sparse matrix with a 1 at these places of every row."""
+    rows, each = places.shape
+    ends, ones = np.arange(0, rows * each + 1, each), np.ones(rows * each, np.float32)
+    return _sparse.csr_matrix((ones, np.ascontiguousarray(places).ravel(), ends), shape=(rows, columns))
