@@ -47,7 +47,7 @@ class DPWGAN:
         keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
     """
 
-    oneway_share: float = 0.1
+    oneway_share: float = 0.2
     steps: int = 250
     noise: float = 0.5
     units: int = 64
@@ -64,7 +64,7 @@ class DPWGAN:
         title="DP-WGAN",
         paper="Arjovsky, Chintala, Bottou: Wasserstein GAN (ICML 2017) with noisy gradients, as in UCLA's entry to the "
         "NIST challenge of 2018",
-        good_for="comparison with networks; ahead of independent columns, behind every good marginal method",
+        good_for="comparison with networks; ahead of independent columns, behind the good marginal methods",
         corrected="no amplification by sampling is claimed (the public program shuffles and is accounted as if it "
         "drew every row by itself); one clip over all layers, in exact whole numbers; exact unseeded noise; number of "
         "rows, delta and values no longer taken from the table; a number of steps that no private loss decides",

@@ -50,7 +50,7 @@ class PATEGAN:
         keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
     """
 
-    oneway_share: float = 0.1
+    oneway_share: float = 0.2
     rounds: int = 60
     noise: float = 0.1
     teacher_rows: int = 20
@@ -72,7 +72,7 @@ class PATEGAN:
         title="PATE-GAN",
         paper="Jordon, Yoon, van der Schaar: PATE-GAN: Generating Synthetic Data with Differential Privacy Guarantees "
         "(ICLR 2019)",
-        good_for="comparison with networks; ahead of independent columns, behind every good marginal method",
+        good_for="comparison with networks; near independent columns on wide tables, behind marginal methods everywhere",
         corrected="every vote is charged at its full price (public programs charge less where teachers agree and stop "
         "by it, which is private); Gaussian noise on the one count that a teacher can change; parts drawn row by row, "
         "their number from a noisy number of rows; teachers that cannot touch each other, to the last bit",
