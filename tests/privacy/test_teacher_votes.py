@@ -85,10 +85,10 @@ def test_the_price_does_not_depend_on_the_table() -> None:
 
 def test_the_noise_has_the_promised_scale_and_every_vote_gets_its_own() -> None:
     listener = Listener()
-    request(listener, rounds=1500, teachers=1, stddev=50.0).release(ALL[:0], DOMAIN, None)
+    request(listener, rounds=900, teachers=1, stddev=50.0).release(ALL[:0], DOMAIN, None)
     heard = np.array(listener.heard)
-    assert heard.std() == pytest.approx(50, rel=0.05)
-    assert np.abs(np.corrcoef(heard.T) - np.eye(4)).max() < 0.16
+    assert heard.std() == pytest.approx(50, rel=0.08)
+    assert np.abs(np.corrcoef(heard.T) - np.eye(4)).max() < 0.2
     assert np.array_equal(heard, np.rint(heard))
 
 

@@ -11,7 +11,7 @@ from lookalike.generate.teaching import GeneratorLessons
 from lookalike.tables.critic import Critic
 
 SHOWN = 2048
-"""Generated rows that the critic is shown per step."""
+"""Generated rows that the critic is shown per step, at most; no more than real ones where there are over 256."""
 
 
 class WassersteinTrainer:
@@ -46,12 +46,13 @@ class WassersteinTrainer:
         inputs[-1] = 0
         self._weights = (inputs, rng.uniform(-1, 1, units))
         self._critic_steps = RmsProp(self._weights, rate)
+        self._show = round(min(SHOWN, max(rows, 256)))
         self._shown, self._norm = lessons.made(1), 1
 
     def critic(self) -> tuple[Critic, int]:
         """The critic as it is now, in whole numbers, and the norm to clip at."""
         critic = self._critic()
-        self._shown = self._lessons.made(SHOWN)
+        self._shown = self._lessons.made(self._show)
         self._norm = max(1, int(np.median(critic.norms(self._shown))))
         return critic, self._norm
 

@@ -8,6 +8,7 @@ import pytest
 
 from lookalike.errors import BudgetError, SchemaError
 from lookalike.pipeline import synthesize
+from lookalike.synthesizers import dp_wgan
 from lookalike.synthesizers.dp_wgan import DPWGAN, GRADIENTS
 
 SIZES = {"a": 3, "b": 3, "c": 2}
@@ -51,6 +52,13 @@ def test_fewer_steps_where_noise_would_drown_them() -> None:
     assert few.releases == 1
     assert 1 < many.releases < 250
     assert release(500, 3.0, steps=2).spent.charges[-1].releases == 2
+
+
+def test_large_tables_are_dealt_out_to_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dp_wgan, "_BATCH_ROWS", 1000)
+    charge = release(2500, 5.0, steps=20).spent.charges[-1]
+    assert charge.releases == 20
+    assert "7 steps per row" in charge.detail
 
 
 def test_without_margins_kept_it_still_makes_rows() -> None:
