@@ -107,11 +107,16 @@ def test_every_row_goes_to_a_teacher_of_its_own_at_random(monkeypatch: pytest.Mo
     assert len(sizes) == 50
     assert np.abs(sizes - 400).max() < 7 * np.sqrt(400)
     assert (dealt[0] == dealt[1]).mean() < 0.05
+    request(Listener(), rounds=1, teachers=50, stddev=1.0, parts=200).release(np.tile(ALL, (5000, 1)), DOMAIN, None)
+    assert abs(len(dealt[2]) - 5000) < 7 * np.sqrt(5000)
+    assert dealt[2].max() < 50
 
 
 def test_requests_that_were_not_paid_for_are_refused() -> None:
     with pytest.raises(BudgetError, match="at least 1"):
         request(Listener(), teachers=0)
+    with pytest.raises(BudgetError, match="at least one for each"):
+        request(Listener(), teachers=7, parts=6)
     with pytest.raises(BudgetExceededError):
         request(Listener()).settled(DOMAIN, BUDGET, BUDGET.rho, Neighbours())
     with pytest.raises(BudgetError, match="4 were paid for"):

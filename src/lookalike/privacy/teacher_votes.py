@@ -1,12 +1,12 @@
 """What a student of PATE-GAN learns about real rows: how many teachers take a generated row for a real one, with noise.
 
-Every row goes to one of `teachers` teachers at random, whatever the other rows do. A teacher's weights depend on its
-own rows and on rows that everybody may see, and on nothing else, to the last bit (`tables/teachers.py`). So one row
-changes one teacher, whose vote on a generated row is 0 or 1: the count of votes for "real" has sensitivity 1 (the other
-count follows from it and is not released). N noisy counts are N Gaussian releases, mu^2 = N * (rows / stddev)^2 in all,
-given which teacher has the row; a mixture over that is no worse, as the hockey-stick divergence from the law without
-the row is convex. Several rows of a person change as many teachers at most, replaced ones twice as many:
-`Neighbours.rows`.
+Every row goes to one of `parts` parts at random, whatever the other rows do, and the first `teachers` parts have a
+teacher each; rows of the others are not used. A teacher's weights depend on its own rows and on rows that everybody may
+see, and on nothing else, to the last bit (`tables/teachers.py`). So one row changes one teacher at most, whose vote on
+a generated row is 0 or 1: the count of votes for "real" has sensitivity 1 (the other count follows from it and is not
+released). N noisy counts are N Gaussian releases, mu^2 = N * (rows / stddev)^2 in all, given which part has the row; a
+mixture over that is no worse, as the hockey-stick divergence from the law without the row is convex. Several rows of a
+person change as many teachers at most, replaced ones twice as many: `Neighbours.rows`.
 
 The price counts all votes that are asked for and never looks at what they were. (The published programs charge less
 where teachers agree, which makes the price, and when they stop, private themselves.) Counts of votes are whole numbers,
@@ -59,6 +59,7 @@ class TeacherVotes:
         outputs: the same.
         rate: learning rate of the teachers.
         lessons: steps of the teachers per round.
+        parts: parts that the rows are put into; 0 for as many as there are teachers.
         stddev: of the noise on each count of votes; set when settled.
     """
 
@@ -70,6 +71,7 @@ class TeacherVotes:
     outputs: np.ndarray
     rate: float
     lessons: int = 1
+    parts: int = 0
     stddev: float = 0.0
 
     def __post_init__(self) -> None:
@@ -78,6 +80,8 @@ class TeacherVotes:
                 f"{self.rounds} rounds of {self.lessons} lessons and {self.asked} votes of {self.teachers} teachers "
                 "were asked for; take at least 1 of each."
             )
+        if self.parts and self.parts < self.teachers:
+            raise BudgetError(f"{self.parts} parts for {self.teachers} teachers; take at least one for each.")
 
     @property
     def mechanism(self) -> str:
@@ -99,8 +103,10 @@ class TeacherVotes:
         return replace(self, stddev=stddev_for(rest, neighbours.rows, self.releases))
 
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> None:
-        part = SystemRandom(insecure_rng).below(self.teachers, len(codes))
-        school = Teachers(domain.sizes, codes, part, self.teachers, self.inputs, self.outputs, self.rate)
+        part = SystemRandom(insecure_rng).below(self.parts or self.teachers, len(codes))
+        used = part < self.teachers
+        weights = (self.inputs, self.outputs, self.rate)
+        school = Teachers(domain.sizes, codes[used], part[used], self.teachers, *weights)
         for _ in range(self.rounds):
             for _ in range(self.lessons):
                 school.train(self.trainer.shown())

@@ -25,7 +25,7 @@ from lookalike.synthesizers.dp_wgan import ONEWAYS, columns_alone, training_prog
 
 VOTES = "votes of the teachers"
 
-_MOST_TEACHERS, _MOST_WEIGHTS = 1000, 4_000_000
+_MOST_TEACHERS, _MOST_WEIGHTS, _MOST_ROWS = 1000, 4_000_000, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class PATEGAN:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
         rounds: most rounds of votes. Fewer are made where their noise would pass `noise`.
         noise: most noise in a round's votes, as a share of the teachers, were it averaged over the round.
-        teacher_rows: rows per teacher, by the noisy number of rows; more where there would be over 1000 teachers.
+        teacher_rows: rows per teacher, by the noisy number of rows; up to 200 where there would be over 1000 teachers,
+            and rows beyond that are not used.
         teacher_units: hidden units of a teacher.
         teacher_rate: learning rate of the teachers.
         teacher_steps: steps of the teachers per round.
@@ -72,7 +73,8 @@ class PATEGAN:
         title="PATE-GAN",
         paper="Jordon, Yoon, van der Schaar: PATE-GAN: Generating Synthetic Data with Differential Privacy Guarantees "
         "(ICLR 2019)",
-        good_for="comparison with networks; near independent columns on wide tables, behind marginal methods everywhere",
+        good_for="comparison with networks; ahead of independent columns on small tables, near them on wide ones, "
+        "behind the good marginal methods",
         corrected="every vote is charged at its full price (public programs charge less where teachers agree and stop "
         "by it, which is private); Gaussian noise on the one count that a teacher can change; parts drawn row by row, "
         "their number from a noisy number of rows; teachers that cannot touch each other, to the last bit",
@@ -122,6 +124,7 @@ class PATEGAN:
         cells = sum(door.domain.sizes) + 1
         most = min(_MOST_TEACHERS, _MOST_WEIGHTS // (cells * self.teacher_units))
         teachers = max(1, min(most, round(total / self.teacher_rows)))
+        parts = max(teachers, round(total / _MOST_ROWS))
         # Noise on a vote grows with the root of all votes, and the mean over a round shrinks with the root of its own.
         once = door.stddev_for(door.remaining) / teachers
         rounds = max(1, min(self.rounds, math.floor((self.noise / once) ** 2)))
@@ -129,7 +132,7 @@ class PATEGAN:
         inputs[-1] = 0
         school = School(
             teachers=teachers,
-            rows=max(1.0, total / teachers),
+            rows=max(1.0, total / parts),
             inputs=inputs,
             outputs=rng.standard_normal(self.teacher_units) / math.sqrt(self.teacher_units),
             teacher_rate=self.teacher_rate,
@@ -148,4 +151,5 @@ class PATEGAN:
             school.outputs,
             school.teacher_rate,
             lessons=self.teacher_steps,
+            parts=parts,
         )
