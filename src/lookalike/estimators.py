@@ -169,3 +169,15 @@ class DPCopula(TableSynthesizer):
     """A Gaussian copula with noisy margins."""
 
     method = "dp-copula"
+
+
+class DPWGAN(TableSynthesizer):
+    """A generator network, taught by a critic through noisy gradients."""
+
+    method = "dp-wgan"
+
+
+class PATEGAN(TableSynthesizer):
+    """A generator network, taught by a student of noisy votes."""
+
+    method = "pate-gan"

@@ -11,11 +11,13 @@ from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.dp_copula import DPCopula
+from lookalike.synthesizers.dp_wgan import DPWGAN
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
+from lookalike.synthesizers.pate_gan import PATEGAN
 from lookalike.synthesizers.ppsyn import PPSyn
 from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
 from lookalike.synthesizers.priview import PriView
@@ -24,7 +26,7 @@ from lookalike.synthesizers.privsyn import PrivSyn
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula,
+    DPCopula, DPWGAN, PATEGAN,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
