@@ -13,6 +13,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
+from lookalike.generate.model import Model
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
@@ -22,7 +23,6 @@ from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
-from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
@@ -30,7 +30,7 @@ from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.auto import Auto, chosen_method
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.measurement import NoisyMarginal, spread_over_cells
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -102,7 +102,7 @@ def synthesize(
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         if generator == "gum":
             report("updating rows", 0.8)
-            model = updated_rows(door.domain, door.released, model.total, np.random.default_rng(seed))
+            model = updated_rows(model, door.released, np.random.default_rng(seed))
         status = "done"
     finally:
         run.end(status)
@@ -131,9 +131,10 @@ def check_generator(generator: str) -> None:
         raise SchemaError(f"There is no generator {generator!r}; use 'model' or 'gum'.")
 
 
-def updated_rows(domain: Domain, released: list[NoisyMarginal], total: float, rng: np.random.Generator) -> RowsModel:
-    """Rows that fit the released marginals. Sums of groups of cells say nothing about single cells and are left out."""
-    return gum_model(domain, [marginal for marginal in released if marginal.groups is None], total=total, rng=rng)
+def updated_rows(model: Model, released: list[NoisyMarginal], rng: np.random.Generator) -> RowsModel:
+    """Rows that fit the released marginals. Sums of groups of cells are shared out as the model has it."""
+    cells = [spread_over_cells(m, model.marginal(m.attrs)) if m.groups is not None else m for m in released]
+    return gum_model(model.domain, cells, total=model.total, rng=rng)
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:

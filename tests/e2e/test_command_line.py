@@ -123,7 +123,7 @@ def test_settings_reach_the_method(call: Call, table: Path, domain: Path, tmp_pa
     assert "oneway_share" in refused.err
 
 
-@pytest.mark.parametrize("method", ["mst", "aim"])
+@pytest.mark.parametrize("method", ["mst", "aim", "mosaic"])
 def test_rows_of_any_method_by_row_updates(call: Call, table: Path, domain: Path, tmp_path: Path, method: str) -> None:
     run = ("synth", table, "--domain", domain, "-e", 10, "-m", method, "-o", tmp_path / "o.csv")
     assert call(*run, "--generator", "gum", "--model", tmp_path / "m.lookalike").code == 0

@@ -84,6 +84,27 @@ def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], 
     return replace(measurement, values=measurement.values.ravel(), groups=groups[np.ix_(*codes)].astype(np.int32))
 
 
+def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
+    """Group sums as counts of single cells, each group shared out like `expected`, a model's counts of the marginal.
+
+    For methods that know cells only. A cell's error is that of its group times its share, so the stddev that is kept
+    is an upper value; what the model gets wrong inside a group stays wrong.
+
+    >>> sums = NoisyMarginal(("a",), np.array([6.0, 8.0]), 1.0, np.array([0, 0, 1]))
+    >>> spread_over_cells(sums, np.array([1.0, 2.0, 5.0])).values.tolist()
+    [2.0, 4.0, 8.0]
+    """
+    if measurement.groups is None:
+        return measurement
+    labels, weights = measurement.groups.ravel(), np.maximum(expected, 0.0).ravel()
+    empty = np.bincount(labels, weights, minlength=measurement.cells) <= 0
+    weights = np.where(empty[labels], 1.0, weights)
+    sums = np.bincount(labels, weights, minlength=measurement.cells)
+    return replace(
+        measurement, values=(weights * (measurement.values / sums)[labels]).reshape(expected.shape), groups=None
+    )
+
+
 def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
     """Number of rows by the inverse-variance mean of the noisy totals, at least 1.
 

@@ -68,6 +68,25 @@ def test_sets_outside_the_network_are_met(whole_domain: int) -> None:
 
 
 @pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_sums_of_groups_are_met_and_cells_within_follow_the_rest(whole_domain: int) -> None:
+    """The group of two cells of (a, d) has the measured sum; nothing says how the two share it but single columns."""
+    groups = np.arange(15).reshape(3, 5)
+    groups[1, 1] = groups[1, 0]
+    groups = np.unique(groups, return_inverse=True)[1].reshape(3, 5)
+    wanted = 10_000 * marginal_of(joint(), ("a", "d"))
+    sums = np.bincount(groups.ravel(), wanted.ravel())
+    singles = [m for m in measured_pairs(10_000.0, 1.0) if len(m.attrs) == 1]
+    measured = [*singles, NoisyMarginal(("a", "d"), sums, 1.0, groups)]
+    settings = SupportSettings(most_rows=40_000, whole_domain=whole_domain)
+    for network in (fit(DOMAIN, singles), fit(DOMAIN, measured)):
+        made = ReweightedModel(network, measured, settings)
+        found = made.marginal(("a", "d"))
+        assert np.abs(np.bincount(groups.ravel(), found.ravel()) - sums).sum() / 20_000 < 0.004
+        meta, arrays = made.to_parts()
+        np.testing.assert_allclose(ReweightedModel.from_parts(meta, arrays).marginal(("a", "d")), found)
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
 def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
     impossible = np.zeros(DOMAIN.shape(("a", "d")), dtype=bool)
     impossible[0, :3] = impossible[2, 4] = True

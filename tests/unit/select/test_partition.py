@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lookalike.select.partition import by_mass, halved_boxes, merged_neighbours, partition_path, split_boxes
+from lookalike.select.partition import (
+    by_mass,
+    halved_boxes,
+    merged_neighbours,
+    partition_path,
+    seen_groups,
+    split_boxes,
+)
 
 COUNTS = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=1, max_dims=3, max_side=5), elements=st.floats(0, 1000, allow_nan=False)
@@ -103,3 +110,15 @@ def test_bins_of_one_axis_are_intervals_of_equal_mass() -> None:
     counts = np.r_[np.full(10, 10.0), np.full(100, 1.0)]
     groups = halved_boxes(counts, 2)
     assert groups.tolist() == [0] * 10 + [1] * 100
+
+
+def test_groups_hold_what_can_be_seen() -> None:
+    """No two cells that can be seen share a group, rare ones do; without rare cells there are no groups."""
+    counts = np.outer([500.0, 300.0, 4.0, 3.0, 2.0], [0.6, 0.39, 0.005, 0.005])
+    groups = seen_groups(counts, 30.0)
+    assert groups is not None
+    sums = np.bincount(groups.ravel(), counts.ravel())
+    assert len(sums) < counts.size / 2
+    heavy = groups[counts > 100]
+    assert len(np.unique(heavy)) == heavy.size == 4
+    assert seen_groups(np.full((4, 4), 100.0), 30.0) is None

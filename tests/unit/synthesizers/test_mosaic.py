@@ -50,6 +50,24 @@ def test_an_interaction_of_three_columns_is_found() -> None:
     assert agree > 0.9
 
 
+def test_cells_that_noise_would_hide_are_counted_in_groups_and_topped_up_in_the_same() -> None:
+    """Forty values of which most are rare: fewer numbers than cells leave the door, every time a set is measured."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    a = np.minimum(rng.geometric(0.35, 8000) - 1, 39)
+    b = np.where(rng.random(8000) < 0.7, a, np.minimum(rng.geometric(0.35, 8000) - 1, 39))
+    table = pa.table({"a": a, "b": b, "c": rng.integers(0, 2, 8000), "d": (a > 1).astype(int)})
+    schema = {"a": 40, "b": 40, "c": 2, "d": 2}
+    made = synthesize(table, schema=schema, epsilon=1.0, method="mosaic", seed=0)
+    pairs = [m for m in made.model.measurements if {"a", "b"} <= set(m.attrs)]
+    assert pairs
+    assert all(m.groups is not None and m.cells < 400 for m in pairs)
+    assert len({m.cells for m in pairs if m.attrs == ("a", "b")}) == 1
+    whole = synthesize(table, schema=schema, epsilon=1.0, method="mosaic", seed=0, group_mass=0.0)
+    assert all(m.groups is None for m in whole.model.measurements)
+
+
 def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
