@@ -169,3 +169,9 @@ class DPCopula(TableSynthesizer):
     """A Gaussian copula with noisy margins."""
 
     method = "dp-copula"
+
+
+class RAP(TableSynthesizer):
+    """Rows of distributions, moved by gradients towards chosen marginals."""
+
+    method = "rap"

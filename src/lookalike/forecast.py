@@ -196,6 +196,7 @@ JOINT_SETS = {
     "bsg": JointSets(("families of the network",)),
     "privbayes": JointSets(("families of the network",)),
     "pb-pgm": JointSets(("families of the network",)),
+    "rap": JointSets(("chosen marginals",)),
 }
 
 RATES = {

@@ -14,6 +14,7 @@ from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.refine import RefinedModel
+from lookalike.generate.relaxed_rows import RelaxedRows
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.generate.reweighted import ReweightedModel
 from lookalike.generate.rows_model import RowsModel
@@ -32,6 +33,7 @@ KINDS: dict[str, type[Model]] = {
         ReweightedModel,
         ViewsModel,
         GaussianCopula,
+        RelaxedRows,
     )
 }
 

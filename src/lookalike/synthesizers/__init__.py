@@ -21,10 +21,11 @@ from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
 from lookalike.synthesizers.priview import PriView
 from lookalike.synthesizers.privmrf import PrivMRF
 from lookalike.synthesizers.privsyn import PrivSyn
+from lookalike.synthesizers.rap import RAP
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula,
+    DPCopula, RAP,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
