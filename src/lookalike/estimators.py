@@ -175,3 +175,15 @@ class RAP(TableSynthesizer):
     """Rows of distributions, moved by gradients towards chosen marginals."""
 
     method = "rap"
+
+
+class FEM(TableSynthesizer):
+    """Rows that follow the perturbed leader of drawn queries."""
+
+    method = "fem"
+
+
+class DualQuery(TableSynthesizer):
+    """Rows that answer queries drawn by multiplicative weights."""
+
+    method = "dualquery"

@@ -17,6 +17,7 @@ from lookalike.generate.refine import RefinedModel
 from lookalike.generate.relaxed_rows import RelaxedRows
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.generate.reweighted import ReweightedModel
+from lookalike.generate.row_set import RowSet
 from lookalike.generate.rows_model import RowsModel
 from lookalike.generate.views_model import ViewsModel
 
@@ -34,6 +35,7 @@ KINDS: dict[str, type[Model]] = {
         ViewsModel,
         GaussianCopula,
         RelaxedRows,
+        RowSet,
     )
 }
 

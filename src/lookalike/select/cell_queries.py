@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lookalike.generate.bayes_net import counted
 from lookalike.privacy.scores import CellGaps
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.workload import WorkloadSpec, as_workload
@@ -68,3 +69,46 @@ def draw_query(
     shape = references[place].shape
     cell = np.unravel_index(drawn - int(ends[place]) + math.prod(shape), shape)
     return CellQuery(cliques[place], tuple(int(code) for code in cell), signs[place])
+
+
+class QueryPlayer:
+    """Draws the queries that some rows get wrong, out of a random part of all marginals for every draw.
+
+    Looking at a part, from a random side each, is public chance: a draw is the exponential mechanism on the cells that
+    it looks at, whichever they are. It takes a part of the time, and fewer cells hide the worst ones less.
+
+    Attributes:
+        domain: names and sizes of the columns.
+        sets: the marginals.
+        looked: how many of them a draw looks at.
+        both_sides: look at each of them from both sides instead of a random one.
+    """
+
+    def __init__(
+        self, domain: Domain, sets: Sequence[Clique], looked: int, rng: np.random.Generator, *, both_sides: bool = False
+    ) -> None:
+        self.domain, self.sets, self.both_sides = domain, list(sets), both_sides
+        self.looked = min(looked, len(self.sets))
+        self._rng = rng
+        self._references: dict[Clique, np.ndarray] = {}
+        self._codes, self._total = np.zeros((1, len(domain)), dtype=np.int32), 1.0
+
+    def face(self, codes: np.ndarray, total: float) -> None:
+        """From now on, compare the data with these rows, scaled to `total`."""
+        self._codes, self._total = codes, total
+        self._references.clear()
+
+    def draw(self, door: GuardedTable, epsilon: float, *, step: str) -> CellQuery:
+        """A query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho."""
+        chosen = [self.sets[i] for i in self._rng.choice(len(self.sets), self.looked, replace=False)]
+        signs = [1 if heads else -1 for heads in self._rng.random(self.looked) < 0.5]
+        if self.both_sides:
+            chosen, signs = [*chosen, *chosen], [1] * self.looked + [-1] * self.looked
+        references = [self._reference(clique) for clique in chosen]
+        return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step)
+
+    def _reference(self, clique: Clique) -> np.ndarray:
+        if clique not in self._references:
+            counts = counted(self.domain, self._codes, clique)
+            self._references[clique] = counts * (self._total / len(self._codes))
+        return self._references[clique]

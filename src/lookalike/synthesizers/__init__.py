@@ -11,6 +11,8 @@ from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.dp_copula import DPCopula
+from lookalike.synthesizers.dualquery import DualQuery
+from lookalike.synthesizers.fem import FEM
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
@@ -25,7 +27,7 @@ from lookalike.synthesizers.rap import RAP
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula, RAP,
+    DPCopula, RAP, FEM, DualQuery,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
