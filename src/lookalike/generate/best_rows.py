@@ -17,6 +17,7 @@ Noise = Literal["gumbel", "exponential"]
 
 _LEAST_SHARE = 1e-6
 _LEAST_RATIO = 1e-4
+_MOST_SCORES = 20_000_000
 
 
 class PerturbedLeader:
@@ -58,6 +59,10 @@ class PerturbedLeader:
         In a pass each column takes its best value given the others, so that no step makes a row worse. The result is a
         local maximum, not always the largest.
         """
+        most = max(1, _MOST_SCORES // sum(self.domain.sizes))
+        if count > most:
+            parts = [min(most, count - done) for done in range(0, count, most)]
+            return np.asfortranarray(np.concatenate([self.rows(n, rng, noise=noise, sweeps=sweeps) for n in parts]))
         draw = rng.gumbel if noise == "gumbel" else rng.exponential
         alone = [(field + draw(size=(count, len(field)))).astype(np.float32) for field in self.fields]
         codes = np.column_stack([scores.argmax(axis=1) for scores in alone]).astype(np.int32, order="F")

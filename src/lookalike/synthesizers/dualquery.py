@@ -34,7 +34,7 @@ class DualQuery:
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.select.workload`.
         rounds: how often rows are added; 0 means 50.
-        per_round: queries drawn in each round after the first, s in the paper.
+        per_round: queries drawn in each round after the first, s in the paper; 0 means 3 for every column, 30 at most.
         rows_per_round: rows added in each round, which all count the same.
         oneway_share: part of the budget for one-way marginals.
         looked: marginals that each draw looks at, at random and from a random side.
@@ -47,7 +47,7 @@ class DualQuery:
 
     workload: WorkloadSpec = "all-2way"
     rounds: int = 0
-    per_round: int = 30
+    per_round: int = 0
     rows_per_round: int = 500
     oneway_share: float = 0.2
     looked: int = 32
@@ -73,21 +73,26 @@ class DualQuery:
         check_rounds(self.rounds)
         if self.rounds == 1:
             raise BudgetError("rounds is 1; the first round of DualQuery asks nothing, so take 2 or more.")
+        if self.per_round:
+            check_positive(per_round=self.per_round)
         check_positive(
-            per_round=self.per_round, rows_per_round=self.rows_per_round, looked=self.looked, weight=self.weight,
+            rows_per_round=self.rows_per_round, looked=self.looked, weight=self.weight,
             max_cells=self.max_cells, sweeps=self.sweeps,
         )  # fmt: skip
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         query_sets(self.workload, domain, self.max_cells)
-        draws = (self._rounds() - 1) * self.per_round
+        draws = (self._rounds() - 1) * self._per_round(domain)
         return query_plan(domain, budget, draws, self.oneway_share, faithful=self.faithful)
 
     def _rounds(self) -> int:
         return self.rounds or 50
 
+    def _per_round(self, domain: Domain) -> int:
+        return self.per_round or min(3 * len(domain), 30)
+
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rounds = door.domain, self._rounds()
+        domain, rounds, draws = door.domain, self._rounds(), self._per_round(door.domain)
         progress("measuring every column", 0.0)
         laws, total = first_look(door, self.oneway_share, faithful=self.faithful)
         count, weight = (1, 1e3) if self.faithful else (self.rows_per_round, self.weight)
@@ -101,9 +106,9 @@ class DualQuery:
             so_far = np.concatenate(made)
             player.face(so_far, total)
             # epsilon_t^2 grows as t^2: this round's part of what is left for it and all later ones.
-            share = door.remaining * number**2 / sum(later**2 for later in range(number, rounds)) / self.per_round
+            share = door.remaining * number**2 / sum(later**2 for later in range(number, rounds)) / draws
             leader.weights.clear()
-            for _ in range(self.per_round):
+            for _ in range(draws):
                 query = player.draw(door, math.sqrt(8 * share), step=QUERIES)
                 leader.prefer(query.clique, query.cell, query.sign * weight)
             if not self.faithful:

@@ -44,7 +44,7 @@ class FEM:
 
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.select.workload`.
-        rounds: how often rows are made; 0 means 200.
+        rounds: how often rows are made; 0 means 15 for every column, from 50 to 200.
         per_round: queries drawn in each round; 0 means 3, and 1 if faithful.
         rows_per_round: rows made in each round; those of the second half of all rounds are the result (authors' code).
         oneway_share: part of the budget for one-way marginals.
@@ -92,16 +92,17 @@ class FEM:
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         query_sets(self.workload, domain, self.max_cells)
-        return query_plan(domain, budget, self._rounds() * self._per_round(), self.oneway_share, faithful=self.faithful)
+        draws = self._rounds(domain) * self._per_round()
+        return query_plan(domain, budget, draws, self.oneway_share, faithful=self.faithful)
 
-    def _rounds(self) -> int:
-        return self.rounds or 200
+    def _rounds(self, domain: Domain) -> int:
+        return self.rounds or min(max(15 * len(domain), 50), 200)
 
     def _per_round(self) -> int:
         return self.per_round or (1 if self.faithful else 3)
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rounds, draws = door.domain, self._rounds(), self._per_round()
+        domain, rounds, draws = door.domain, self._rounds(door.domain), self._per_round()
         progress("measuring every column", 0.0)
         laws, total = first_look(door, self.oneway_share, faithful=self.faithful)
         leader = PerturbedLeader(domain, laws)

@@ -26,6 +26,7 @@ ROWS, ONEWAYS, CHOICES, CHOSEN = "row count", "one-way marginals", "choices", "c
 CELLS = "chosen cells"
 
 _ROWS_SHARE = 0.02
+_MOST_LOGITS = 20_000_000
 _PAPER_MARGINALS, _PAPER_ROUNDS, _PAPER_QUERIES = 64, 10, 10
 
 
@@ -44,7 +45,7 @@ class RAP:
         rounds: how often the rows are fitted; 0 means 8, and 10 if faithful.
         per_round: marginals (or cells) per round, without two columns in common where possible; 0 means one for every
             four columns, and 10 cells if faithful.
-        relaxed_rows: how many; the default is the paper's.
+        relaxed_rows: how many, fewer for columns of more than 20,000 values in all; the default is the paper's.
         oneway_share: part of the budget for one-way marginals.
         choice_share: part of every round's budget for choosing; one half if faithful.
         noise_limit: sets are looked at while the expected noise on all their cells is below this part of the rows.
@@ -121,6 +122,9 @@ class RAP:
     def _per_round(self, domain: Domain) -> int:
         return self.per_round or (_PAPER_QUERIES if self.faithful else math.ceil(len(domain) / 4))
 
+    def _relaxed_rows(self, domain: Domain) -> int:
+        return min(self.relaxed_rows, max(_MOST_LOGITS // sum(domain.sizes), 1))
+
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         if self.faithful:
             return self._fit_cells(door, rng, progress)
@@ -133,7 +137,7 @@ class RAP:
         laws = [counts / start.total for counts in start.marginals(singles)]
         if len(domain) == 1:
             return RelaxedRows(domain, start.total, laws[0][:, None])
-        model = RelaxedProjection(domain, laws, self.relaxed_rows, 0.2, rng)
+        model = RelaxedProjection(domain, laws, self._relaxed_rows(domain), 0.2, rng)
         sets = as_workload(self.workload, domain).closure(domain)
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", (number + 0.5) / (rounds + 2))
@@ -186,7 +190,7 @@ class RAP:
         domain, rho, rounds, wanted = door.domain, door.remaining, self._rounds(), self._per_round(door.domain)
         measured = door.measure([()], door.stddev_for(rho * _ROWS_SHARE), step=ROWS)
         even = [np.full(size, 1 / size) for size in domain.sizes]
-        model = RelaxedProjection(domain, even, self.relaxed_rows, 1.0, rng)
+        model = RelaxedProjection(domain, even, self._relaxed_rows(domain), 1.0, rng)
         sets = query_sets(self.workload, domain, self.max_cells)
         looked = rng.choice(len(sets), min(_PAPER_MARGINALS, len(sets)), replace=False)
         sets = [sets[i] for i in np.sort(looked)]
