@@ -17,6 +17,9 @@ from lookalike.select.workload import WorkloadSpec, as_workload
 if TYPE_CHECKING:
     from lookalike.privacy.door import GuardedTable
 
+MOST_CELLS = 100_000
+"""Most cells that one draw looks at: with many more, exact draws need high precision too often."""
+
 
 @dataclass(frozen=True, slots=True)
 class CellQuery:
@@ -80,7 +83,7 @@ class QueryPlayer:
     Attributes:
         domain: names and sizes of the columns.
         sets: the marginals.
-        looked: how many of them a draw looks at.
+        looked: how many of them a draw looks at; fewer where they have more than MOST_CELLS cells in all.
         both_sides: look at each of them from both sides instead of a random one.
     """
 
@@ -101,9 +104,11 @@ class QueryPlayer:
     def draw(self, door: GuardedTable, epsilon: float, *, step: str) -> CellQuery:
         """A query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho."""
         chosen = [self.sets[i] for i in self._rng.choice(len(self.sets), self.looked, replace=False)]
-        signs = [1 if heads else -1 for heads in self._rng.random(self.looked) < 0.5]
+        cells = np.cumsum([self.domain.cells(clique) for clique in chosen])
+        chosen = chosen[: max(1, int((cells <= MOST_CELLS).sum()))]
+        signs = [1 if heads else -1 for heads in self._rng.random(len(chosen)) < 0.5]
         if self.both_sides:
-            chosen, signs = [*chosen, *chosen], [1] * self.looked + [-1] * self.looked
+            chosen, signs = [*chosen, *chosen], [1] * len(chosen) + [-1] * len(chosen)
         references = [self._reference(clique) for clique in chosen]
         return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step)
 

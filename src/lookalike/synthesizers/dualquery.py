@@ -49,7 +49,7 @@ class DualQuery:
     rounds: int = 0
     per_round: int = 0
     rows_per_round: int = 500
-    oneway_share: float = 0.2
+    oneway_share: float = 0.4
     looked: int = 32
     weight: float = 3.0
     max_cells: int = 20_000

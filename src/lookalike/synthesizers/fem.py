@@ -60,7 +60,7 @@ class FEM:
     rounds: int = 0
     per_round: int = 0
     rows_per_round: int = 1000
-    oneway_share: float = 0.2
+    oneway_share: float = 0.4
     looked: int = 32
     noise: float = 5.0
     max_cells: int = 20_000

@@ -15,6 +15,7 @@ from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
+from lookalike.select import cell_queries
 from lookalike.select.cell_queries import QueryPlayer, query_sets
 from lookalike.synthesizers import create
 
@@ -118,6 +119,15 @@ def test_a_query_player_draws_the_cell_that_is_most_wrong() -> None:
     player.face(rows, 2000.0)
     drawn = [player.draw(door, 1.0, step="queries") for _ in range(5)]
     assert {(query.clique, query.cell, query.sign) for query in drawn} == {(("b",), (0,), -1)}
+
+
+def test_a_draw_looks_at_no_more_cells_than_it_can_draw_from_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs have 4 to 9 cells; with 9 at most a draw looks at one or two of them, and still spends its budget."""
+    monkeypatch.setattr(cell_queries, "MOST_CELLS", 9)
+    details = [c.detail for c in run("fem", rounds=6).spent.charges if c.step == "queries"]
+    counts = [int(detail.split(", ")[-1].split()[0]) for detail in details]
+    assert max(counts) <= 9
+    assert min(counts) >= 4
 
 
 def test_marginals_of_too_many_cells_give_way_to_their_parts() -> None:
