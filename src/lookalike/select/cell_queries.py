@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from lookalike.select.workload import WorkloadSpec, as_workload
 if TYPE_CHECKING:
     from lookalike.privacy.door import GuardedTable
 
+_OUT_OF_REACH = 1e12
 MOST_CELLS = 100_000
 """Most cells that one draw looks at: with many more, exact draws need high precision too often."""
 
@@ -62,12 +63,19 @@ def draw_query(
     *,
     epsilon: float,
     step: str,
+    asked: Mapping[Clique, np.ndarray] | None = None,
 ) -> CellQuery:
-    """A cell drawn by the exponential mechanism on sign_i * (M_i(D)_c - reference_i,c); costs epsilon^2/8 in rho."""
+    """A cell drawn by the exponential mechanism on sign_i * (M_i(D)_c - reference_i,c); costs epsilon^2/8 in rho.
+
+    Cells that are True in `asked`, a public table per marginal, are drawn only where there are no others.
+    """
     score = CellGaps(tuple(cliques), tuple(references), tuple(signs))
     ends = np.cumsum([reference.size for reference in references])
     cells = int(ends[-1])
-    drawn = door.choose(score, epsilon, step=step, weights=np.ones(cells), offsets=np.zeros(cells))
+    offsets = np.zeros(cells)
+    if asked is not None:
+        offsets = _OUT_OF_REACH * np.concatenate([asked[clique].ravel() for clique in cliques])
+    drawn = door.choose(score, epsilon, step=step, weights=np.ones(cells), offsets=offsets)
     place = int(np.searchsorted(ends, drawn, side="right"))
     shape = references[place].shape
     cell = np.unravel_index(drawn - int(ends[place]) + math.prod(shape), shape)

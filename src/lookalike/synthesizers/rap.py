@@ -194,6 +194,7 @@ class RAP:
         sets = query_sets(self.workload, domain, self.max_cells)
         looked = rng.choice(len(sets), min(_PAPER_MARGINALS, len(sets)), replace=False)
         sets = [sets[i] for i in np.sort(looked)]
+        asked = {clique: np.zeros(domain.shape(clique), dtype=bool) for clique in sets}
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
             share, total = door.remaining / (rounds - number) / (2 * wanted), estimated_total(measured)
@@ -202,8 +203,9 @@ class RAP:
             for _ in range(wanted):
                 query = draw_query(
                     door, [*sets, *sets], [*references, *references], [1] * len(sets) + [-1] * len(sets),
-                    epsilon=math.sqrt(8 * share), step=CHOICES,
+                    epsilon=math.sqrt(8 * share), step=CHOICES, asked=asked,
                 )  # fmt: skip
+                asked[query.clique][query.cell] = True
                 others = np.ones(domain.shape(query.clique), dtype=np.int64)
                 others[query.cell] = 0
                 measured += door.measure([query.clique], stddev, step=CELLS, groups=[others])

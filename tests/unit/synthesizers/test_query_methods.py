@@ -71,6 +71,8 @@ def test_the_papers_steps_measure_single_cells_and_spend_half_on_choices() -> No
     for measured in cells:
         assert measured.groups is not None
         assert sorted(np.bincount(measured.groups.ravel()))[0] == 1
+    drawn = {(m.attrs, int(np.argmin(m.groups.ravel()))) for m in cells if m.groups is not None}
+    assert len(drawn) == 6  # no cell twice
     spent = release.spent.by_step()
     assert float(spent["choices"]) == pytest.approx(float(spent["chosen cells"]), rel=1e-6)
 
