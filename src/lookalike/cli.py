@@ -116,7 +116,7 @@ def synth(
             write_page(report, release.report())
     _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
     if not as_json:
-        _note_made_up(public, release.schema)
+        _note_made_up(public, release.schema, drafted=schema is None and domain is None)
 
 
 @app.command()
@@ -250,8 +250,15 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
             output.print(f"{name}: {path}")
 
 
-def _note_made_up(before: Schema, after: Schema) -> None:
-    """Say which columns discovery took for identifiers or free text: their values mean nothing."""
+def _note_made_up(before: Schema, after: Schema, *, drafted: bool) -> None:
+    """Say which columns were taken for identifiers or free text, by name or by discovery: their values mean nothing."""
+    named = [c.name for c in before.columns if isinstance(c, Identifier) and not c.person] if drafted else []
+    if named:
+        notes.print(
+            f"Made up: {', '.join(named)}. Their names are those of identifiers, so their values were not looked at.\n"
+            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
+            markup=False,
+        )
     names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
     if names:
         notes.print(

@@ -187,3 +187,15 @@ class DualQuery(TableSynthesizer):
     """Rows that answer queries drawn by multiplicative weights."""
 
     method = "dualquery"
+
+
+class DPWGAN(TableSynthesizer):
+    """A generator network, taught by a critic through noisy gradients."""
+
+    method = "dp-wgan"
+
+
+class PATEGAN(TableSynthesizer):
+    """A generator network, taught by a student of noisy votes."""
+
+    method = "pate-gan"

@@ -205,3 +205,25 @@ def test_decimal_commas_come_back_and_survive_the_schema_file(call: Call, tmp_pa
     assert Schema.from_dict(Schema.load(drafted).to_dict()) == Schema.load(drafted)
     assert call("synth", source, "-o", out, "--schema", drafted, "--method", "independent").code == 0
     assert pd.read_csv(out, sep=";", dtype=str, keep_default_na=False).umsatz.str.fullmatch(r"(\d+,\d\d)?").all()
+
+
+def test_what_other_programs_write_comes_back_as_they_write_it(call: Call, tmp_path: Path) -> None:
+    """Whole numbers as floats because some are missing, timestamps of whole hours, a column that is named as an id."""
+    rng = np.random.default_rng(2)
+    hours = np.datetime64("2023-01-01T00") + rng.integers(0, 8000, 3000)
+    frame = pd.DataFrame(
+        {
+            "visit_id": rng.choice(["a", "b"], 3000),
+            "children": rng.poisson(30, 3000).astype(float),
+            "hour": [f"{hour}:00:00Z" for hour in hours],
+        }
+    )
+    frame.loc[rng.random(3000) < 0.2, "children"] = np.nan
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    done = call("synth", tmp_path / "visits.csv", "-o", tmp_path / "out.csv", "-m", "independent", "-e", "50")
+    assert done.code == 0
+    assert "Made up: visit_id. Their names are those of identifiers" in done.err
+    made = pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False)
+    assert made["children"].str.fullmatch(r"[0-9]+\.0|").all()
+    assert 0.1 < (made["children"] == "").mean() < 0.3
+    assert made["hour"].str.fullmatch(r"2023-[0-9-]+T[0-9]{2}:00:00Z").mean() > 0.95

@@ -74,7 +74,8 @@ class MeasuredCells:
     def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
         self.domain = domain
         self.scopes = [[domain.position(name) for name in m.attrs] for m in measurements]
-        self.shapes = [m.values.shape for m in measurements]
+        self.groups = [m.groups for m in measurements]
+        self.shapes = [domain.shape(m.attrs) for m in measurements]
         self.offsets = np.cumsum([0, *(m.values.size for m in measurements)])
         self.observed = np.concatenate([m.values.ravel() for m in measurements])
         sizes = np.diff(self.offsets)
@@ -89,13 +90,19 @@ class MeasuredCells:
             for column in scope[1:]:
                 cell *= self.domain.sizes[column]
                 cell += codes[:, column]
+            groups = self.groups[s]
+            if groups is not None:
+                cell = groups.ravel()[cell]
             result[s] = cell + self.offsets[s]
         return result
 
     def tables(self, flat: np.ndarray) -> list[np.ndarray]:
-        """A flat vector as one table per marginal."""
-        parts = zip(self.offsets, self.offsets[1:], self.shapes, strict=False)
-        return [flat[start:stop].reshape(shape) for start, stop, shape in parts]
+        """A flat vector as one table per marginal; cells of a group have the same entry."""
+        parts = [flat[start:stop] for start, stop in zip(self.offsets, self.offsets[1:], strict=False)]
+        return [
+            part.reshape(shape) if groups is None else part[groups]
+            for part, groups, shape in zip(parts, self.groups, self.shapes, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

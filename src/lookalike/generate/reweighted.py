@@ -23,6 +23,8 @@ from lookalike.tables.measurement import NoisyMarginal
 
 _ROWS_PER_COUNT = 5
 _LEAST_ROWS = 20_000
+_RENEWAL_ITERATIONS = 60
+"""Before a renewal the weights need not have converged: rows are redrawn and weighed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class SupportSettings:
         most_rows: at most so many weighted rows at a time; five per row of the table are enough.
         whole_domain: a domain of at most so many cells is listed whole instead, and the weights are then exact.
         renewals: how often rows are redrawn by weight and renewed by a Gibbs sweep.
-        iterations: steps of each fit of weights.
+        iterations: steps of the last fit of weights, and at most so many of those before.
         ridge: see `WeightPenalty`.
         line: see `WeightPenalty`.
         single: see `WeightPenalty`.
@@ -71,7 +73,7 @@ class ReweightedModel:
 
     Attributes:
         network: the graphical model that draws the rows.
-        measurements: all noisy marginals, each attribute set once.
+        measurements: all noisy marginals, with or without groups of cells, each attribute set once.
         settings: how rows are made.
     """
 
@@ -81,8 +83,8 @@ class ReweightedModel:
         self, network: GraphicalModel, measurements: Sequence[NoisyMarginal], settings: SupportSettings | None = None
     ) -> None:
         sets = [m.attrs for m in measurements]
-        if not sets or len(set(sets)) != len(sets) or any(m.groups is not None for m in measurements):
-            raise ValueError("a reweighted model needs plain noisy marginals, each attribute set once")
+        if not sets or len(set(sets)) != len(sets):
+            raise ValueError("a reweighted model needs noisy marginals, each attribute set once")
         self.network = network
         self.measurements = tuple(measurements)
         self.settings = settings or SupportSettings()
@@ -111,12 +113,13 @@ class ReweightedModel:
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.most_rows, _LEAST_ROWS)))
         codes = self.network.sample(size, rng)
         theta = base = network
+        early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         for _ in range(self.settings.renewals):
-            theta, weights = self._fit(measured, codes, base, grain=self.total / size)
+            theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
             codes = np.asfortranarray(codes[drawn(weights, size, rng)])
             gibbs_sweep(self.domain, codes, *self._factors(measured, theta), rng)
             base = theta
-        return WeightedRows(codes, self._fit(measured, codes, base)[1])
+        return WeightedRows(codes, self._fit(measured, codes, base, self.settings.iterations)[1])
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Expected counts from the weighted rows, axes in domain order; they sum to `total`."""
@@ -158,23 +161,34 @@ class ReweightedModel:
                 {"attrs": list(m.attrs), "stddev": m.stddev, "entry": m.ledger_entry} for m in self.measurements
             ],
         }
-        return own, {**arrays, **{f"measured_{i}": m.values for i, m in enumerate(self.measurements)}}
+        groups = {f"groups_{i}": m.groups for i, m in enumerate(self.measurements) if m.groups is not None}
+        return own, {**arrays, **groups, **{f"measured_{i}": m.values for i, m in enumerate(self.measurements)}}
 
     @classmethod
     def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReweightedModel:
         """The model that `to_parts` took apart."""
         measured = [
-            NoisyMarginal(tuple(m["attrs"]), arrays[f"measured_{i}"], float(m["stddev"]), None, int(m["entry"]))
+            NoisyMarginal(tuple(m["attrs"]), values, float(m["stddev"]), arrays.get(f"groups_{i}"), int(m["entry"]))
             for i, m in enumerate(meta["measured"])
+            for values in [arrays[f"measured_{i}"]]
         ]
         network = GraphicalModel.from_parts(meta["network"], arrays)
         return cls(network, measured, SupportSettings.from_json(meta["settings"]))
 
     def _network_parameters(self) -> np.ndarray:
         """The network's potentials as parameters of the measured sets; sets outside the network start at 0."""
-        known = self.network.potentials
-        tables = [known.get(m.attrs, np.zeros(m.values.shape)).ravel() for m in self.measurements]
-        return np.nan_to_num(np.concatenate(tables), neginf=0.0)
+        flat: list[np.ndarray] = []
+        for m in self.measurements:
+            table = self.network.potentials.get(m.attrs)
+            if table is None:
+                flat.append(np.zeros(m.cells))
+                continue
+            table = np.nan_to_num(table, neginf=0.0).ravel()
+            if m.groups is not None:
+                labels = m.groups.ravel()
+                table = np.bincount(labels, table, minlength=m.cells) / np.bincount(labels, minlength=m.cells)
+            flat.append(table)
+        return np.concatenate(flat)
 
     def _factors(self, measured: MeasuredCells, theta: np.ndarray) -> tuple[list[list[int]], list[np.ndarray]]:
         """Columns and tables of all factors: of the measured sets, and of the network's impossible cells."""
@@ -190,11 +204,11 @@ class ReweightedModel:
         return codes[kept]
 
     def _fit(
-        self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, grain: float = 0.0
+        self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, iterations: int, grain: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
         penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain, single=self.settings.single)
         cells = measured.cells(codes)
-        return fit_weights(measured, cells, self.total, base, penalty, iterations=self.settings.iterations)
+        return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
 
     def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
         """The whole domain with its probabilities.

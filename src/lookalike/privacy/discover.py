@@ -18,7 +18,7 @@ from lookalike.errors import BudgetError
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.thresholds import threshold_probability
-from lookalike.schema import binning, forms
+from lookalike.schema import binning, forms, times
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.binning import Grid as Cells
 from lookalike.schema.column import Column
@@ -82,7 +82,7 @@ class Discovery:
             VALUES: "values of categories above a noisy threshold",
             RANGES: "smallest and largest numbers and times, on a public grid",
             BINS: "counts of finer cells where rows are",
-            ROUNDING: "how often numbers are multiples of 5, 10, 50, ...",
+            ROUNDING: "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days",
             PERSONS: "how many persons have 1, 2, ... rows",
         }
         if not schema.open_facts:
@@ -203,7 +203,7 @@ class _Search:
             probes = [_grid_probe(columns[name], cells[name]) for name in asked]
             for name, answer in zip(asked, self._measure(probes, RANGES), strict=True):
                 grid = binning.measured(cells[name], answer.values[:-1], answer.stddev)
-                found[name] = binning.occupied(grid, self.present.get(name, self.rows))
+                found[name] = binning.occupied(grid, self.present.get(name, self.rows), self.rows_stddev)
         return {name: found[name] for name in names}
 
     def _refine(self, names: Sequence[str]) -> dict[str, Cells]:
@@ -229,8 +229,8 @@ class _Search:
         probes: list[Roundness] = []
         for name, grid in grids.items():
             column = cast(Binned, self.columns[name])
-            steps = _steps(grid)
-            if grid.unit and not isinstance(column, Datetime) and len(steps) > 1:
+            steps = _steps(grid, column)
+            if grid.unit and len(steps) > 1:
                 probes.append(Roundness(name, base=column, steps=steps))
         if not probes:
             return {}
@@ -285,9 +285,12 @@ def _grid_probe(column: Binned, grid: Cells) -> Grid:
     return Grid(column.name, base=column, edges=grid.edges / scale if scale != 1.0 else grid.edges)
 
 
-def _steps(grid: Cells) -> tuple[int, ...]:
-    """1, 5, 10, 50, ... up to a quarter of the range."""
+def _steps(grid: Cells, column: Binned) -> tuple[int, ...]:
+    """1, 5, 10, 50, ... up to a quarter of the range; minutes, hours and days for times in seconds."""
     span = grid.high - float(grid.edges[0])
+    if isinstance(column, Datetime):
+        ticks = [tick // times.TICKS[column.resolution] for tick in reversed(times.TICKS.values())]
+        return tuple(step for step in ticks if step == 1 or 1 < step <= span / 4)
     steps = [1]
     while steps[-1] * (5 if len(steps) % 2 else 2) <= span / 4 and len(steps) < 16:
         steps.append(steps[-1] * (5 if len(steps) % 2 else 2))

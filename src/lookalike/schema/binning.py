@@ -21,8 +21,10 @@ _LEAST_SHARE = 0.004
 _POWERS = 61
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
 _NEARLY_ALL = 0.95
-_FALSE = 0.01
-"""How many empty blocks of cells may be expected to stand out, among all of a size."""
+_FALSE, _FALSE_ALONE = 0.01, 1e-4
+"""How many empty blocks of cells may be expected to stand out, among all of a size; and far away from the others."""
+_NEAR = 2
+"""So many blocks may lie between two that stand out and are near each other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,27 +90,43 @@ def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
     return replace(grid, counts=np.asarray(counts, dtype=float), stddev=stddev)
 
 
-def occupied(grid: Grid, total: float) -> Grid:
+def occupied(grid: Grid, total: float, doubt: float = 0.0) -> Grid:
     """The cells from the first to the last that stand out from the noise, if nearly all of `total` rows are there.
 
     Else blocks of 2, 4, 8, ... cells may stand out and hold nearly all. Where none do, those with most rows must serve,
-    and where nothing stands out, the middle of the grid.
+    and where nothing stands out, the middle of the grid. A range without blocks that stand out a little, far away from
+    all others, is tried first: cells are powers of two wide, so that one empty cell more spoils a column.
+
+    Args:
+        grid: noisy counts of all cells.
+        total: about how many rows there are.
+        doubt: standard deviation of `total`.
     """
     size, cells, most = 1, len(grid.counts), -np.inf
     best = (cells // 2, cells // 2)
     while size <= cells:
         starts = np.arange(0, cells, size)
-        limit = NormalDist().inv_cdf(1 - _FALSE / len(starts)) * grid.stddev * np.sqrt(size)
-        found = np.flatnonzero(np.add.reduceat(grid.counts, starts) > limit)
-        if found.size:
-            first, last = int(starts[found[0]]), min(int(starts[found[-1]]) + size, cells) - 1
+        for low, high in _standing_out(np.add.reduceat(grid.counts, starts) / (grid.stddev * np.sqrt(size))):
+            first, last = int(starts[low]), min(int(starts[high]) + size, cells) - 1
             held, noise = float(grid.counts[first : last + 1].sum()), grid.stddev * np.sqrt(last + 1 - first)
-            if held + noise >= _NEARLY_ALL * total:
+            if held + 2.0 * np.hypot(noise, doubt) >= _NEARLY_ALL * total:
                 return _part(grid, first, last)
             if held > most:
                 most, best = held, (first, last)
         size *= 2
     return _part(grid, *best)
+
+
+def _standing_out(scores: np.ndarray) -> list[tuple[int, int]]:
+    """First and last of the blocks that stand out: first without, then with those that are alone and not quite sure."""
+    some, sure = (NormalDist().inv_cdf(1 - false / len(scores)) for false in (_FALSE, _FALSE_ALONE))
+    found = np.flatnonzero(scores > some)
+    if not found.size:
+        return []
+    groups = np.split(found, np.flatnonzero(np.diff(found) > _NEAR + 1) + 1)
+    certain = [group for group in groups if scores[group].max() > sure]
+    tries = [(int(certain[0][0]), int(certain[-1][-1]))] if certain else []
+    return [*tries, (int(found[0]), int(found[-1]))]
 
 
 def trimmed(grid: Grid) -> Grid:

@@ -89,10 +89,14 @@ def _with_open(shared: dict[str, Any], *facts: str) -> dict[str, Any]:
 def _number(name: str, clear: set[str], shared: dict[str, Any]) -> Column:
     shared = _with_open(shared, "bins")
     places = [k for k in range(1, MAX_PLACES + 1) if f"places {k}" in clear]
-    if "float" not in clear and not places:
-        return Integer(name, **shared)
     if "float" in clear:
         return Continuous(name, **shared)
+    if not places:
+        # Programs that keep whole numbers as floats, often because one is missing, write all of them with a zero.
+        point_zero = "whole.0" in clear and "whole" not in clear
+        return Continuous(name, decimals=0, least_decimals=1, **shared) if point_zero else Integer(name, **shared)
+    if "whole.0" in clear:
+        places.insert(0, 1)
     least = 0 if "whole" in clear else places[0]
     return Continuous(name, decimals=places[-1], least_decimals=least if least < places[-1] else None, **shared)
 

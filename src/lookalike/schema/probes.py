@@ -61,6 +61,7 @@ TIME_FORMS = _time_forms()
 NUMBER_FORMS = {
     "whole": r"[+-]?(0|[1-9][0-9]*)",
     "padded": r"[+-]?0[0-9]+",
+    "whole.0": r"[+-]?(0|[1-9][0-9]*)\.0",
     **{f"places {k}": rf"[+-]?[0-9]*\.[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)},
     "float": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?",
 }

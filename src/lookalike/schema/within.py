@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lookalike.schema.binned import Binned, Continuous, Datetime
+from lookalike.schema.binned import Binned, Continuous
 
 
 def draw_numbers(column: Binned, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -17,7 +17,7 @@ def draw_numbers(column: Binned, bins: np.ndarray, rng: np.random.Generator) -> 
         return _draw_floats(column, edges, chosen, rng)
     first, last = column.tick_ranges(edges)
     ticks = rng.integers(first[chosen], last[chosen], endpoint=True)
-    if column.rounding and not isinstance(column, Datetime):
+    if column.rounding:
         ticks = _rounded(column, ticks, first[chosen], last[chosen], rng)
     return ticks
 

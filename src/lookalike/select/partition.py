@@ -152,6 +152,20 @@ def halved_boxes(counts: np.ndarray, groups: int) -> np.ndarray:
     return labels
 
 
+def seen_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
+    """Boxes of cells that hold about `least` or more each; None where every cell does so alone.
+
+    As many `halved_boxes` as there are cells of `least`, rarer cells counted in proportion. With `least` about the
+    noise, cells that would be lost in it are counted together: noise is then added once per group that can be seen,
+    not once per cell.
+
+    >>> seen_groups(np.array([9.0, 1.0, 1.0, 8.0]), 2.0).tolist()
+    [0, 1, 1, 2]
+    """
+    groups = max(2, math.ceil(float(np.minimum(counts / least, 1.0).sum())))
+    return halved_boxes(counts, groups) if groups < counts.size else None
+
+
 def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, int]] | None:
     """Mass, box and next axis in turn of the two halves; None for a single cell."""
     part = counts[box]

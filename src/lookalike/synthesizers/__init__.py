@@ -11,6 +11,7 @@ from lookalike.synthesizers.auto import Auto
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.dp_copula import DPCopula
+from lookalike.synthesizers.dp_wgan import DPWGAN
 from lookalike.synthesizers.dualquery import DualQuery
 from lookalike.synthesizers.fem import FEM
 from lookalike.synthesizers.independent import Independent
@@ -18,6 +19,7 @@ from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
+from lookalike.synthesizers.pate_gan import PATEGAN
 from lookalike.synthesizers.ppsyn import PPSyn
 from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
 from lookalike.synthesizers.priview import PriView
@@ -27,7 +29,7 @@ from lookalike.synthesizers.rap import RAP
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula, RAP, FEM, DualQuery,
+    DPCopula, RAP, FEM, DualQuery, DPWGAN, PATEGAN,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}

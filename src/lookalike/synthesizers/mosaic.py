@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from lookalike.select.larger_sets import candidate_sets
 from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import FittingSets
+from lookalike.select.partition import seen_groups
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.select.useful import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
@@ -59,6 +60,7 @@ class Mosaic:
         larger_cells: most cells of such a set.
         larger_candidates: how many of them are scored in a look.
         theta: sets of three and more columns have theta times the typical noise in an effective cell on average.
+        group_mass: cells of a set that are expected to hold less than this many stddevs are counted in groups.
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         line: strength of the absolute penalty; see `WeightPenalty`.
@@ -81,7 +83,8 @@ class Mosaic:
     larger_order: int = 6
     larger_cells: int = 20_000
     larger_candidates: int = 100
-    theta: float = 8.0
+    theta: float = 5.0
+    group_mass: float = 1.0
     caution: float = 0.8
     penalty: float = 0.5
     line: float = 0.3
@@ -147,7 +150,9 @@ class Mosaic:
         cells = self._effective_cells(independent, rho)
         useful = useful_cells(independent.total, cells.stddev, self.theta)
         chosen, shares = self._priced_sets(domain, errors, cells, useful, first_rho)
-        chosen = door.measure(chosen, [door.stddev_for(share) for share in shares], step=SETS)
+        noise = [door.stddev_for(share) for share in shares]
+        groups = self._groups(independent.marginals(chosen), noise)
+        chosen = door.measure(chosen, noise, step=SETS, groups=groups)
         measured = MeasuredSets(
             [m.attrs for m in chosen], np.array([cells(m.attrs) ** (2 / 3) for m in chosen]), shares
         )
@@ -157,7 +162,8 @@ class Mosaic:
             progress("looking for larger sets", 0.2 + 0.3 * look / self.looks)
             model = self._model(independent, oneways, chosen, inside, _FIRST_LOOK)
             known, spend = len(measured.cliques), door.remaining / (self.looks - look)
-            larger = self._measure_larger(door, model, errors, cells, useful, measured, spend, rng)
+            groups = {m.attrs: m.groups for m in chosen}
+            larger = self._measure_larger(door, model, errors, cells, useful, measured, groups, spend, rng)
             chosen = _combined([*chosen, *larger])
             inside.offer(measured.cliques[known:])
         progress("fitting", 0.5)
@@ -206,6 +212,7 @@ class Mosaic:
         cells: EffectiveCells,
         useful: float,
         measured: MeasuredSets,
+        groups: Mapping[Clique, np.ndarray | None],
         rho: float,
         rng: np.random.Generator,
     ) -> list[NoisyMarginal]:
@@ -217,16 +224,24 @@ class Mosaic:
 
         limits = {"order": self.larger_order, "most": self.larger_candidates}
         sets = candidate_sets(door.domain, errors, measured.cliques, fits, rng, **limits)
-        prices, worth = np.zeros(0), list[int]()
+        prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
         if sets:
-            references = model.marginals(sets)
             score = ResidualL1(tuple(sets), tuple(references))
             noise = door.score_stddev_for(score, float(door.budget.rho) * self.larger_score_share / self.looks)
             found = door.noisy_scores(score, noise, step=LARGER)
             prices = np.array([cells.of_counts(table) for table in references]) ** (2 / 3)
             worth = measured.worth_adding(sets, found, prices, door.remaining - kept, self.caution)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
-        return door.measure(now, [door.stddev_for(share) for share in shares], step=LARGER)
+        noise = [door.stddev_for(share) for share in shares]
+        new = {attrs: table for attrs, table in zip(sets, references, strict=True) if attrs not in groups}
+        own = [groups[a] if a in groups else self._groups([new[a]], [s])[0] for a, s in zip(now, noise, strict=True)]
+        return door.measure(now, noise, step=LARGER, groups=own)
+
+    def _groups(self, tables: Sequence[np.ndarray], noise: Sequence[float]) -> list[np.ndarray | None]:
+        """For each set the groups in which its cells are counted, from counts that everybody may know."""
+        if not self.group_mass:
+            return [None] * len(tables)
+        return [seen_groups(table, self.group_mass * sigma) for table, sigma in zip(tables, noise, strict=True)]
 
     def _model(
         self,
@@ -267,8 +282,9 @@ def _combined(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     for measurement in measurements:
         repeats.setdefault(measurement.attrs, []).append(measurement)
     combined: list[NoisyMarginal] = []
-    for attrs, same in repeats.items():
+    for same in repeats.values():
         precision = np.array([m.stddev**-2.0 for m in same])
         mean = np.average([m.values for m in same], axis=0, weights=precision)
-        combined.append(same[0] if len(same) == 1 else NoisyMarginal(attrs, mean, float(precision.sum()) ** -0.5))
+        once = replace(same[0], values=mean, stddev=float(precision.sum()) ** -0.5)
+        combined.append(same[0] if len(same) == 1 else once)
     return combined

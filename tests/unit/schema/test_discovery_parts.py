@@ -62,6 +62,10 @@ def decide(values, noise=1.0):
         (["1.50", "2.25"], Continuous, {"decimals": 2, "least_decimals": None}),
         (["1.5", "2.25", "3"], Continuous, {"decimals": 2, "least_decimals": 0}),
         (["1.123456789", "2.5"], Continuous, {"decimals": None}),
+        (["1.0", "22.0", ""], Continuous, {"decimals": 0, "least_decimals": 1}),
+        (["1.0", "2.5"], Continuous, {"decimals": 1, "least_decimals": None}),
+        (["1.0", "2.25"], Continuous, {"decimals": 2, "least_decimals": 1}),
+        (["1.0", "2"], Integer, {}),
         (["1,50", "2,25", "3"], Continuous, {"decimals": 2, "least_decimals": 0, "comma": True}),
         (["1,5", "2,5"], Continuous, {"decimals": 1, "least_decimals": None, "comma": True}),
         (["1,5", "2.5"], Categorical, {}),
@@ -116,6 +120,46 @@ def test_rows_thinly_spread_over_many_cells_are_not_cut_down_to_the_one_that_sta
     occupied = binning.occupied(grid, 3000.0)
     inside = (values >= occupied.edges[0]) & (values <= occupied.high)
     assert inside.mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("place", "deviations", "reached"),
+    [(90, 4.2, False), (90, 6.0, True), (43, 4.2, True), (10, 4.2, False), (10, 6.0, True), (36, 4.2, True)],
+)
+def test_a_range_reaches_a_lone_cell_far_away_only_where_that_is_sure(place, deviations, reached):
+    counts = np.zeros(120)
+    counts[38:41] = 10_000.0
+    counts[place] = deviations * 100.0
+    grid = binning.measured(binning.Grid(np.arange(120), 119, np.empty(0), 0.0, 1), counts, 100.0)
+    occupied = binning.occupied(grid, 30_000.0)
+    assert (place in occupied.edges) == reached
+    assert {38, 39, 40} <= set(occupied.edges.tolist())
+
+
+def test_rows_far_away_are_kept_where_the_rest_is_not_nearly_all():
+    counts = np.zeros(120)
+    counts[[40, 80]] = 520.0, 420.0
+    grid = binning.measured(binning.Grid(np.arange(120), 119, np.empty(0), 0.0, 1), counts, 100.0)
+    occupied = binning.occupied(grid, 2000.0)
+    assert {40, 80} <= set(occupied.edges.tolist())
+
+
+def test_whole_numbers_written_with_a_zero_come_back_so():
+    column = Continuous("x", minimum=-3, maximum=12, bins=3, decimals=0, least_decimals=1, storage="string")
+    codes = encode_column(column, pa.array(["-3.0", "12.0", "5.0"]))
+    texts = decode_column(column, codes, rng=np.random.default_rng(0)).to_pylist()
+    assert all(text.endswith(".0") and -3 <= float(text) <= 12 for text in texts)
+    assert encode_column(column, pa.array(texts)).tolist() == codes.tolist()
+
+
+def test_times_are_rounded_to_whole_hours_where_the_column_says_so():
+    column = Datetime(
+        "x", minimum="2024-01-01T00:00:00", maximum="2024-12-31T00:00:00", format="%Y-%m-%d %H:%M:%S", bins=4,
+        rounding=((60, 0.25), (3600, 0.75)),
+    )  # fmt: skip
+    ticks = draw_numbers(column, np.repeat(np.arange(4), 5000), np.random.default_rng(0))
+    assert np.all(ticks % 60 == 0)
+    assert np.mean(ticks % 3600 == 0) == pytest.approx(0.75 + 0.25 / 60, abs=0.015)
 
 
 def test_coarse_grids_cover_all_that_a_type_can_hold():

@@ -1,0 +1,131 @@
+"""Many small classifiers, each of its own part of the rows, trained side by side without ever touching each other.
+
+Teacher t scores a row x by s(x) = const_t + sum_h out_th * max(0, bias_th + sum_j in_t[value_j, h]). It is trained to
+score its own rows above 1 and shown rows below -1, by the smoothed hinge loss whose slope is clip((1 -+ s) / 2, 0, 1).
+Of a number of rows it votes for those that score above their mean: a teacher of few rows scores all others below 0.
+
+What teacher t does depends on the rows of part t, in their order, and on the rows shown to all: not on other parts, to
+the last bit. Sums over own rows run in the order of rows (sparse products with ones), all else is elementwise addition,
+multiplication, division, square root and comparison, which are rounded the same way wherever a number stands. That is
+why no exponential and no dense product appears here: some libraries' results depend on the position in the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse  # pyright: ignore[reportMissingTypeStubs]
+
+from lookalike.tables.one_hot import one_hot
+
+Floats = NDArray[np.float32]
+_sparse = cast(Any, sparse)
+
+
+class Teachers:
+    """A fixed number of teachers, alike at the start.
+
+    Args:
+        sizes: number of values of each column.
+        codes: the rows of all parts.
+        part: the teacher of every row.
+        number: how many teachers there are.
+        inputs: weights that every teacher starts from: one row per value of every column and one for the bias, one
+            column per hidden unit.
+        outputs: the same, one per hidden unit.
+        rate: learning rate.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        codes: np.ndarray,
+        part: np.ndarray,
+        number: int,
+        inputs: np.ndarray,
+        outputs: np.ndarray,
+        rate: float,
+    ) -> None:
+        self._sizes, self._rate = (*sizes, 1), np.float32(rate)
+        self._number, self._units = number, len(outputs)
+        self._part = part
+        self._of_part = _ones(part[:, None], number)
+        self._share = (1 / np.maximum(np.bincount(part, minlength=number), 1)).astype(np.float32)[part]
+        # Weights lie as (value, teacher, unit), so that rows shown to all are one product for all teachers.
+        self._inputs = np.repeat(inputs.astype(np.float32)[:, None, :], number, axis=1)
+        self._outputs = np.repeat(outputs.astype(np.float32)[None, :], number, axis=0)
+        self._constant = np.zeros(number, np.float32)
+        self._squares: list[Floats] = [np.zeros_like(part) for part in self._weights]
+        self._known = np.float32(0)
+        self.give(codes)
+
+    def give(self, codes: np.ndarray) -> None:
+        """Other rows in place of all that the teachers have; each goes where the one in its place was."""
+        starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
+        cells = (_with_bias(codes) + starts) * self._number + self._part[:, None]
+        self._own = _ones(cells, sum(self._sizes) * self._number)
+
+    @property
+    def _weights(self) -> tuple[Floats, Floats, Floats]:
+        return self._inputs, self._outputs, self._constant
+
+    def train(self, shown: np.ndarray) -> None:
+        """One step of every teacher: its own rows are real, the shown ones are not."""
+        own, seen = self._own_slopes(), self._shown_slopes(shown)
+        memory = np.float32(0.99)
+        self._known = memory * self._known + (1 - memory)
+        for weight, square, a, b in zip(self._weights, self._squares, own, seen, strict=True):
+            slope = a + b
+            square *= memory
+            square += (1 - memory) * (slope * slope)
+            weight -= self._rate * slope / (np.sqrt(square / self._known) + np.float32(1e-8))
+
+    def votes(self, codes: np.ndarray) -> NDArray[np.int64]:
+        """How many teachers take each row for more real than these rows are on average."""
+        scores = self._scores(self._hidden(codes), self._outputs, self._constant)
+        return (scores > scores.mean(axis=0)).sum(axis=1)
+
+    def _own_slopes(self) -> tuple[Floats, Floats, Floats]:
+        hidden: Floats = self._own @ self._inputs.reshape(-1, self._units)
+        outputs = self._outputs[self._part]
+        active, hidden = hidden > 0, np.maximum(hidden, 0)
+        scores = self._scores(hidden, outputs, self._constant[self._part])
+        error = -self._share * np.clip((1 - scores) / 2, 0, 1)
+        inputs = self._own.T @ (error[:, None] * outputs * active)
+        constant = self._of_part.T @ error[:, None]
+        return inputs.reshape(self._inputs.shape), self._of_part.T @ (error[:, None] * hidden), constant[:, 0]
+
+    def _shown_slopes(self, shown: np.ndarray) -> tuple[Floats, Floats, Floats]:
+        hidden = self._hidden(shown)
+        active, hidden = hidden > 0, np.maximum(hidden, 0)
+        error = np.clip((1 + self._scores(hidden, self._outputs, self._constant)) / 2, 0, 1) / np.float32(len(shown))
+        pushed = (error[:, :, None] * self._outputs * active).reshape(len(shown), -1)
+        inputs = one_hot(_with_bias(shown), self._sizes).T @ pushed
+        return inputs.reshape(self._inputs.shape), (error[:, :, None] * hidden).sum(axis=0), error.sum(axis=0)
+
+    def _hidden(self, codes: np.ndarray) -> Floats:
+        """Hidden units before they are rectified, (row, teacher, unit)."""
+        flat = one_hot(_with_bias(codes), self._sizes) @ self._inputs.reshape(sum(self._sizes), -1)
+        return flat.reshape(len(codes), self._number, self._units)
+
+    def _scores(self, hidden: Floats, outputs: Floats, constant: Floats) -> Floats:
+        """Unit by unit: a sum along an axis might be split up differently for another number of rows."""
+        scores = np.zeros(hidden.shape[:-1], np.float32) + constant
+        for unit in range(self._units):
+            scores += np.maximum(hidden[..., unit], 0) * outputs[..., unit]
+        return scores
+
+
+def _with_bias(codes: np.ndarray) -> np.ndarray:
+    """The rows with a last column for the bias, which has one value."""
+    return np.concatenate([codes, np.zeros((len(codes), 1), codes.dtype)], axis=1)
+
+
+def _ones(places: np.ndarray, columns: int) -> Any:
+    """A sparse matrix with a 1 at these places of every row."""
+    rows, each = places.shape
+    ends, ones = np.arange(0, rows * each + 1, each), np.ones(rows * each, np.float32)
+    return _sparse.csr_matrix((ones, np.ascontiguousarray(places).ravel(), ends), shape=(rows, columns))
