@@ -171,6 +171,24 @@ class DPCopula(TableSynthesizer):
     method = "dp-copula"
 
 
+class RAP(TableSynthesizer):
+    """Rows of distributions, moved by gradients towards chosen marginals."""
+
+    method = "rap"
+
+
+class FEM(TableSynthesizer):
+    """Rows that follow the perturbed leader of drawn queries."""
+
+    method = "fem"
+
+
+class DualQuery(TableSynthesizer):
+    """Rows that answer queries drawn by multiplicative weights."""
+
+    method = "dualquery"
+
+
 class DPWGAN(TableSynthesizer):
     """A generator network, taught by a critic through noisy gradients."""
 

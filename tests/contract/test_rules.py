@@ -15,7 +15,9 @@ from lookalike.schema.enforce import aligned, structural_zeros
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
 
-REPAIRED_ONLY = {"privsyn", "bsg", "privbayes", "priview", "dp-copula", "dp-wgan", "pate-gan"}
+REPAIRED_ONLY = {
+    "privsyn", "bsg", "privbayes", "priview", "dp-copula", "rap", "fem", "dualquery", "dp-wgan", "pate-gan",
+}  # fmt: skip
 """Methods whose models make impossible rows too, which generation then repairs."""
 
 COLUMNS = (

@@ -11,6 +11,7 @@ import pytest
 
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.scores import (
+    CellGaps,
     FamilyGap,
     GradeProducts,
     GroupedResidualL1,
@@ -37,6 +38,12 @@ def grouped(seed: int) -> GroupedResidualL1:
     return GroupedResidualL1((("a",), ("a", "b")), (rng.normal(1, 2, 2), rng.normal(1, 2, 3)), groups)
 
 
+def cell_gaps(seed: int) -> CellGaps:
+    rng = np.random.default_rng(seed)
+    references = rng.normal(1, 2, 2), rng.normal(1, 2, (2, 3)), rng.normal(1, 2, (2, 3))
+    return CellGaps((("a",), ("a", "b"), ("a", "b")), references, (-1, 1, -1))
+
+
 def family_gap(seed: int) -> FamilyGap:
     laws = np.random.default_rng(seed).dirichlet([0.5] * 5)
     return FamilyGap((("a",), ("a", "b"), ("a", "b")), ("a", "a", "b"), {"a": laws[:2], "b": laws[2:]})
@@ -45,6 +52,7 @@ def family_gap(seed: int) -> FamilyGap:
 SCORES: list[Score] = [
     *(residual(seed) for seed in range(3)),
     *(grouped(seed) for seed in range(3)),
+    *(cell_gaps(seed) for seed in range(3)),
     IndependenceGap((("a", "b"),)),
     IndependenceGap((("a", "b"),), ("b",)),
     *(family_gap(seed) for seed in range(3)),
@@ -161,6 +169,28 @@ def test_grades_beyond_one_are_refused_since_the_sensitivity_would_be_wrong() ->
 def test_grouped_residuals_are_distances_of_sums() -> None:
     score = GroupedResidualL1((("a", "b"),), (np.array([1.0, 5.0]),), (np.array([[0, 0, 1], [1, 1, 1]]),))
     assert score.evaluate([np.array([[2, 2, 0], [0, 1, 0]])]).tolist() == [abs(4 - 1) + abs(1 - 5)]
+
+
+def test_one_row_moves_one_cell_gap_of_each_marginal() -> None:
+    """So that Gaussian noise on all of them is paid for by one sensitivity per marginal, as the door charges it."""
+    score = cell_gaps(3)
+    for table in tables(2):
+        before = evaluate(score, table)
+        for row in CELLS:
+            change = evaluate(score, [*table, row]) - before
+            assert (change**2).sum() == len(score.cliques)
+
+
+def test_cell_gaps_list_marginals_one_after_another() -> None:
+    score = CellGaps((("a",), ("b",)), (np.array([0.6, 0.0]), np.array([2.0, 2.0, 2.0])), (1, -1))
+    assert score.evaluate([np.array([5, 1]), np.array([0, 2, 4])]).tolist() == [4, 1, 2, 0, -2]
+
+
+def test_cell_gaps_refuse_other_signs_since_the_sensitivity_would_be_wrong() -> None:
+    with pytest.raises(ValueError, match="1 or -1"):
+        CellGaps((("a",),), (np.zeros(2),), (2,))
+    with pytest.raises(ValueError, match="1 references"):
+        CellGaps((("a",), ("b",)), (np.zeros(2),), (1, 1))
 
 
 def test_groups_beyond_the_references_are_refused() -> None:

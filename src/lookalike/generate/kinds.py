@@ -15,8 +15,10 @@ from lookalike.generate.model import Model
 from lookalike.generate.network_model import NetworkModel
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.refine import RefinedModel
+from lookalike.generate.relaxed_rows import RelaxedRows
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.generate.reweighted import ReweightedModel
+from lookalike.generate.row_set import RowSet
 from lookalike.generate.rows_model import RowsModel
 from lookalike.generate.views_model import ViewsModel
 
@@ -33,6 +35,8 @@ KINDS: dict[str, type[Model]] = {
         ReweightedModel,
         ViewsModel,
         GaussianCopula,
+        RelaxedRows,
+        RowSet,
         NetworkModel,
     )
 }

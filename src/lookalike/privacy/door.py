@@ -129,7 +129,7 @@ class GuardedTable:
         weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
         offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
         sensitivity = float(np.abs(weight).max()) * float(score.sensitivity * self._neighbours.rows) * (1 + 1e-9)
-        detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(cliques)} candidates"
+        detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(weight)} candidates"
         self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
         exact = score.evaluate(self._source.counts(cliques)) / score.resolution
         return exponential_mechanism(weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng)

@@ -123,6 +123,51 @@ class GroupedResidualL1:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CellGaps:
+    """For every cell of each marginal, by how many rows the data lie above, or below, a fixed public reference.
+
+    score_ic = sign_i * (M_i(D)_c - round(reference_i)_c), one number per cell, marginals one after another
+
+    The signed counting queries of DualQuery, FEM and RAP, as cells of k-way marginals. Sensitivity 1: a row changes one
+    cell of M_i by one. It changes no other cell of that marginal, so that all numbers together move by at most one per
+    marginal in squared L2 norm, which is what `GuardedTable.noisy_scores` charges. A marginal that is to be looked at
+    from both sides is listed twice, with both signs.
+
+    Attributes:
+        cliques: the marginals.
+        references: counts to compare with, of each marginal's shape.
+        signs: 1 to look for cells with more rows than the reference, -1 for cells with fewer, for each marginal.
+    """
+
+    cliques: tuple[Clique, ...]
+    references: tuple[np.ndarray, ...]
+    signs: tuple[int, ...]
+
+    resolution: int = 1
+
+    def __post_init__(self) -> None:
+        if not len(self.cliques) == len(self.references) == len(self.signs):
+            raise ValueError(
+                f"{len(self.cliques)} marginals, {len(self.references)} references and {len(self.signs)} signs"
+            )
+        if any(abs(sign) != 1 for sign in self.signs):
+            raise ValueError("signs are 1 or -1: others would change the sensitivity")
+        if self.resolution != 1:
+            raise ValueError("counts have resolution 1")
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return Fraction(1)
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        gaps = [
+            sign * (count - np.rint(reference).astype(np.int64)).ravel()
+            for count, reference, sign in zip(counts, self.references, self.signs, strict=True)
+        ]
+        return np.concatenate(gaps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class IndependenceGap:
     """L1 distance in counts between each marginal and the product of two parts of it: PrivSyn's InDif of a pair.
 

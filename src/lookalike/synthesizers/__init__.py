@@ -12,6 +12,8 @@ from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
 from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.dp_copula import DPCopula
 from lookalike.synthesizers.dp_wgan import DPWGAN
+from lookalike.synthesizers.dualquery import DualQuery
+from lookalike.synthesizers.fem import FEM
 from lookalike.synthesizers.independent import Independent
 from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
@@ -23,10 +25,11 @@ from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
 from lookalike.synthesizers.priview import PriView
 from lookalike.synthesizers.privmrf import PrivMRF
 from lookalike.synthesizers.privsyn import PrivSyn
+from lookalike.synthesizers.rap import RAP
 
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula, DPWGAN, PATEGAN,
+    DPCopula, RAP, FEM, DualQuery, DPWGAN, PATEGAN,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
