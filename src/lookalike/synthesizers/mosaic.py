@@ -34,6 +34,9 @@ ONEWAYS, SCORES, SETS = "one-way marginals", "pair scores", "chosen sets"
 LARGER = "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
+_SHARPEST_RHO = 2.0
+"""About epsilon 10. Counts of larger budgets are fitted as if they had the noise of this one: without it the weights of
+a finite number of rows do not converge."""
 _TYPICAL_SETS = 25
 _TYPICAL_CELLS = 23
 _FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
@@ -158,9 +161,10 @@ class Mosaic:
         )
         inside = FittingSets(domain, self.network_ms)
         inside.offer(measured.cliques)
+        blur = math.sqrt(max(1.0, float(door.budget.rho) / _SHARPEST_RHO))
         for look in range(self.looks if twice else 0):
             progress("looking for larger sets", 0.2 + 0.3 * look / self.looks)
-            model = self._model(independent, oneways, chosen, inside, _FIRST_LOOK)
+            model = self._model(independent, oneways, chosen, inside, _FIRST_LOOK, blur)
             known, spend = len(measured.cliques), door.remaining / (self.looks - look)
             groups = {m.attrs: m.groups for m in chosen}
             larger = self._measure_larger(door, model, errors, cells, useful, measured, groups, spend, rng)
@@ -171,9 +175,9 @@ class Mosaic:
         settings = SupportSettings(
             most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange,
             single=self.small_single if float(door.budget.rho) < self.small_rho else 1.0,
-            iterations=_iterations(float(door.budget.rho)),
+            iterations=_iterations(min(float(door.budget.rho), _SHARPEST_RHO)),
         )  # fmt: skip
-        return self._model(independent, oneways, chosen, inside, settings)
+        return self._model(independent, oneways, chosen, inside, settings, blur)
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
         """At small budgets by the price of single columns against that of one set of a useful size for each."""
@@ -250,13 +254,14 @@ class Mosaic:
         chosen: Sequence[NoisyMarginal],
         inside: FittingSets,
         settings: SupportSettings,
+        blur: float,
     ) -> ReweightedModel:
-        """The network of the sets that fit together, and weighted rows for all of them."""
+        """The network of the sets that fit together, and weighted rows for all of them, at `blur` times the noise."""
         domain, zeros = independent.domain, independent.zeros
-        total = estimated_total([*oneways, *chosen])
-        kept = [*oneways, *(m for m in chosen if m.attrs in inside.cliques)]
-        network = fit(domain, kept, total=total, penalty=self.penalty, zeros=zeros)
-        return ReweightedModel(network, [*oneways, *chosen], settings)
+        measured = [replace(m, stddev=blur * m.stddev) for m in (*oneways, *chosen)]
+        kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in inside.cliques]
+        network = fit(domain, kept, total=estimated_total(measured), penalty=self.penalty, zeros=zeros)
+        return ReweightedModel(network, measured, settings)
 
 
 def scored_pairs(domain: Domain) -> list[Clique]:
@@ -270,10 +275,10 @@ def scored_pairs(domain: Domain) -> list[Clique]:
 def _iterations(rho: float) -> int:
     """Steps of the weights' fit. The less noise, the worse the problem's condition: at epsilon 10 sixty are too few.
 
-    >>> [_iterations(rho) for rho in (0.03, 0.4, 3.0, 100.0)]
-    [60, 69, 189, 240]
+    >>> [_iterations(rho) for rho in (0.03, 0.4, 2.0)]
+    [60, 69, 154]
     """
-    return int(60 * min(4.0, max(1.0, math.sqrt(rho / 0.3))))
+    return int(60 * max(1.0, math.sqrt(rho / 0.3)))
 
 
 def _combined(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
