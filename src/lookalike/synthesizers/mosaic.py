@@ -34,8 +34,8 @@ ONEWAYS, SCORES, SETS = "one-way marginals", "pair scores", "chosen sets"
 LARGER = "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
-_SHARPEST_RHO = 2.0
-"""About epsilon 10. Counts of larger budgets are fitted as if they had the noise of this one: without it the weights of
+_SHARPEST_RHO = 0.5
+"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: without it the weights of
 a finite number of rows do not converge."""
 _TYPICAL_SETS = 25
 _TYPICAL_CELLS = 23
@@ -273,10 +273,10 @@ def scored_pairs(domain: Domain) -> list[Clique]:
 
 
 def _iterations(rho: float) -> int:
-    """Steps of the weights' fit. The less noise, the worse the problem's condition: at epsilon 10 sixty are too few.
+    """Steps of the weights' fit. The less noise, the worse the problem's condition.
 
-    >>> [_iterations(rho) for rho in (0.03, 0.4, 2.0)]
-    [60, 69, 154]
+    >>> [_iterations(rho) for rho in (0.03, 0.4, 0.5)]
+    [60, 69, 77]
     """
     return int(60 * max(1.0, math.sqrt(rho / 0.3)))
 
