@@ -35,8 +35,8 @@ LARGER = "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
 _SHARPEST_RHO = 0.5
-"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: without it the weights of
-a finite number of rows do not converge."""
+"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less, the weights
+of a finite number of rows do not converge."""
 _TYPICAL_SETS = 25
 _TYPICAL_CELLS = 23
 _FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
