@@ -1,6 +1,6 @@
 """DP-WGAN and PATE-GAN beside independent columns and columns of equal shares, on two of the papers' tables.
 
-    python benchmarks/gans.py run [--methods dp-wgan,pate-gan] [--tables nltcs,adult] [--epsilons 1,3.2]
+    python benchmarks/gans.py run [--methods 'dp-wgan;pate-gan'] [--tables nltcs,adult] [--epsilons 1,3.2]
     python benchmarks/gans.py document
 
 `run` appends one JSON line per run to benchmarks/results/gans.jsonl and never repeats a run that is there; `document`
@@ -12,7 +12,6 @@ PRIVATE: the numbers compare with real rows.
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 import accuracy
-from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
-from tables import replace_parts
+from lookalike.evaluate.compare import Job, Result, judge_method, summary
+from page import Page, costs
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "gans.jsonl"
@@ -66,37 +65,10 @@ def distances(results: list[Result]) -> list[str]:
     return text
 
 
-def costs(results: list[Result]) -> list[str]:
-    """Most processor seconds and memory of any run, per table and method."""
-    text = ["| method | " + " | ".join(TABLES) + " |", "|---|" + "---|" * len(TABLES)]
-    for method in METHODS[:3]:
-        cells = []
-        for table in TABLES:
-            own = [line for line in results if line["table"] == table and line["method"] == method]
-            seconds, memory = (max((line[name] for line in own), default=0.0) for name in ("cpu_seconds", "peak_mb"))
-            cells.append(f"{seconds:.1f} s, {memory:.0f} MB" if own else "")
-        text.append(f"| {method} | " + " | ".join(cells) + " |")
-    return text
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "document"))
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--repeats", type=int, default=1)
-    given = parser.parse_args()
-    if given.action == "run":
-        epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
-        listed = jobs_of(given.tables.split(","), given.methods.split(","), epsilons, given.repeats, train_share=0.8)
-        run_jobs(listed, run_one, RESULTS, progress=accuracy.show_progress)
-    else:
-        results = read_results(RESULTS)
-        parts = {"distances": distances(results), "costs": costs(results)}
-        replace_parts(DOCUMENT, {name: "\n".join(lines) for name, lines in parts.items()})
-        print(DOCUMENT)
+def parts(results: list[Result]) -> dict[str, list[str]]:
+    """The generated parts of the page."""
+    return {"distances": distances(results), "costs": costs(results, TABLES, METHODS[:3])}
 
 
 if __name__ == "__main__":
-    main()
+    Page(TABLES, METHODS, EPSILONS, 1, RESULTS, DOCUMENT, run_one, parts).main(__doc__)

@@ -11,13 +11,12 @@ count says. NOT PRIVATE: the numbers compare with real rows.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import accuracy
-from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
-from tables import replace_parts
+from lookalike.evaluate.compare import Job, Result, judge_method, summary
+from page import Page, costs
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "privbayes.jsonl"
@@ -53,42 +52,11 @@ def distances(results: list[Result], table: str) -> list[str]:
     return text
 
 
-def costs(results: list[Result]) -> list[str]:
-    """Most processor seconds and memory of any run, per table and method."""
-    text = ["| method | " + " | ".join(TABLES) + " |", "|---|" + "---|" * len(TABLES)]
-    for method in METHODS:
-        cells = []
-        for table in TABLES:
-            own = [line for line in results if line["table"] == table and line["method"] == method]
-            seconds, memory = (max((line[name] for line in own), default=0.0) for name in ("cpu_seconds", "peak_mb"))
-            cells.append(f"{seconds:.1f} s, {memory:.0f} MB" if own else "")
-        text.append(f"| {method} | " + " | ".join(cells) + " |")
-    return text
-
-
-def document(results: list[Result]) -> None:
-    """Replaces the generated parts of the document, each between its markers."""
-    parts = {"costs": costs(results)}
-    parts["distances"] = [line for table in TABLES for line in (f"### {table}", "", *distances(results, table), "")]
-    replace_parts(DOCUMENT, {name: "\n".join(lines) for name, lines in parts.items()})
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "document"))
-    parser.add_argument("--methods", default=";".join(METHODS), help="separated by ;")
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
-    if given.action == "run":
-        epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
-        listed = jobs_of(given.tables.split(","), given.methods.split(";"), epsilons, given.repeats, train_share=0.8)
-        run_jobs(listed, run_one, RESULTS, progress=accuracy.show_progress)
-    else:
-        document(read_results(RESULTS))
-        print(DOCUMENT)
+def parts(results: list[Result]) -> dict[str, list[str]]:
+    """The generated parts of the page."""
+    listed = [line for table in TABLES for line in (f"### {table}", "", *distances(results, table), "")]
+    return {"distances": listed, "costs": costs(results, TABLES, METHODS)}
 
 
 if __name__ == "__main__":
-    main()
+    Page(TABLES, METHODS, EPSILONS, 3, RESULTS, DOCUMENT, run_one, parts).main(__doc__)

@@ -22,11 +22,11 @@ from typing import Protocol
 
 import numpy as np
 
-from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.budget import Budget, stddev_for
+from lookalike.errors import BudgetError
+from lookalike.privacy.budget import Budget
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
-from lookalike.privacy.rows import Codes, Floats, SystemRandom
+from lookalike.privacy.rows import Codes, Floats, SystemRandom, stddev_for_rest
 from lookalike.schema.domain import Domain
 from lookalike.tables.critic import Critic
 
@@ -84,10 +84,7 @@ class CriticSums:
 
     def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> CriticSums:
         """The request with the smallest noise that what is left pays for. Looks at nothing private."""
-        rest = budget.rho - spent
-        if rest <= 0:
-            raise BudgetExceededError("The critic's training", 0.0, 0.0, "rho", "Nothing was read or released.")
-        return replace(self, stddev=stddev_for(rest, neighbours.rows, self.visits))
+        return replace(self, stddev=stddev_for_rest("The critic's training", budget, spent, neighbours, self.visits))
 
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> None:
         batch_of_row = SystemRandom(insecure_rng).below(self.batches, len(codes))

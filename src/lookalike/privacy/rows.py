@@ -271,6 +271,14 @@ def affordable_test(
     )
 
 
+def stddev_for_rest(what: str, budget: Budget, spent: Fraction, neighbours: Neighbours, releases: int) -> float:
+    """The least noise with which what is left pays for so many numbers or vectors that a row moves by one each."""
+    rest = budget.rho - spent
+    if rest <= 0:
+        raise BudgetExceededError(what, 0.0, 0.0, "rho", "Nothing was read or released.")
+    return stddev_for(rest, neighbours.rows, releases)
+
+
 def require_single_row(neighbours: Neighbours, what: str) -> None:
     if neighbours.rows != 1:
         raise BudgetError(
