@@ -30,7 +30,7 @@ from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.auto import Auto, chosen_method
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
-from lookalike.tables.measurement import NoisyMarginal, spread_over_cells
+from lookalike.tables.measurement import NoisyMarginal, completed, spread_over_cells
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -132,9 +132,13 @@ def check_generator(generator: str) -> None:
 
 
 def updated_rows(model: Model, released: list[NoisyMarginal], rng: np.random.Generator) -> RowsModel:
-    """Rows that fit the released marginals. Sums of groups of cells are shared out as the model has it."""
-    cells = [spread_over_cells(m, model.marginal(m.attrs)) if m.groups is not None else m for m in released]
-    return gum_model(model.domain, cells, total=model.total, rng=rng)
+    """Rows that fit the released marginals; the model completes contrasts and shares sums of groups of cells out."""
+    counts = [m for m in released if m.contrasts is None and m.groups is None]
+    for m in released:
+        if m.contrasts is not None or m.groups is not None:
+            expected = model.marginal(m.attrs)
+            counts.append(replace(spread_over_cells(completed(m, expected), expected), contrasts=None))
+    return gum_model(model.domain, counts, total=model.total, rng=rng)
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:

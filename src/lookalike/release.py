@@ -163,7 +163,8 @@ class FittedModel:
             "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
             "model": meta,
             "measurements": [
-                {"attrs": m.attrs, "stddev": m.stddev, "ledger_entry": m.ledger_entry} for m in self.measurements
+                {"attrs": m.attrs, "stddev": m.stddev, "ledger_entry": m.ledger_entry, "contrasts": m.contrasts}
+                for m in self.measurements
             ],
             "residuals": [{"attrs": r.attrs, "value": r.value, "stddev": r.stddev} for r in self.residuals],
         }
@@ -216,6 +217,7 @@ def load(path: str | Path) -> FittedModel:
                     entry["stddev"],
                     arrays.get(f"measured-{i}-groups"),
                     entry["ledger_entry"],
+                    tuple(entry["contrasts"]) if entry.get("contrasts") else None,
                 )
                 for i, entry in enumerate(document.get("measurements", ()))
             ),

@@ -23,7 +23,8 @@ def dual_parameters(
     This is the dual of entropy-regularised least squares with weights 1/sigma^2; its gradient is the model's counts
     minus the noisy ones plus the penalty. lam_m = penalty / sigma_m: too small a penalty follows the noise, and does
     more harm than too early a stop. L-BFGS runs in variables scaled by the square root of the diagonal of an
-    approximate Hessian, sqrt(max(y, sigma) + lam sigma^2).
+    approximate Hessian, sqrt(max(y, sigma) + lam sigma^2). Parameters of contrasts are contrasts themselves, P theta,
+    so what was not measured has no say.
 
     Args:
         problem: measurements and network.
@@ -37,11 +38,11 @@ def dual_parameters(
     steps = 0
 
     def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = scaled / scale
+        theta = problem.measurable(scaled / scale)
         log_z = problem.evaluate(theta)
         pull = ridge * theta
         value = problem.total * log_z + float(theta @ (0.5 * pull - problem.observed))
-        return value, (problem.answers - problem.observed + pull) / scale
+        return value, problem.measurable(problem.answers - problem.observed + pull) / scale
 
     def report(intermediate_result) -> None:
         nonlocal steps
@@ -57,4 +58,4 @@ def dual_parameters(
         callback=report,
         options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
     )
-    return result.x / scale
+    return problem.measurable(result.x / scale)

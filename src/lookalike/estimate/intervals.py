@@ -32,7 +32,8 @@ from scipy.special import ndtri
 from lookalike.errors import InputError
 from lookalike.estimate.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
+from lookalike.tables.contrasts import Contrasts
+from lookalike.tables.measurement import NoisyMarginal, NoisyResidual, averaged
 
 _ROUNDING_VARIANCE = 1.0 / 12.0
 """Counts leave the door rounded to integers, which adds the variance of a uniform number between -1/2 and 1/2."""
@@ -81,7 +82,7 @@ class ErrorBars:
         self.measurements = list(measurements)
         self.residuals = {residual.attrs: residual for residual in residuals}
         self._plain = [m for m in self.measurements if m.groups is None]
-        self._grouped = [m for m in self.measurements if m.groups is not None]
+        self._grouped = [m for m in averaged(self.measurements) if m.groups is not None]
 
     def answer(self, attrs: Clique, weights: np.ndarray, value: float, total: float, level: float = 0.9) -> Answer:
         """Interval for the sum of `weights` times the counts of the marginal on `attrs`, which the model puts at
@@ -135,9 +136,12 @@ class ErrorBars:
         Measurements of groups of cells serve where the weights are constant on every group; they are combined with the
         estimate from the unsplit ones by inverse variance.
         """
-        estimates = [self._from_plain(attrs, weights)]
-        estimates += [_from_groups(m, attrs, weights, self.domain) for m in self._grouped]
-        found = [estimate for estimate in estimates if estimate is not None]
+        # Estimates that lean on the same counts of single columns are not independent: the best of them is taken.
+        alike = [self._from_plain(attrs, weights)]
+        alike += [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is not None]
+        best = min((one for one in alike if one is not None), key=lambda one: one[1], default=None)
+        apart = [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is None]
+        found = [estimate for estimate in (best, *apart) if estimate is not None]
         if not found:
             return None
         precisions = [1.0 / max(variance, 1e-300) for _, variance in found]
@@ -182,7 +186,7 @@ class ErrorBars:
 
     def _mean_of(self, names: Clique) -> tuple[np.ndarray, float] | None:
         """Inverse-variance mean of the measured marginals on `names`, and the variance of each of its cells."""
-        usable = [m for m in self._plain if set(names) <= set(m.attrs)]
+        usable = [m for m in self._plain if set(names) <= set(m.attrs) and len(names) >= _least_part(m)]
         if not usable:
             return None
         cells = self.domain.cells(names)
@@ -234,9 +238,49 @@ class ErrorBars:
         found = self.linear(subset, largest)
         if found is not None:
             return found
-        sums = [_largest_groups(m, subset, largest, self.domain) for m in self._grouped]
+        sums = [self._largest_groups(m, subset, largest) for m in self._grouped]
         # Chosen by deviation alone, which is public: choosing by estimate would favour sums that came out too small.
         return min((one for one in sums if one is not None), key=lambda one: one[1], default=None)
+
+    def _from_groups(
+        self, measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray
+    ) -> tuple[float, float] | None:
+        """Estimate and variance from a measurement of groups, None where the weights differ within a group."""
+        spread = _spread_over(measurement, attrs, weights, self.domain)
+        if spread is None or measurement.groups is None:
+            return None
+        groups = measurement.groups.ravel()
+        by_group = np.zeros(measurement.cells)
+        by_group[groups] = spread.ravel()
+        if not np.allclose(by_group[groups], spread.ravel(), rtol=0, atol=_ZERO):
+            return None
+        return self._sum_of_groups(measurement, by_group)
+
+    def _largest_groups(
+        self, measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray
+    ) -> tuple[float, float] | None:
+        """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
+        spread = _spread_over(measurement, attrs, weights, self.domain)
+        if spread is None or measurement.groups is None:
+            return None
+        by_group = np.zeros(measurement.cells)
+        np.maximum.at(by_group, measurement.groups.ravel(), spread.ravel())
+        found = self._sum_of_groups(measurement, by_group)
+        return None if found is None else (found[0], math.sqrt(found[1]))
+
+    def _sum_of_groups(self, measurement: NoisyMarginal, by_group: np.ndarray) -> tuple[float, float] | None:
+        """Estimate and variance of a weighted sum of groups.
+
+        Contrasts hold a part of it; the rest is the total and sums of single columns, which were measured apart.
+        """
+        noise = measurement.stddev**2 + _ROUNDING_VARIANCE
+        if measurement.contrasts is None or measurement.groups is None:
+            return float(by_group @ measurement.values), noise * float((by_group**2).sum())
+        part = Contrasts(measurement.contrasts).of(by_group)
+        rest = self._from_plain(measurement.attrs, (by_group - part)[measurement.groups])
+        if rest is None:
+            return None
+        return rest[0] + float(part @ measurement.values), rest[1] + noise * float((part**2).sum())
 
     def _cover(self, attrs: Clique, weights: np.ndarray, subsets: Sequence[Clique]) -> list[tuple[float, float]]:
         """Sums whose cells together hold every cell outside a box of weights, empty where the weights are no box."""
@@ -310,38 +354,14 @@ def _projected(measurement: NoisyMarginal, names: Clique) -> np.ndarray:
     return measurement.values.sum(axis=away)
 
 
+def _least_part(measurement: NoisyMarginal) -> int:
+    """How many attributes the parts have that the measurement speaks of, at least."""
+    return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
+
+
 def _spread_over(measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain) -> np.ndarray | None:
     """The weights over the cells of a measurement of groups, None where it lacks one of the attributes."""
     if not set(attrs) <= set(measurement.attrs):
         return None
     shape = [domain.size(name) if name in attrs else 1 for name in measurement.attrs]
     return np.broadcast_to(weights.reshape(shape), domain.shape(measurement.attrs))
-
-
-def _from_groups(
-    measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain
-) -> tuple[float, float] | None:
-    """Estimate and variance from a measurement of groups, None where the weights differ within a group."""
-    spread = _spread_over(measurement, attrs, weights, domain)
-    if spread is None or measurement.groups is None:
-        return None
-    groups = measurement.groups.ravel()
-    by_group = np.zeros(measurement.cells)
-    by_group[groups] = spread.ravel()
-    if not np.allclose(by_group[groups], spread.ravel(), rtol=0, atol=_ZERO):
-        return None
-    variance = (measurement.stddev**2 + _ROUNDING_VARIANCE) * float((by_group**2).sum())
-    return float(by_group @ measurement.values), variance
-
-
-def _largest_groups(
-    measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain
-) -> tuple[float, float] | None:
-    """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
-    spread = _spread_over(measurement, attrs, weights, domain)
-    if spread is None or measurement.groups is None:
-        return None
-    by_group = np.zeros(measurement.cells)
-    np.maximum.at(by_group, measurement.groups.ravel(), spread.ravel())
-    variance = (measurement.stddev**2 + _ROUNDING_VARIANCE) * float((by_group**2).sum())
-    return float(by_group @ measurement.values), math.sqrt(variance)

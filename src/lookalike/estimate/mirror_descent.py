@@ -39,15 +39,15 @@ def mirror_parameters(
     theta = start.copy()
     problem.evaluate(theta)
     answers = problem.answers.copy()
-    loss = 0.5 * float(weight @ (answers - problem.observed) ** 2)
+    loss = 0.5 * float(weight @ problem.measurable(answers - problem.observed) ** 2)
     step = 2.0 / (problem.total * float(weight.max()))
     calls = 1
     while loss > target and calls < iterations:
-        gradient = weight * (answers - problem.observed)
+        gradient = weight * problem.measurable(answers - problem.observed)
         trial = theta - step * gradient
         problem.evaluate(trial)
         calls += 1
-        trial_loss = 0.5 * float(weight @ (problem.answers - problem.observed) ** 2)
+        trial_loss = 0.5 * float(weight @ problem.measurable(problem.answers - problem.observed) ** 2)
         if loss - trial_loss >= 0.5 * float(gradient @ (answers - problem.answers)):
             theta, loss, step = trial, trial_loss, step * GROWTH
             answers[:] = problem.answers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,10 +10,11 @@ from lookalike.errors import SchemaError
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import clique_mask
 from lookalike.tables.contraction import ExecutorName, Network
+from lookalike.tables.contrasts import ContrastSpace, Shape
 from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.tables.extension import extend_plan
 from lookalike.tables.lowering import make_layout
-from lookalike.tables.measurement import NoisyMarginal, estimated_total
+from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total
 from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan
 from lookalike.tables.queries import Query, QuerySet
@@ -34,6 +35,7 @@ class Problem:
         observed: all noisy counts, flat.
         sigma: the standard deviation of each entry of `observed`.
         answers: the model's expected counts for the same cells, after `evaluate`.
+        measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
         zeros: the tables of impossible cells that the model takes.
     """
 
@@ -54,7 +56,7 @@ class Problem:
             _check(domain, measurement)
         self.domain = domain
         self.total = float(total) if total is not None else estimated_total(measurements)
-        self.measurements = _averaged(measurements)
+        self.measurements = [m for m in averaged(measurements) if m.attrs]
         limits = limits or DEFAULT_LIMITS
         self.zeros = dict(zeros or {})
         plan = self._planned(warm_plan, seed, limits)
@@ -67,6 +69,7 @@ class Problem:
         for number, measurement in enumerate(self.measurements):
             self.observed[self.queries.slices[number]] = self.queries.pack(number, measurement.values)
             self.sigma[self.queries.slices[number]] = measurement.stddev
+        self.measurable = ContrastSpace(self.queries.size, self._contrasts())
         if impossible is not None:
             self._forget_impossible_cells()
         self.answers = np.zeros(self.queries.size)
@@ -107,6 +110,14 @@ class Problem:
             known = tables.get(measurement.attrs)
             tables[measurement.attrs] = np.array(table) if known is None else known + table
         return tables
+
+    def _contrasts(self) -> Iterator[tuple[slice, Shape, np.ndarray]]:
+        """Where contrasts of several axes lie in the flat vectors, and the places of their cells on each axis."""
+        for number, measurement in enumerate(self.measurements):
+            shape = measurement.contrasts
+            if shape is not None and len(shape) > 1:
+                places = [axis.reshape(measurement.values.shape) for axis in np.indices(shape)]
+                yield self.queries.slices[number], shape, np.array([self.queries.pack(number, p) for p in places])
 
     def _planned(self, warm_plan: ContractionPlan | None, seed: int, limits: Limits) -> ContractionPlan:
         """The plan of the measured sets and of the zeros, without those zeros that would make it far dearer."""
@@ -173,19 +184,3 @@ def _check(domain: Domain, measurement: NoisyMarginal) -> None:
         raise SchemaError(
             f"Measured {measurement.attrs} has shape {shape}, expected {domain.shape(measurement.attrs)}."
         )
-
-
-def _averaged(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Repeats of the same plain marginal as one measurement of smaller noise; group sums stay as they are."""
-    repeats: dict[Clique, list[NoisyMarginal]] = {}
-    result: list[NoisyMarginal] = []
-    for measurement in measurements:
-        if measurement.groups is not None:
-            result.append(measurement)
-        else:
-            repeats.setdefault(measurement.attrs, []).append(measurement)
-    for attrs, same in repeats.items():
-        weights = np.array([1.0 / m.stddev**2 for m in same])
-        values = sum(w * m.values for w, m in zip(weights, same, strict=True)) / weights.sum()
-        result.append(NoisyMarginal(attrs, np.asarray(values, dtype=float), float(weights.sum() ** -0.5)))
-    return [measurement for measurement in result if measurement.attrs]

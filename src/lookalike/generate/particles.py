@@ -69,6 +69,7 @@ class MeasuredCells:
         observed: all noisy counts.
         sigma: the noise of each.
         joint: 1 for the cells of marginals of two or more attributes, else 0.
+        measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
     """
 
     def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
@@ -80,6 +81,14 @@ class MeasuredCells:
         self.observed = np.concatenate([m.values.ravel() for m in measurements])
         sizes = np.diff(self.offsets)
         self.sigma = np.repeat([m.stddev for m in measurements], sizes)
+        self.measurable = ContrastSpace(
+            int(self.offsets[-1]),
+            (
+                (slice(start, start + m.cells), m.contrasts, np.indices(m.contrasts).reshape(len(m.contrasts), -1))
+                for start, m in zip(self.offsets, measurements, strict=False)
+                if m.contrasts is not None and len(m.contrasts) > 1
+            ),
+        )
         self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], sizes)
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
@@ -141,7 +150,8 @@ def fit_weights(
     """Parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
 
     Minimises  N log sum_r exp((theta - base) . row r) - <theta, y> + penalties  by bounded L-BFGS, in variables scaled
-    as in `estimate.dual`. The gradient is the weighted rows' counts minus the noisy ones plus the penalties' pull.
+    as in `estimate.dual`. The gradient is the weighted rows' counts minus the noisy ones plus the penalties' pull. For
+    contrasts theta is P theta, as there; bounds then hold before P.
     """
     sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
     ridge = penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single)
@@ -160,12 +170,13 @@ def fit_weights(
         return top + np.log(mass / rows), weights
 
     def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = scaled / scale
+        theta = measured.measurable(scaled / scale)
         log_z, weights = evaluate(theta)
         answers = total * cell_counts(cells, weights, theta.size)
         bent = np.sqrt(theta * theta + _LINE**2)
         value = total * log_z + float(theta @ (0.5 * ridge * theta - measured.observed)) + float(line @ bent)
-        return value, (answers - measured.observed + ridge * theta + line * theta / bent) / scale
+        slope = answers - measured.observed + ridge * theta + line * theta / bent
+        return value, measured.measurable(slope) / scale
 
     first = np.clip(base if start is None else start, lower, upper)
     result = minimize(
@@ -176,5 +187,5 @@ def fit_weights(
         bounds=np.column_stack([lower * scale, upper * scale]),
         options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
     )
-    theta = result.x / scale
+    theta = measured.measurable(result.x / scale)
     return theta, evaluate(theta)[1]

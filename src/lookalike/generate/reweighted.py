@@ -158,7 +158,8 @@ class ReweightedModel:
             "network": meta,
             "settings": asdict(self.settings),
             "measured": [
-                {"attrs": list(m.attrs), "stddev": m.stddev, "entry": m.ledger_entry} for m in self.measurements
+                {"attrs": list(m.attrs), "stddev": m.stddev, "entry": m.ledger_entry, "contrasts": m.contrasts}
+                for m in self.measurements
             ],
         }
         groups = {f"groups_{i}": m.groups for i, m in enumerate(self.measurements) if m.groups is not None}
@@ -168,9 +169,15 @@ class ReweightedModel:
     def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReweightedModel:
         """The model that `to_parts` took apart."""
         measured = [
-            NoisyMarginal(tuple(m["attrs"]), values, float(m["stddev"]), arrays.get(f"groups_{i}"), int(m["entry"]))
+            NoisyMarginal(
+                tuple(m["attrs"]),
+                arrays[f"measured_{i}"],
+                float(m["stddev"]),
+                arrays.get(f"groups_{i}"),
+                int(m["entry"]),
+                tuple(m["contrasts"]) if m.get("contrasts") else None,
+            )
             for i, m in enumerate(meta["measured"])
-            for values in [arrays[f"measured_{i}"]]
         ]
         network = GraphicalModel.from_parts(meta["network"], arrays)
         return cls(network, measured, SupportSettings.from_json(meta["settings"]))

@@ -23,6 +23,7 @@ from lookalike.privacy import budget as prices
 from lookalike.privacy.accountant import Accountant
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.choice import exponential_mechanism
+from lookalike.privacy.counting import contrasts_rho, noisy_contrasts, noisy_counts
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
@@ -34,10 +35,12 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques
 from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable, open_source
+from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal
 
 Rng = Generator | None
 Groups = Sequence[np.ndarray | None] | None
+Measured = list[NoisyMarginal]
 Numbers = Sequence[float] | np.ndarray | None
 
 
@@ -74,9 +77,10 @@ class GuardedTable:
         """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
         return float(self._accountant.remaining) * (1 - 1e-12)
 
-    def stddev_for(self, rho: float, releases: int = 1) -> float:
-        """Smallest noise on counts with which `releases` marginals cost at most rho in all."""
-        return prices.stddev_for(Fraction(rho) / self._neighbours.squared_l2, 1, releases)
+    def stddev_for(self, rho: float, releases: int = 1, *, table: CellTable | None = None) -> float:
+        """Smallest noise with which `releases` marginals, or contrasts of the table, cost at most rho in all."""
+        square = self._neighbours.squared_contrasts(table.contrasts) if table else self._neighbours.squared_l2
+        return prices.stddev_for(Fraction(rho) / square, 1, releases)
 
     def score_stddev_for(self, score: Score, rho: float) -> float:
         """Smallest noise with which releasing all numbers of `score` costs at most rho."""
@@ -84,26 +88,25 @@ class GuardedTable:
 
     def measure(
         self, cliques: Sequence[Clique], stddev: float | Sequence[float], *, step: str, groups: Groups = None
-    ) -> list[NoisyMarginal]:
-        """Noisy counts of the marginals, or of groups of their cells, with Gaussian noise rounded to integers.
+    ) -> Measured:
+        """Noisy counts of the marginals, or of groups of their cells; see `counting.py`.
 
-        Counts are integers, so rounding the noise is post-processing of the Gaussian mechanism, whose exact privacy
-        curve therefore holds. One person changes a marginal, or its group sums, by at most `squared_l2` in squared L2
-        norm, so marginal i costs rho = squared_l2 / (2 stddev_i^2).
+        One person changes them by at most `squared_l2` in squared L2 norm: marginal i costs squared_l2 / (2 stddev_i^2).
         """
         cliques = self._checked(cliques)
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
-        groupings = list(groups) if groups is not None else [None] * len(cliques)
         rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
         entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {min(stddevs):.6g} to {max(stddevs):.6g}")
-        counts = self._source.counts(cliques)
-        results: list[NoisyMarginal] = []
-        for clique, count, sigma, grouping in zip(cliques, counts, stddevs, groupings, strict=True):
-            if grouping is not None:
-                count = np.bincount(grouping.ravel(), weights=count.ravel(), minlength=int(grouping.max()) + 1)
-            noise = rounded_gaussian(sigma, count.shape, insecure_rng=self._insecure_rng)
-            results.append(NoisyMarginal(clique, (count + noise).astype(np.float64), sigma, grouping, entry))
-        return results
+        parts = zip(cliques, groups or [None] * len(cliques), self._source.counts(cliques), stddevs, strict=True)
+        return [noisy_counts(*part, entry, self._insecure_rng) for part in parts]
+
+    def measure_contrasts(self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str) -> Measured:
+        """Noisy contrasts of the tables of counts: `counting.py` says what they cost, and why."""
+        cliques = self._checked([table.attrs for table in tables])
+        rho, noise = contrasts_rho(tables, stddevs, self._neighbours), f"{min(stddevs):.6g} to {max(stddevs):.6g}"
+        entry = self._charge(step, "gaussian", len(cliques), rho, f"contrasts, stddev {noise}")
+        parts = zip(tables, self._source.counts(cliques), stddevs, strict=True)
+        return [noisy_contrasts(*part, entry, self._insecure_rng) for part in parts]
 
     def noisy_scores(self, score: Score, stddev: float, *, step: str) -> NDArray[np.float64]:
         """All numbers of a score, each with Gaussian noise.
@@ -122,8 +125,7 @@ class GuardedTable:
     ) -> int:
         """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
 
-        Weights and offsets are public, so one person moves a weighted score by at most max|weight| * sensitivity *
-        rows. The factor 1 + 1e-9 covers the rounding of the weighted scores to floating point.
+        One person moves a weighted score by at most max|weight| * sensitivity * rows; 1e-9 is for floating point.
         """
         cliques = self._checked(score.cliques)
         weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from lookalike.errors import BudgetError
+from lookalike.tables.contrasts import Contrasts
 
 Relation = Literal["add-remove", "replace"]
 
@@ -45,6 +47,14 @@ class Neighbours:
         All k rows may sit in one cell: k^2. Replacing moves them from one cell to another: k^2 + k^2.
         """
         return self.max_rows_per_person**2 * (1 if self.relation == "add-remove" else 2)
+
+    def squared_contrasts(self, contrasts: Contrasts) -> Fraction:
+        """Largest squared L2 distance between the contrasts of one table of counts in two neighbouring tables.
+
+        k rows change them by at most k times as much as one does, by the triangle inequality.
+        """
+        one = contrasts.added if self.relation == "add-remove" else contrasts.replaced
+        return self.max_rows_per_person**2 * one
 
     def describe(self) -> str:
         person = (

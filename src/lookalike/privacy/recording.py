@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1, Score
 from lookalike.schema.domain import Clique
+from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual, on_finer_domain
 
 MAX_REFERENCE_CELLS = 1_000_000
@@ -49,6 +50,13 @@ class RecordingTable(GuardedTable):
         groups: Sequence[np.ndarray | None] | None = None,
     ) -> list[NoisyMarginal]:
         results = super().measure(cliques, stddev, step=step, groups=groups)
+        self.released += results if self._refine is None else map(self._refine, results)
+        return results
+
+    def measure_contrasts(
+        self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str
+    ) -> list[NoisyMarginal]:
+        results = super().measure_contrasts(tables, stddevs, step=step)
         self.released += results if self._refine is None else map(self._refine, results)
         return results
 

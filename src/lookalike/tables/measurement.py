@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
+from lookalike.tables.contrasts import CellTable, Contrasts, Shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +22,9 @@ class NoisyMarginal:
         stddev: standard deviation of the independent noise on each entry of `values`.
         groups: None, or an integer array of the marginal's shape that gives each cell's group, 0..len(values)-1.
         ledger_entry: number of the ledger line that paid for it, -1 where there is none (public or simulated counts).
+        contrasts: None, or the shape of the table of counts whose contrasts alone were measured (`tables/contrasts.py`).
+            `values` then says nothing of the table's total, nor of its single axes where it has several; `completed`
+            fills these in.
     """
 
     attrs: Clique
@@ -27,10 +32,13 @@ class NoisyMarginal:
     stddev: float
     groups: np.ndarray | None = None
     ledger_entry: int = -1
+    contrasts: Shape | None = None
 
     def __post_init__(self) -> None:
         if not self.stddev > 0:
             raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
+        if self.contrasts is not None and math.prod(self.contrasts) != self.values.size:
+            raise ValueError(f"contrasts of {self.attrs}: {self.values.size} values of a table {self.contrasts}")
         if self.groups is None and self.values.ndim != len(self.attrs):
             raise ValueError(f"values of {self.attrs} have {self.values.ndim} axes, expected {len(self.attrs)}")
         if self.groups is not None and (self.groups.ndim != len(self.attrs) or self.values.ndim != 1):
@@ -84,6 +92,22 @@ def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], 
     return replace(measurement, values=measurement.values.ravel(), groups=groups[np.ix_(*codes)].astype(np.int32))
 
 
+def completed(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
+    """Contrasts as counts: what was not measured is taken from `expected`, a model's counts of the marginal.
+
+    The result still says that contrasts were measured, so that a fit does not take the rest for measured.
+
+    >>> noisy = NoisyMarginal(("a",), np.array([-2.0, 2.0]), 1.0, contrasts=(2,))
+    >>> completed(noisy, np.array([6.0, 4.0])).values.tolist()
+    [3.0, 7.0]
+    """
+    if measurement.contrasts is None:
+        return measurement
+    sums = CellTable(measurement.attrs, measurement.contrasts, measurement.groups).sums(expected)
+    rest = sums - Contrasts(measurement.contrasts).of(sums)
+    return replace(measurement, values=measurement.values + rest)
+
+
 def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
     """Group sums as counts of single cells, each group shared out like `expected`, a model's counts of the marginal.
 
@@ -101,17 +125,45 @@ def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> Noisy
     weights = np.where(empty[labels], 1.0, weights)
     sums = np.bincount(labels, weights, minlength=measurement.cells)
     return replace(
-        measurement, values=(weights * (measurement.values / sums)[labels]).reshape(expected.shape), groups=None
+        measurement,
+        values=(weights * (measurement.values / sums)[labels]).reshape(expected.shape),
+        groups=None,
+        contrasts=None,
     )
+
+
+def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
+    """Repeats of the same numbers as one measurement of smaller noise: their mean by precision carries all they say.
+
+    >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
+    >>> mean, = averaged([first, second])
+    >>> mean.values.tolist(), round(mean.stddev, 3)
+    ([8.0], 0.894)
+    """
+    repeats: dict[tuple[Clique, Shape | None, bytes | None], list[NoisyMarginal]] = {}
+    for m in measurements:
+        groups = None if m.groups is None else np.asarray(m.groups, dtype=np.int64).tobytes()
+        repeats.setdefault((m.attrs, m.contrasts, groups), []).append(m)
+    results: list[NoisyMarginal] = []
+    for first, *others in repeats.values():
+        if others:
+            precision = np.array([m.stddev**-2.0 for m in (first, *others)])
+            mean = np.average([m.values for m in (first, *others)], axis=0, weights=precision)
+            first = replace(first, values=mean, stddev=float(precision.sum()) ** -0.5)
+        results.append(first)
+    return results
 
 
 def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
     """Number of rows by the inverse-variance mean of the noisy totals, at least 1.
 
-    A marginal of c noisy cells has a total of variance c * stddev^2. Post-processing: the true count is never used.
+    A marginal of c noisy cells has a total of variance c * stddev^2; contrasts say nothing of it. Post-processing: the
+    true count is never used.
     """
     weights, totals = [], []
     for measurement in measurements:
+        if measurement.contrasts is not None:
+            continue
         weights.append(1.0 / (measurement.cells * measurement.stddev**2))
         totals.append(float(measurement.values.sum()))
     if not weights:

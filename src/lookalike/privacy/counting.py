@@ -1,0 +1,62 @@
+"""Noise on exact counts and on their contrasts, for the door's `measure` and `measure_contrasts`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.random import Generator
+
+from lookalike.privacy.budget import gaussian_rho
+from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.noise import rounded_gaussian
+from lookalike.schema.domain import Clique
+from lookalike.tables.contrasts import CellTable
+from lookalike.tables.measurement import NoisyMarginal
+
+
+def noisy_counts(
+    clique: Clique,
+    groups: np.ndarray | None,
+    counts: np.ndarray,
+    stddev: float,
+    ledger_entry: int,
+    insecure_rng: Generator | None,
+) -> NoisyMarginal:
+    """Counts, or sums of groups of them, plus Gaussian noise rounded to integers.
+
+    Counts are integers, so round(count + z) = count + round(z): post-processing of the Gaussian mechanism, whose exact
+    privacy curve therefore holds.
+    """
+    if groups is not None:
+        counts = np.bincount(groups.ravel(), weights=counts.ravel(), minlength=int(groups.max()) + 1)
+    noise = rounded_gaussian(stddev, counts.shape, insecure_rng=insecure_rng)
+    return NoisyMarginal(clique, (counts + noise).astype(np.float64), stddev, groups, ledger_entry)
+
+
+def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbours: Neighbours) -> Fraction:
+    """What `noisy_contrasts` of all tables cost: the sum of squared_contrasts / (2 stddev^2).
+
+    Computed for the numbers that get the noise: the contrasts times the number of cells.
+    """
+    rho = Fraction(0)
+    for table, stddev in zip(tables, stddevs, strict=True):
+        squared = neighbours.squared_contrasts(table.contrasts) * table.contrasts.cells**2
+        rho += squared * gaussian_rho(1, stddev * table.contrasts.cells)
+    return rho
+
+
+def noisy_contrasts(
+    table: CellTable, counts: np.ndarray, stddev: float, ledger_entry: int, insecure_rng: Generator | None
+) -> NoisyMarginal:
+    """Contrasts of the table of counts (`tables/contrasts.py`) with Gaussian noise of `stddev` on every cell.
+
+    The contrasts times the number of cells are integers, so noise of that many times the stddev can be rounded to
+    integers, which is post-processing of the Gaussian mechanism. What the noise adds outside of the contrasts says
+    nothing of the table; it is taken off, and so is the factor.
+    """
+    exact = table.contrasts.scaled(table.sums(counts))
+    noise = rounded_gaussian(stddev * exact.size, exact.shape, insecure_rng=insecure_rng)
+    values = table.contrasts.of((exact + noise) / exact.size)
+    return NoisyMarginal(table.attrs, values, stddev, table.groups, ledger_entry, table.shape)

@@ -1,0 +1,164 @@
+"""What a table of counts says beyond what is known already: its contrasts.
+
+The counts x of a table with k_1, ..., k_d values on its axes split into orthogonal parts, one per set of axes (the
+decomposition behind ResidualPlanner, Xiao et al. 2023). The *contrasts* P x of a table of one axis are all but the total;
+those of two and more axes are all but the total and the single axes, so what is left is how the axes belong together:
+
+    P x = x - mean                                                   one axis,
+    P x = x - sum_i (mean over all other axes) + (d - 1) * mean      two and more.
+
+One row adds P e, of the same norm wherever it falls, |P e|^2 = (dimensions of the contrasts) / (cells): 1/4 for two binary
+columns, where the counts themselves have 1. Who has measured single columns once need not pay for them again in every set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy import sparse
+
+from lookalike.schema.domain import Clique
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrasts:
+    """The contrasts of tables of one shape."""
+
+    shape: Shape
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def dimensions(self) -> int:
+        """How many independent numbers they are.
+
+        >>> [Contrasts(shape).dimensions for shape in [(5,), (2, 2), (3, 4)]]
+        [4, 1, 6]
+        """
+        mains = sum(size - 1 for size in self.shape) if len(self.shape) > 1 else 0
+        return self.cells - 1 - mains
+
+    @property
+    def added(self) -> Fraction:
+        """Squared norm of what one row adds: |P e|^2 = P_ee, the same for every cell, so the trace over the cells."""
+        return Fraction(self.dimensions, self.cells)
+
+    @property
+    def replaced(self) -> Fraction:
+        """Largest squared norm of what changes when a row moves to another cell: |P(e - f)|^2 = 2 (P_ee - P_ef).
+
+        On one axis P_ef = -1/cells, so 2. On more axes P_ef = (d - 1 - sum of k_i over the axes on which e and f agree)
+        / cells, least where they differ on the shortest axis alone: 2 (1 - k_min / cells).
+        """
+        shortest = min((size for size in self.shape if size > 1), default=1)
+        return Fraction(2) if len(self.shape) == 1 else 2 * (1 - Fraction(shortest, self.cells))
+
+    def scaled(self, counts: np.ndarray) -> np.ndarray:
+        """cells * P counts, whole numbers for whole counts, in the counts' own shape."""
+        table = np.asarray(counts, dtype=np.int64).reshape(self.shape)
+        total = table.sum()
+        if table.ndim == 1:
+            return (self.cells * table - total).reshape(counts.shape)
+        result = self.cells * table + (table.ndim - 1) * total
+        for axis, size in enumerate(self.shape):
+            result -= size * table.sum(axis=_others(axis, table.ndim), keepdims=True)
+        return result.reshape(counts.shape)
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """P values: the values without their total, and without their single axes where there are several."""
+        table = np.asarray(values, dtype=float).reshape(self.shape)
+        result = table - table.mean() if table.ndim == 1 else table + (table.ndim - 1) * table.mean()
+        if table.ndim > 1:
+            for axis in range(table.ndim):
+                result = result - table.mean(axis=_others(axis, table.ndim), keepdims=True)
+        return result.reshape(values.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTable:
+    """A marginal, or a table of groups of its cells, of which the contrasts are measured.
+
+    Attributes:
+        attrs: the attributes, in domain order.
+        shape: of the table of counts: the marginal's own where there are no groups; (number of groups,) where they are
+            of any form; else one axis per attribute, where values were merged column by column.
+        groups: None, or for every cell of the marginal its place in the table, flat.
+    """
+
+    attrs: Clique
+    shape: Shape
+    groups: np.ndarray | None = None
+
+    @property
+    def contrasts(self) -> Contrasts:
+        return Contrasts(self.shape)
+
+    def sums(self, counts: np.ndarray) -> np.ndarray:
+        """Counts of the marginal as those of the table; flat where there are groups."""
+        if self.groups is None:
+            return counts
+        return np.bincount(self.groups.ravel(), weights=counts.ravel(), minlength=math.prod(self.shape))
+
+
+def merged_columns(attrs: Clique, columns: Sequence[np.ndarray]) -> CellTable:
+    """The table of a marginal whose columns are merged, each by its own map from value to place.
+
+    >>> table = merged_columns(("a", "b"), [np.array([0, 1, 1]), np.array([0, 1])])
+    >>> table.shape, table.groups.tolist()
+    ((2, 2), [[0, 1], [2, 3], [2, 3]])
+    """
+    shape = tuple(int(column.max()) + 1 for column in columns)
+    if all(size == len(column) for size, column in zip(shape, columns, strict=True)):
+        return CellTable(attrs, shape)
+    places = np.ix_(*columns)
+    return CellTable(attrs, shape, np.ravel_multi_index(np.broadcast_arrays(*places), shape))
+
+
+def _others(axis: int, count: int) -> tuple[int, ...]:
+    return tuple(other for other in range(count) if other != axis)
+
+
+class ContrastSpace:
+    """The parameters that measurements of contrasts can speak of, within one flat vector of all measured cells.
+
+    Contrasts of one axis need no projection: a model of the same total agrees with them on the total by itself.
+
+    Args:
+        length: of the flat vector.
+        parts: for every measurement of contrasts of several axes where its cells lie in the vector, and for each axis
+            the position of every cell on it.
+    """
+
+    def __init__(self, length: int, parts: Iterable[tuple[slice, Shape, np.ndarray]]) -> None:
+        rows: list[np.ndarray] = []
+        weights: list[np.ndarray] = []
+        columns: list[np.ndarray] = []
+        slots = 0
+        for where, shape, positions in parts:
+            cells = math.prod(shape)
+            for size, position in zip((*shape, 1), (*positions, np.zeros(cells, dtype=np.int64)), strict=True):
+                rows.append(slots + position)
+                columns.append(np.arange(where.start, where.stop))
+                slots += size
+            weights += [np.full(size, size / cells) for size in shape]
+            weights.append(np.full(1, (1 - len(shape)) / cells))
+        self._sums: sparse.csr_array | None = None
+        if slots:
+            row, column = np.concatenate(rows), np.concatenate(columns)
+            self._sums = sparse.csr_array((np.ones(row.size), (row, column)), shape=(slots, length))
+            self._back = sparse.csr_array(self._sums.T)
+            self._weights = np.concatenate(weights)
+
+    def __call__(self, flat: np.ndarray) -> np.ndarray:
+        """The vector without what nothing was measured of. Symmetric, and the same when applied twice."""
+        if self._sums is None:
+            return flat
+        return flat - self._back @ (self._weights * (self._sums @ flat))
