@@ -89,10 +89,7 @@ class GuardedTable:
     def measure(
         self, cliques: Sequence[Clique], stddev: float | Sequence[float], *, step: str, groups: Groups = None
     ) -> Measured:
-        """Noisy counts of the marginals, or of groups of their cells; see `counting.py`.
-
-        One person changes them by at most `squared_l2` in squared L2 norm: marginal i costs squared_l2 / (2 stddev_i^2).
-        """
+        """Noisy counts of the marginals, or of groups of their cells: marginal i costs squared_l2 / (2 stddev_i^2)."""
         cliques = self._checked(cliques)
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))

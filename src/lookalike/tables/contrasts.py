@@ -1,14 +1,14 @@
 """What a table of counts says beyond what is known already: its contrasts.
 
 The counts x of a table with k_1, ..., k_d values on its axes split into orthogonal parts, one per set of axes (the
-decomposition behind ResidualPlanner, Xiao et al. 2023). The *contrasts* P x of a table of one axis are all but the total;
-those of two and more axes are all but the total and the single axes, so what is left is how the axes belong together:
+decomposition behind ResidualPlanner, Xiao et al. 2023). The *contrasts* P x of a table of one axis are all but the
+total; those of two and more axes are all but the total and the single axes: how the axes belong together.
 
     P x = x - mean                                                   one axis,
     P x = x - sum_i (mean over all other axes) + (d - 1) * mean      two and more.
 
-One row adds P e, of the same norm wherever it falls, |P e|^2 = (dimensions of the contrasts) / (cells): 1/4 for two binary
-columns, where the counts themselves have 1. Who has measured single columns once need not pay for them again in every set.
+One row adds P e, of the same norm wherever it falls, |P e|^2 = (dimensions of the contrasts) / (cells): 1/4 for two
+binary columns, where the counts themselves have 1. Who has measured single columns need not pay for them in every set.
 """
 
 from __future__ import annotations

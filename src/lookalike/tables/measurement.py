@@ -22,9 +22,9 @@ class NoisyMarginal:
         stddev: standard deviation of the independent noise on each entry of `values`.
         groups: None, or an integer array of the marginal's shape that gives each cell's group, 0..len(values)-1.
         ledger_entry: number of the ledger line that paid for it, -1 where there is none (public or simulated counts).
-        contrasts: None, or the shape of the table of counts whose contrasts alone were measured (`tables/contrasts.py`).
-            `values` then says nothing of the table's total, nor of its single axes where it has several; `completed`
-            fills these in.
+        contrasts: None, or the shape of the table of counts whose contrasts alone were measured
+            (`tables/contrasts.py`). `values` then says nothing of the table's total, nor of its single axes where it
+            has several; `completed` fills these in.
     """
 
     attrs: Clique
