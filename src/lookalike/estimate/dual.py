@@ -15,6 +15,7 @@ def dual_parameters(
     start: np.ndarray,
     *,
     penalty: float,
+    single: float = 1.0,
     iterations: int,
     callback: Callable[[int, float], None] | None = None,
 ) -> np.ndarray:
@@ -30,10 +31,14 @@ def dual_parameters(
         problem: measurements and network.
         start: parameters to start from.
         penalty: the factor in lam_m; 0.5 served all tables and budgets tried.
+        single: part of the penalty on single attributes, whose parameters are large where values are rare.
         iterations: at most so many L-BFGS steps.
         callback: called after each step with its number and the objective.
     """
     ridge = penalty * problem.sigma
+    for where, measurement in zip(problem.queries.slices, problem.measurements, strict=True):
+        if len(measurement.attrs) == 1:
+            ridge[where] *= single
     scale = np.sqrt(np.maximum(problem.observed, problem.sigma) + ridge)
     steps = 0
 

@@ -28,6 +28,7 @@ def fit(
     method: Literal["dual", "mirror"] = "dual",
     iterations: int | None = None,
     penalty: float = 0.5,
+    single: float = 1.0,
     stop_at: float = STOP_AT,
     zeros: Mapping[Clique, np.ndarray] | None = None,
     limits: Limits | None = None,
@@ -47,6 +48,7 @@ def fit(
         method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
         iterations: most steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
+        single: part of the dual's penalty on single attributes.
         stop_at: part of the noise floor at which mirror descent stops; see `mirror_parameters`.
         zeros: impossible combinations of values: a boolean table per attribute set, True where impossible. Those of
             `warm` stay impossible without being named again; those that make the model far dearer are left out.
@@ -70,7 +72,9 @@ def fit(
     )
     start = problem.start_from(warm.potentials) if warm is not None else np.zeros(problem.queries.size)
     if method == "dual":
-        parameters = dual_parameters(problem, start, penalty=penalty, iterations=steps, callback=callback)
+        parameters = dual_parameters(
+            problem, start, penalty=penalty, single=single, iterations=steps, callback=callback
+        )
     elif method == "mirror":
         parameters = mirror_parameters(problem, start, iterations=steps, stop_at=stop_at, callback=callback)
     else:

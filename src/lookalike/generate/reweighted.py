@@ -223,7 +223,7 @@ class ReweightedModel:
         Under the network's own penalty: its parameters are then near the optimum from the start, and the few sets
         outside are soon learnt. With others 120 steps are not enough.
         """
-        penalty = WeightPenalty(self.settings.ridge, line=0.0, trust=np.inf)
+        penalty = WeightPenalty(self.settings.ridge, line=0.0, trust=np.inf, single=self.settings.single)
         uniform = np.zeros(start.size)
         steps = 2 * self.settings.iterations
         cells = measured.cells(codes)

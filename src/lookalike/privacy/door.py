@@ -99,7 +99,8 @@ class GuardedTable:
 
     def measure_contrasts(self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str) -> Measured:
         """Noisy contrasts of the tables of counts: `counting.py` says what they cost, and why."""
-        cliques = self._checked([table.attrs for table in tables])
+        cliques = [table.attrs for table in tables]
+        check_cliques(self.domain, cliques)
         rho, noise = contrasts_rho(tables, stddevs, self._neighbours), f"{min(stddevs):.6g} to {max(stddevs):.6g}"
         entry = self._charge(step, "gaussian", len(cliques), rho, f"contrasts, stddev {noise}")
         parts = zip(tables, self._source.counts(cliques), stddevs, strict=True)

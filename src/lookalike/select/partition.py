@@ -16,9 +16,13 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from lookalike.schema.domain import Clique
+from lookalike.tables.contrasts import CellTable, merged_columns
 
 Box = tuple[slice, ...]
 _Heavy = tuple[float, int, Box, int]
@@ -164,6 +168,43 @@ def seen_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
     """
     groups = max(2, math.ceil(float(np.minimum(counts / least, 1.0).sum())))
     return halved_boxes(counts, groups) if groups < counts.size else None
+
+
+def seen_values(counts: np.ndarray, least: float) -> np.ndarray:
+    """For every value of a column its place 0..k-1 where values of less than `least` share one, the last.
+
+    >>> seen_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
+    [0, 2, 1, 2]
+    """
+    rare = counts < least
+    if rare.sum() < 2:
+        return np.arange(len(counts))
+    return np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1)
+
+
+def counted_table(
+    attrs: Clique, expected: np.ndarray, columns: Sequence[np.ndarray], least_in_group: float, least_of_value: float
+) -> CellTable:
+    """The table in which the cells of a marginal are counted, so that its contrasts are few and can be seen.
+
+    Either rare values of each column are merged, and single columns need not be paid for again, or cells are grouped in
+    boxes of any form (`seen_groups`), which follow the counts more closely: whichever has fewer contrasts.
+
+    Args:
+        attrs: the attributes, in domain order.
+        expected: counts of the marginal's cells that everybody may know.
+        columns: the same of every single column.
+        least_in_group: a box holds at least about so many; with 0 every cell is counted.
+        least_of_value: values of fewer share a place.
+    """
+    whole = CellTable(attrs, expected.shape)
+    if not least_in_group:
+        return whole
+    boxes = seen_groups(expected, least_in_group)
+    merged = merged_columns(attrs, [seen_values(column, least_of_value) for column in columns])
+    boxed = whole if boxes is None else CellTable(attrs, (int(boxes.max()) + 1,), boxes)
+    usable = [table for table in (merged, boxed) if table.contrasts.dimensions > 0]
+    return min(usable, key=lambda table: table.contrasts.dimensions)
 
 
 def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, int]] | None:

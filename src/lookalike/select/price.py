@@ -1,9 +1,12 @@
 """One price for budget decides which marginals are measured and how precisely.
 
-Measuring a marginal of c effective cells with precision b = 1/stddev^2 leaves an expected L1 error of a / sqrt(b),
-where a = sqrt(2/pi) * caution * c. At a price eta per unit of precision the best b is (a / (2 eta))^(2/3); noise and
-price together come to y = 3 (a/2)^(2/3) eta^(1/3). A set is worth measuring when the error it removes exceeds y. The
-price is the one at which the whole budget is spent. Works on released numbers only.
+Measuring a marginal of c effective cells at a cost of b = 1/stddev^2, twice its rho, leaves an expected L1 error of
+a / sqrt(b), where a = sqrt(2/pi) * caution * c. At a price eta per unit of cost the best b is (a / (2 eta))^(2/3);
+noise and price together come to y = 3 (a/2)^(2/3) eta^(1/3). A set is worth measuring when the error it removes exceeds
+y. The price is the one at which the whole budget is spent. Works on released numbers only.
+
+If only its f c contrasts are measured (`tables/contrasts.py`), b = f / stddev^2 and the error is sqrt(2/pi) c sqrt(f)
+stddev: the same formulas, with f c in place of c.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from typing import TypeVar
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.partition import seen_values
+from lookalike.tables.contrasts import Contrasts
 
 Item = TypeVar("Item")
 Number = TypeVar("Number", float, np.ndarray)
@@ -57,10 +62,18 @@ class EffectiveCells:
     """How many cells of a marginal cost accuracy: sum over cells of min(1, expected count / stddev).
 
     A cell that is expected to be empty is pulled to zero by the estimate whatever its noise, so it costs next to
-    nothing. Expected counts come from the product of noisy one-way marginals; `stddev` is a typical noise.
+    nothing. Expected counts come from the product of noisy one-way marginals; `stddev` is a typical noise. Values of
+    less than `value_mass` of it share a place, as in `partition.counted_table`.
     """
 
-    def __init__(self, domain: Domain, oneways: Mapping[str, np.ndarray], total: float, stddev: float) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        oneways: Mapping[str, np.ndarray],
+        total: float,
+        stddev: float,
+        value_mass: float = 0.0,
+    ) -> None:
         self.domain = domain
         self._probability = {
             name: np.maximum(values, 0.0) / max(np.maximum(values, 0.0).sum(), 1e-12)
@@ -68,7 +81,16 @@ class EffectiveCells:
         }
         self.stddev = stddev
         self._scale = max(total, 1.0) / stddev
+        self._places = {
+            name: int(seen_values(total * share, value_mass * stddev).max()) + 1
+            for name, share in self._probability.items()
+        }
         self._known: dict[Clique, float] = {}
+
+    def contrasts(self, clique: Clique) -> float:
+        """How many contrasts of a marginal cost accuracy, at least 1: of its cells, or of its table of merged values."""
+        merged = Contrasts(tuple(self._places[name] for name in clique)).dimensions
+        return max(1.0, min(self(clique) - 1, merged if merged > 0 else math.inf))
 
     def __call__(self, clique: Clique) -> float:
         known = self._known.get(clique)
@@ -118,6 +140,8 @@ class CoverSearch:
         cells: effective cells of a set.
         limits: how large sets may become.
         caution: factor on the expected noise error; below 1 because joint estimation removes part of the noise.
+        by_contrasts: a set is priced by its contrasts instead of its cells. That is what it costs; but the price by
+            cells prefers larger sets, whose joint counts are worth something beyond the pairs once they can be seen.
     """
 
     domain: Domain
@@ -125,9 +149,10 @@ class CoverSearch:
     cells: EffectiveCells
     limits: SetLimits = field(default_factory=SetLimits)
     caution: float = 0.8
+    by_contrasts: bool = False
 
     def at_budget(self, rho: float) -> PricedSets:
-        """The sets and shares at the price at which their precisions 1/stddev^2 add up to 2 rho.
+        """The sets and shares at the price at which their costs add up to 2 rho.
 
         Empty only where no pair has a positive error.
         """
@@ -136,7 +161,7 @@ class CoverSearch:
             return sum((self._half_noise(clique) / eta) ** (2 / 3) for clique in chosen)
 
         chosen = price_at_budget(self.at_price, precision, rho)
-        weights = np.array([self.cells(clique) ** (2 / 3) for clique in chosen])
+        weights = np.array([self.size(clique) ** (2 / 3) for clique in chosen])
         return PricedSets(chosen, weights / weights.sum() if chosen else weights)
 
     def at_price(self, eta: float) -> list[Clique]:
@@ -187,7 +212,11 @@ class CoverSearch:
         return 3.0 * self._half_noise(clique) ** (2 / 3) * eta ** (1 / 3)
 
     def _half_noise(self, clique: Clique) -> float:
-        return half_noise(self.cells(clique), self.caution)
+        return half_noise(self.size(clique), self.caution)
+
+    def size(self, clique: Clique) -> float:
+        """How many noisy numbers the set is priced for."""
+        return self.cells.contrasts(clique) if self.by_contrasts else self.cells(clique)
 
     def _names(self, members: Sequence[int]) -> Clique:
         return tuple(self.domain.names[i] for i in members)

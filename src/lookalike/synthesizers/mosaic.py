@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
@@ -24,13 +24,14 @@ from lookalike.select.larger_sets import candidate_sets
 from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import FittingSets
-from lookalike.select.partition import seen_groups
+from lookalike.select.partition import counted_table
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.select.useful import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.tables.measurement import NoisyMarginal, estimated_total
+from lookalike.tables.contrasts import CellTable
+from lookalike.tables.measurement import NoisyMarginal, averaged, completed, estimated_total
 
-ONEWAYS, SCORES, SETS = "one-way marginals", "pair scores", "chosen sets"
+TOTAL, ONEWAYS, SCORES, SETS = "number of rows", "one-way marginals", "pair scores", "chosen sets"
 LARGER = "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
@@ -38,8 +39,7 @@ _SHARPEST_RHO = 0.5
 """About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less, the weights
 of a finite number of rows do not converge."""
 _TYPICAL_SETS = 25
-_TYPICAL_CELLS = 23
-_FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
+_TYPICAL_CONTRASTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Mosaic:
     weights make the rows match all sets, and rows are chosen so that small marginals come out right; docs/mosaic.md.
 
     Attributes:
-        oneway_share: part of the budget for the one-way marginals.
+        total_share: part of the budget for the number of rows.
+        oneway_share: part for the one-way marginals if all columns are binary; down to a fifth of it if they are large.
         small_oneway_share: most of it for small budgets, where single columns are uncertain too.
         small_rho: budgets below this (about epsilon 0.5) are small; they also skip the larger sets.
         score_share: part for the errors of all pairs against independence.
@@ -64,18 +65,20 @@ class Mosaic:
         larger_candidates: how many of them are scored in a look.
         theta: sets of three and more columns have theta times the typical noise in an effective cell on average.
         group_mass: cells of a set that are expected to hold less than this many stddevs are counted in groups.
+        value_mass: values of a column with less than this many stddevs share a place in the table of a set.
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         line: strength of the absolute penalty; see `WeightPenalty`.
-        small_single: part of the penalty on single columns at small budgets, where it would raise rare values a lot.
+        single: part of the penalty on single columns, where it would raise rare values.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
         support: most weighted rows at a time.
         renewals: Gibbs renewals of the weighted rows.
         passes: passes over the rows that exchange them for better ones.
     """
 
-    oneway_share: float = 0.08
-    small_oneway_share: float = 0.3
+    total_share: float = 0.02
+    oneway_share: float = 0.2
+    small_oneway_share: float = 0.4
     small_rho: float = 0.01
     score_share: float = 0.04
     larger_share: float = 0.4
@@ -88,10 +91,11 @@ class Mosaic:
     larger_candidates: int = 100
     theta: float = 5.0
     group_mass: float = 1.0
+    value_mass: float = 3.0
     caution: float = 0.8
     penalty: float = 0.5
     line: float = 0.3
-    small_single: float = 0.3
+    single: float = 0.1
     network_ms: float = 2.0
     support: int = 150_000
     renewals: int = 1
@@ -107,8 +111,8 @@ class Mosaic:
     )
 
     def __post_init__(self) -> None:
-        check_shares(self.oneway_share, self.score_share, self.larger_score_share)
-        check_shares(self.small_oneway_share, self.score_share)
+        check_shares(self.total_share, self.oneway_share, self.score_share, self.larger_score_share)
+        check_shares(self.total_share, self.small_oneway_share, self.score_share)
         check_shares(self.larger_share)
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
@@ -116,15 +120,17 @@ class Mosaic:
         )  # fmt: skip
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, pairs = float(budget.rho), len(scored_pairs(domain))
+        rho, columns, pairs = float(budget.rho), _columns(domain), len(scored_pairs(domain))
+        total = rho * self.total_share if columns else rho
+        steps = [PlannedStep(TOTAL, "gaussian", 1, total, "how many rows there are")]
+        oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
+        if columns:
+            steps.append(PlannedStep(ONEWAYS, "gaussian", len(columns), oneways, "shares of every column's values"))
         if not pairs:
-            return [PlannedStep(ONEWAYS, "gaussian", len(domain), rho, "counts of every column")]
-        oneways, scores = rho * self._oneway_share(domain, rho), rho * self.score_share
-        steps = [
-            PlannedStep(ONEWAYS, "gaussian", len(domain), oneways, "counts of every column"),
-            PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"),
-        ]
-        rest = rho - oneways - scores
+            return steps
+        scores = rho * self.score_share
+        steps.append(PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"))
+        rest = rho - total - oneways - scores
         if not self._looks_twice(domain, rho):
             return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "counts of the sets worth their price")]
         sets = rest * (1 - self.larger_share)
@@ -138,9 +144,8 @@ class Mosaic:
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, pairs = door.domain, door.remaining, scored_pairs(door.domain)
         progress("measuring every column", 0.02)
-        shares = allocate(domain.sizes, rho * self._oneway_share(domain, float(door.budget.rho)) if pairs else rho)
-        oneways = door.measure([(name,) for name in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
-        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
+        oneways, total = self._measure_columns(door, bool(pairs))
+        independent = fit(domain, oneways, total=total, single=self.single, zeros=model_zeros(door.schema))
         if not pairs:
             return independent
         progress("scoring every pair", 0.05)
@@ -152,39 +157,57 @@ class Mosaic:
         first_rho = door.remaining * (1 - self.larger_share) if twice else door.remaining
         cells = self._effective_cells(independent, rho)
         useful = useful_cells(independent.total, cells.stddev, self.theta)
-        chosen, shares = self._priced_sets(domain, errors, cells, useful, first_rho)
-        noise = [door.stddev_for(share) for share in shares]
-        groups = self._groups(independent.marginals(chosen), noise)
-        chosen = door.measure(chosen, noise, step=SETS, groups=groups)
-        measured = MeasuredSets(
-            [m.attrs for m in chosen], np.array([cells(m.attrs) ** (2 / 3) for m in chosen]), shares
-        )
+        small = float(door.budget.rho) < self.small_rho
+        sets, shares = self._priced_sets(domain, errors, cells, useful, first_rho, by_contrasts=small)
+        tables = self._tables(door, independent, independent.marginals(sets), sets, shares)
+        chosen = _measured(door, independent, tables, shares, SETS)
+        measured = MeasuredSets(sets, np.array([cells(attrs) ** (2 / 3) for attrs in sets]), shares)
         inside = FittingSets(domain, self.network_ms)
         inside.offer(measured.cliques)
+        quick = SupportSettings(most_rows=60_000, iterations=40, single=self.single)
         blur = math.sqrt(max(1.0, float(door.budget.rho) / _SHARPEST_RHO))
         for look in range(self.looks if twice else 0):
             progress("looking for larger sets", 0.2 + 0.3 * look / self.looks)
-            model = self._model(independent, oneways, chosen, inside, _FIRST_LOOK, blur)
+            model = self._model(independent, oneways, chosen, inside, quick, blur)
             known, spend = len(measured.cliques), door.remaining / (self.looks - look)
-            groups = {m.attrs: m.groups for m in chosen}
-            larger = self._measure_larger(door, model, errors, cells, useful, measured, groups, spend, rng)
-            chosen = _combined([*chosen, *larger])
+            larger = self._larger_sets(door, model, independent, errors, cells, useful, measured, tables, spend, rng)
+            chosen = averaged([*chosen, *_measured(door, independent, *larger, LARGER)])
+            tables = [*tables, *(table for table in larger[0] if table not in tables)]
             inside.offer(measured.cliques[known:])
         progress("fitting", 0.5)
         exchange = ExchangeSettings(passes=self.passes)
         settings = SupportSettings(
             most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange,
-            single=self.small_single if float(door.budget.rho) < self.small_rho else 1.0,
+            single=self.single,
             iterations=_iterations(min(float(door.budget.rho), _SHARPEST_RHO)),
         )  # fmt: skip
         return self._model(independent, oneways, chosen, inside, settings, blur)
 
+    def _measure_columns(self, door: GuardedTable, more: bool) -> tuple[list[NoisyMarginal], float]:
+        """Counts of every column, and the number of rows, which all of them add up to; all of rho unless `more`."""
+        rho, columns = door.remaining, _columns(door.domain)
+        share = rho * self.total_share if columns else rho
+        (found,) = door.measure([()], door.stddev_for(share), step=TOTAL)
+        total = estimated_total([found])
+        if not columns:
+            return [], total
+        tables = [CellTable((name,), door.domain.shape((name,))) for name in columns]
+        part = rho * self._oneway_share(door.domain, float(door.budget.rho)) if more else door.remaining
+        shares = allocate([table.contrasts.dimensions for table in tables], part)
+        noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
+        measured = door.measure_contrasts(tables, noise, step=ONEWAYS)
+        return [completed(m, np.full(m.cells, total / m.cells)) for m in measured], total
+
     def _oneway_share(self, domain: Domain, rho: float) -> float:
-        """At small budgets by the price of single columns against that of one set of a useful size for each."""
+        """By how much of a set is about single columns: the fewer values they have, the more do contrasts leave out.
+
+        At small budgets by the price of single columns against that of one set of a useful size for each.
+        """
+        sizes = np.array([size for size in domain.sizes if size > 1])
         if rho >= self.small_rho:
-            return self.oneway_share
-        price = float((np.array(domain.sizes) ** (2 / 3)).sum())
-        return min(self.small_oneway_share, price / (price + len(domain) * _TYPICAL_CELLS ** (2 / 3)))
+            return self.oneway_share * (0.2 + 0.8 * float((2 / sizes).mean()))
+        price = float(((sizes - 1) ** (2 / 3)).sum())
+        return min(self.small_oneway_share, price / (price + len(sizes) * _TYPICAL_CONTRASTS ** (2 / 3)))
 
     def _looks_twice(self, domain: Domain, rho: float) -> bool:
         """Whether the budget affords a second look and some set of three attributes is small enough; public facts."""
@@ -195,31 +218,40 @@ class Mosaic:
 
     def _effective_cells(self, independent: GraphicalModel, rho: float) -> EffectiveCells:
         oneways = {name: independent.marginal((name,)) for name in independent.domain.names}
-        return EffectiveCells(independent.domain, oneways, independent.total, math.sqrt(_TYPICAL_SETS / (2 * rho)))
+        typical = math.sqrt(_TYPICAL_SETS / (2 * rho))
+        return EffectiveCells(independent.domain, oneways, independent.total, typical, self.value_mass)
 
     def _priced_sets(
-        self, domain: Domain, errors: np.ndarray, cells: EffectiveCells, useful: float, rho: float
+        self,
+        domain: Domain,
+        errors: np.ndarray,
+        cells: EffectiveCells,
+        useful: float,
+        rho: float,
+        *,
+        by_contrasts: bool,
     ) -> tuple[list[Clique], np.ndarray]:
         """The sets that cover large errors of pairs at less than their price; where no error is positive, all pairs."""
         limits = SetLimits(self.order, self.cells, useful)
-        priced = CoverSearch(domain, errors, cells, limits, self.caution).at_budget(rho)
+        priced = CoverSearch(domain, errors, cells, limits, self.caution, by_contrasts).at_budget(rho)
         if priced.cliques:
-            return priced.cliques, rho * priced.shares
+            return [domain.canonical(clique) for clique in priced.cliques], rho * priced.shares
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
-    def _measure_larger(
+    def _larger_sets(
         self,
         door: GuardedTable,
         model: Model,
+        independent: GraphicalModel,
         errors: np.ndarray,
         cells: EffectiveCells,
         useful: float,
         measured: MeasuredSets,
-        groups: Mapping[Clique, np.ndarray | None],
+        known: Sequence[CellTable],
         rho: float,
         rng: np.random.Generator,
-    ) -> list[NoisyMarginal]:
+    ) -> tuple[list[CellTable], np.ndarray]:
         """Larger sets that the model gets wrong by more than their noise, and more of what was measured before."""
         kept = door.remaining - rho
 
@@ -236,16 +268,28 @@ class Mosaic:
             prices = np.array([cells.of_counts(table) for table in references]) ** (2 / 3)
             worth = measured.worth_adding(sets, found, prices, door.remaining - kept, self.caution)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
-        noise = [door.stddev_for(share) for share in shares]
-        new = {attrs: table for attrs, table in zip(sets, references, strict=True) if attrs not in groups}
-        own = [groups[a] if a in groups else self._groups([new[a]], [s])[0] for a, s in zip(now, noise, strict=True)]
-        return door.measure(now, noise, step=LARGER, groups=own)
+        tables, expected = {table.attrs: table for table in known}, dict(zip(sets, references, strict=True))
+        new = [i for i, attrs in enumerate(now) if attrs not in tables]
+        fresh = [now[i] for i in new]
+        made = self._tables(door, independent, [expected[attrs] for attrs in fresh], fresh, shares[new])
+        tables |= {table.attrs: table for table in made}
+        return [tables[attrs] for attrs in now], shares
 
-    def _groups(self, tables: Sequence[np.ndarray], noise: Sequence[float]) -> list[np.ndarray | None]:
-        """For each set the groups in which its cells are counted, from counts that everybody may know."""
-        if not self.group_mass:
-            return [None] * len(tables)
-        return [seen_groups(table, self.group_mass * sigma) for table, sigma in zip(tables, noise, strict=True)]
+    def _tables(
+        self,
+        door: GuardedTable,
+        independent: GraphicalModel,
+        expected: Sequence[np.ndarray],
+        sets: Sequence[Clique],
+        shares: np.ndarray,
+    ) -> list[CellTable]:
+        """For each set the table in which its cells are counted, from counts that everybody may know."""
+        columns = {name: independent.marginal((name,)) for name in independent.domain.names}
+        tables: list[CellTable] = []
+        for attrs, table, share in zip(sets, expected, shares, strict=True):
+            noise, own = door.stddev_for(share), [columns[name] for name in attrs]
+            tables.append(counted_table(attrs, table, own, self.group_mass * noise, self.value_mass * noise))
+        return tables
 
     def _model(
         self,
@@ -260,14 +304,28 @@ class Mosaic:
         domain, zeros = independent.domain, independent.zeros
         measured = [replace(m, stddev=blur * m.stddev) for m in (*oneways, *chosen)]
         kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in inside.cliques]
-        network = fit(domain, kept, total=estimated_total(measured), penalty=self.penalty, zeros=zeros)
+        network = fit(domain, kept, total=independent.total, penalty=self.penalty, single=self.single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
+
+
+def _columns(domain: Domain) -> list[str]:
+    """The columns with two or more values: of the others nothing can be measured."""
+    return [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
+
+
+def _measured(
+    door: GuardedTable, independent: GraphicalModel, tables: Sequence[CellTable], shares: np.ndarray, step: str
+) -> list[NoisyMarginal]:
+    """Contrasts of the tables, for a share of rho each; what they leave out is as the independent model has it."""
+    noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
+    measured = door.measure_contrasts(tables, noise, step=step)
+    expected = independent.marginals([m.attrs for m in measured])
+    return [completed(m, table) for m, table in zip(measured, expected, strict=True)]
 
 
 def scored_pairs(domain: Domain) -> list[Clique]:
     """All pairs of columns with two or more values, fewest cells first, as far as they can be counted in memory."""
-    active = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
-    pairs = sorted(combinations(active, 2), key=domain.cells)
+    pairs = sorted(combinations(_columns(domain), 2), key=domain.cells)
     within = int(np.searchsorted(np.cumsum([domain.cells(pair) for pair in pairs]), _SCORED_CELLS, side="right"))
     return pairs[:within]
 
@@ -279,17 +337,3 @@ def _iterations(rho: float) -> int:
     [60, 69, 77]
     """
     return int(60 * max(1.0, math.sqrt(rho / 0.3)))
-
-
-def _combined(measurements: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Repeats of a set as one measurement, their mean by precision."""
-    repeats: dict[Clique, list[NoisyMarginal]] = {}
-    for measurement in measurements:
-        repeats.setdefault(measurement.attrs, []).append(measurement)
-    combined: list[NoisyMarginal] = []
-    for same in repeats.values():
-        precision = np.array([m.stddev**-2.0 for m in same])
-        mean = np.average([m.values for m in same], axis=0, weights=precision)
-        once = replace(same[0], values=mean, stddev=float(precision.sum()) ** -0.5)
-        combined.append(same[0] if len(same) == 1 else once)
-    return combined

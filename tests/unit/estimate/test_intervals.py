@@ -12,6 +12,7 @@ from lookalike.estimate import fit
 from lookalike.estimate.intervals import ErrorBars, _parts
 from lookalike.estimate.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Domain
+from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
@@ -191,3 +192,56 @@ def test_bounds_near_a_reference_are_those_of_the_distance():
 def test_nothing_measured_bounds_nothing():
     found = ErrorBars(DOMAIN, []).answer(("a",), np.array([1.0, 0.0, 0.0]), 3.0, 0.0)
     assert (found.low, found.high) == (0.0, np.inf)
+
+
+CONTRASTS = [
+    CellTable(("a",), (3,)),
+    CellTable(("b",), (4,)),
+    CellTable(("c",), (2,)),
+    CellTable(("a", "c"), (3, 2)),
+    CellTable(("a", "b"), (2, 3), np.array([[0, 1, 2, 2], [3, 4, 5, 5], [3, 4, 5, 5]])),
+    CellTable(("b", "c"), (3,), np.array([[0, 0], [1, 1], [1, 2], [2, 2]])),
+]
+
+
+def noisy_contrasts(counts: np.ndarray, rng: np.random.Generator) -> list[NoisyMarginal]:
+    """The total, single columns, one pair cell by cell, one with merged values and one in groups of any form."""
+    total = NoisyMarginal((), np.rint(np.asarray(counts.sum() + rng.normal(0, 20.0))), 20.0)
+    measured = [total]
+    for i, part in enumerate(CONTRASTS):
+        sums, stddev = part.sums(marginal(counts, part.attrs)), 4.0 + i
+        values = part.contrasts.of(sums + rng.normal(0, stddev, sums.shape))
+        measured.append(NoisyMarginal(part.attrs, values, stddev, part.groups, contrasts=part.shape))
+    return measured
+
+
+QUESTIONS = [
+    ((), np.array(1.0)),
+    (("a",), np.array([0.0, 1.0, 0.0])),
+    (("a", "c"), np.eye(3, 2)),
+    (("a", "b"), np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]])),
+    (("b", "c"), np.array([[1.0, 1], [0, 0], [0, 0], [0, 0]])),
+]
+
+
+@pytest.mark.parametrize(("attrs", "weights"), QUESTIONS)
+def test_contrasts_and_single_columns_together_answer_with_the_stated_error(attrs, weights):
+    """Unbiased, and the squared error has a chi-square law: a deviation that is 15 % off would be seen."""
+    counts, rng, runs = table(), np.random.default_rng(5), 3000
+    true = float((weights * marginal(counts, attrs)).sum())
+    found = [ErrorBars(DOMAIN, noisy_contrasts(counts, rng)).linear(attrs, weights) for _ in range(runs)]
+    scaled = np.array([(one[0] - true) / one[1] for one in found if one is not None])
+    assert len(scaled) == runs
+    assert abs(scaled.mean()) < 6 / np.sqrt(runs)
+    assert abs((scaled**2).sum() - runs) < 6 * np.sqrt(2 * runs)
+
+
+def test_pairs_whose_contrasts_were_not_measured_are_bounded():
+    bars = ErrorBars(DOMAIN, noisy_contrasts(table(), np.random.default_rng(0)))
+    weights = np.zeros((3, 4))
+    weights[1, 1] = 1.0
+    assert bars.linear(("a", "b"), weights) is None
+    true = float(marginal(table(), ("a", "b"))[1, 1])
+    answer = bars.answer(("a", "b"), weights, true, 800.0)
+    assert answer.basis == "bounded"
+    assert answer.low <= true <= answer.high
