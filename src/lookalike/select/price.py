@@ -88,7 +88,7 @@ class EffectiveCells:
         self._known: dict[Clique, float] = {}
 
     def contrasts(self, clique: Clique) -> float:
-        """How many contrasts of a marginal cost accuracy, at least 1: of its cells, or of its table of merged values."""
+        """How many contrasts of a marginal cost accuracy, at least 1: of its cells or of its merged values."""
         merged = Contrasts(tuple(self._places[name] for name in clique)).dimensions
         return max(1.0, min(self(clique) - 1, merged if merged > 0 else math.inf))
 
