@@ -51,6 +51,7 @@ class Mosaic:
 
     Attributes:
         total_share: part of the budget for the number of rows.
+        small_total_share: the same for small budgets.
         oneway_share: part for the one-way marginals if all columns are binary; down to a fifth of it if they are large.
         small_oneway_share: most of it for small budgets, where single columns are uncertain too.
         small_rho: budgets below this (about epsilon 0.5) are small; they also skip the larger sets.
@@ -77,6 +78,7 @@ class Mosaic:
     """
 
     total_share: float = 0.02
+    small_total_share: float = 0.05
     oneway_share: float = 0.2
     small_oneway_share: float = 0.4
     small_rho: float = 0.01
@@ -112,7 +114,7 @@ class Mosaic:
 
     def __post_init__(self) -> None:
         check_shares(self.total_share, self.oneway_share, self.score_share, self.larger_score_share)
-        check_shares(self.total_share, self.small_oneway_share, self.score_share)
+        check_shares(self.small_total_share, self.small_oneway_share, self.score_share)
         check_shares(self.larger_share)
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
@@ -121,7 +123,7 @@ class Mosaic:
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
         rho, columns, pairs = float(budget.rho), _columns(domain), len(scored_pairs(domain))
-        total = rho * self.total_share if columns else rho
+        total = rho * self._total_share(rho) if columns else rho
         steps = [PlannedStep(TOTAL, "gaussian", 1, total, "how many rows there are")]
         oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
         if columns:
@@ -132,12 +134,14 @@ class Mosaic:
         steps.append(PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"))
         rest = rho - total - oneways - scores
         if not self._looks_twice(domain, rho):
-            return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "counts of the sets worth their price")]
+            return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "contrasts of the sets worth their price")]
         sets = rest * (1 - self.larger_share)
-        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
+        note = (
+            f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), contrasts of those worth it"
+        )
         return [
             *steps,
-            PlannedStep(SETS, "gaussian", -1, sets, "counts of the sets worth their price"),
+            PlannedStep(SETS, "gaussian", -1, sets, "contrasts of the sets worth their price"),
             PlannedStep(LARGER, "gaussian", -1, rest - sets, note),
         ]
 
@@ -186,7 +190,7 @@ class Mosaic:
     def _measure_columns(self, door: GuardedTable, more: bool) -> tuple[list[NoisyMarginal], float]:
         """Counts of every column, and the number of rows, which all of them add up to; all of rho unless `more`."""
         rho, columns = door.remaining, _columns(door.domain)
-        share = rho * self.total_share if columns else rho
+        share = rho * self._total_share(float(door.budget.rho)) if columns else rho
         (found,) = door.measure([()], door.stddev_for(share), step=TOTAL)
         total = estimated_total([found])
         if not columns:
@@ -197,6 +201,9 @@ class Mosaic:
         noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
         measured = door.measure_contrasts(tables, noise, step=ONEWAYS)
         return [completed(m, np.full(m.cells, total / m.cells)) for m in measured], total
+
+    def _total_share(self, rho: float) -> float:
+        return self.total_share if rho >= self.small_rho else self.small_total_share
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
         """By how much of a set is about single columns: the fewer values they have, the more do contrasts leave out.
