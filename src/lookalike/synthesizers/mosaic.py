@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
@@ -24,7 +24,7 @@ from lookalike.select.larger_sets import candidate_sets
 from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import FittingSets
-from lookalike.select.partition import counted_table
+from lookalike.select.partition import counted_table, seen_groups
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.select.useful import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
@@ -40,6 +40,7 @@ _SHARPEST_RHO = 0.5
 of a finite number of rows do not converge."""
 _TYPICAL_SETS = 25
 _TYPICAL_CONTRASTS = 6
+_FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ class Mosaic:
     weights make the rows match all sets, and rows are chosen so that small marginals come out right; docs/mosaic.md.
 
     Attributes:
-        total_share: part of the budget for the number of rows.
-        small_total_share: the same for small budgets.
-        oneway_share: part for the one-way marginals if all columns are binary; down to a fifth of it if they are large.
-        small_oneway_share: most of it for small budgets, where single columns are uncertain too.
-        small_rho: budgets below this (about epsilon 0.5) are small; they also skip the larger sets.
+        oneway_share: part of the budget for the one-way marginals.
+        small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and measure contrasts
+            instead of counts: columns beyond the number of rows, sets beyond their columns.
+        small_total_share: part of a small budget for the number of rows.
+        small_oneway_share: most of it for the one-way marginals, which are uncertain too.
         score_share: part for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more attributes that the first model gets wrong.
         larger_score_share: part of the whole for scoring those.
@@ -66,22 +67,21 @@ class Mosaic:
         larger_candidates: how many of them are scored in a look.
         theta: sets of three and more columns have theta times the typical noise in an effective cell on average.
         group_mass: cells of a set that are expected to hold less than this many stddevs are counted in groups.
-        value_mass: values of a column with less than this many stddevs share a place in the table of a set.
+        value_mass: values of a column with less than this many stddevs may share a place where contrasts are measured.
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         line: strength of the absolute penalty; see `WeightPenalty`.
-        single: part of the penalty on single columns, where it would raise rare values.
+        small_single: part of the penalty on single columns at small budgets, where it would raise rare values a lot.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
         support: most weighted rows at a time.
         renewals: Gibbs renewals of the weighted rows.
         passes: passes over the rows that exchange them for better ones.
     """
 
-    total_share: float = 0.02
-    small_total_share: float = 0.05
-    oneway_share: float = 0.2
-    small_oneway_share: float = 0.4
+    oneway_share: float = 0.08
     small_rho: float = 0.01
+    small_total_share: float = 0.05
+    small_oneway_share: float = 0.4
     score_share: float = 0.04
     larger_share: float = 0.4
     larger_score_share: float = 0.03
@@ -97,7 +97,7 @@ class Mosaic:
     caution: float = 0.8
     penalty: float = 0.5
     line: float = 0.3
-    single: float = 0.1
+    small_single: float = 0.1
     network_ms: float = 2.0
     support: int = 150_000
     renewals: int = 1
@@ -113,7 +113,7 @@ class Mosaic:
     )
 
     def __post_init__(self) -> None:
-        check_shares(self.total_share, self.oneway_share, self.score_share, self.larger_score_share)
+        check_shares(self.oneway_share, self.score_share, self.larger_score_share)
         check_shares(self.small_total_share, self.small_oneway_share, self.score_share)
         check_shares(self.larger_share)
         check_positive(
@@ -122,34 +122,35 @@ class Mosaic:
         )  # fmt: skip
 
     def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, columns, pairs = float(budget.rho), _columns(domain), len(scored_pairs(domain))
-        total = rho * self._total_share(rho) if columns else rho
-        steps = [PlannedStep(TOTAL, "gaussian", 1, total, "how many rows there are")]
+        rho, pairs = float(budget.rho), len(scored_pairs(domain))
+        columns = _columns(domain) if self._small(rho) else list(domain.names)
+        total = rho * self._total_share(domain, rho)
+        steps = [PlannedStep(TOTAL, "gaussian", 1, total, "how many rows there are")] if total else []
         oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
         if columns:
-            steps.append(PlannedStep(ONEWAYS, "gaussian", len(columns), oneways, "shares of every column's values"))
+            steps.append(PlannedStep(ONEWAYS, "gaussian", len(columns), oneways, "counts of every column"))
         if not pairs:
             return steps
         scores = rho * self.score_share
         steps.append(PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"))
         rest = rho - total - oneways - scores
         if not self._looks_twice(domain, rho):
-            return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "contrasts of the sets worth their price")]
+            return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "counts of the sets worth their price")]
         sets = rest * (1 - self.larger_share)
-        note = (
-            f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), contrasts of those worth it"
-        )
+        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
         return [
             *steps,
-            PlannedStep(SETS, "gaussian", -1, sets, "contrasts of the sets worth their price"),
+            PlannedStep(SETS, "gaussian", -1, sets, "counts of the sets worth their price"),
             PlannedStep(LARGER, "gaussian", -1, rest - sets, note),
         ]
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, pairs = door.domain, door.remaining, scored_pairs(door.domain)
+        small = self._small(float(door.budget.rho))
         progress("measuring every column", 0.02)
-        oneways, total = self._measure_columns(door, bool(pairs))
-        independent = fit(domain, oneways, total=total, single=self.single, zeros=model_zeros(door.schema))
+        oneways, total = (self._column_contrasts if small else self._column_counts)(door, bool(pairs))
+        single = self.small_single if small else 1.0
+        independent = fit(domain, oneways, total=total, single=single, zeros=model_zeros(door.schema))
         if not pairs:
             return independent
         progress("scoring every pair", 0.05)
@@ -161,64 +162,77 @@ class Mosaic:
         first_rho = door.remaining * (1 - self.larger_share) if twice else door.remaining
         cells = self._effective_cells(independent, rho)
         useful = useful_cells(independent.total, cells.stddev, self.theta)
-        small = float(door.budget.rho) < self.small_rho
         sets, shares = self._priced_sets(domain, errors, cells, useful, first_rho, by_contrasts=small)
-        tables = self._tables(door, independent, independent.marginals(sets), sets, shares)
-        chosen = _measured(door, independent, tables, shares, SETS)
+        expected = independent.marginals(sets)
+        if small:
+            chosen = self._measure_contrasts(door, independent, sets, expected, shares)
+        else:
+            noise = [door.stddev_for(share) for share in shares]
+            chosen = door.measure(sets, noise, step=SETS, groups=self._groups(expected, noise))
         measured = MeasuredSets(sets, np.array([cells(attrs) ** (2 / 3) for attrs in sets]), shares)
         inside = FittingSets(domain, self.network_ms)
         inside.offer(measured.cliques)
-        quick = SupportSettings(most_rows=60_000, iterations=40, single=self.single)
         blur = math.sqrt(max(1.0, float(door.budget.rho) / _SHARPEST_RHO))
         for look in range(self.looks if twice else 0):
             progress("looking for larger sets", 0.2 + 0.3 * look / self.looks)
-            model = self._model(independent, oneways, chosen, inside, quick, blur)
+            model = self._model(independent, oneways, chosen, inside, _FIRST_LOOK, blur)
             known, spend = len(measured.cliques), door.remaining / (self.looks - look)
-            larger = self._larger_sets(door, model, independent, errors, cells, useful, measured, tables, spend, rng)
-            chosen = averaged([*chosen, *_measured(door, independent, *larger, LARGER)])
-            tables = [*tables, *(table for table in larger[0] if table not in tables)]
+            groups = {m.attrs: m.groups for m in chosen}
+            larger = self._measure_larger(door, model, errors, cells, useful, measured, groups, spend, rng)
+            chosen = averaged([*chosen, *larger])
             inside.offer(measured.cliques[known:])
         progress("fitting", 0.5)
         exchange = ExchangeSettings(passes=self.passes)
         settings = SupportSettings(
             most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange,
-            single=self.single,
-            iterations=_iterations(min(float(door.budget.rho), _SHARPEST_RHO)),
+            single=single, iterations=_iterations(min(float(door.budget.rho), _SHARPEST_RHO)),
         )  # fmt: skip
         return self._model(independent, oneways, chosen, inside, settings, blur)
 
-    def _measure_columns(self, door: GuardedTable, more: bool) -> tuple[list[NoisyMarginal], float]:
-        """Counts of every column, and the number of rows, which all of them add up to; all of rho unless `more`."""
-        rho, columns = door.remaining, _columns(door.domain)
-        share = rho * self._total_share(float(door.budget.rho)) if columns else rho
-        (found,) = door.measure([()], door.stddev_for(share), step=TOTAL)
-        total = estimated_total([found])
-        if not columns:
+    def _small(self, rho: float) -> bool:
+        return rho < self.small_rho
+
+    def _column_counts(self, door: GuardedTable, more: bool) -> tuple[list[NoisyMarginal], float]:
+        """Counts of every column, and the number of rows by all of them; for all of rho unless there is `more`."""
+        part = self._oneway_share(door.domain, float(door.budget.rho)) if more else 1.0
+        shares = allocate(door.domain.sizes, part * door.remaining)
+        cliques = [(name,) for name in door.domain.names]
+        oneways = door.measure(cliques, [door.stddev_for(share) for share in shares], step=ONEWAYS)
+        return oneways, estimated_total(oneways)
+
+    def _column_contrasts(self, door: GuardedTable, more: bool) -> tuple[list[NoisyMarginal], float]:
+        """The number of rows first, then what every column of two or more values says beyond it."""
+        domain, rho, budget = door.domain, door.remaining, float(door.budget.rho)
+        (found,) = door.measure([()], door.stddev_for(rho * self._total_share(domain, budget)), step=TOTAL)
+        tables, total = (
+            [CellTable((name,), domain.shape((name,))) for name in _columns(domain)],
+            estimated_total([found]),
+        )
+        if not tables:
             return [], total
-        tables = [CellTable((name,), door.domain.shape((name,))) for name in columns]
-        part = rho * self._oneway_share(door.domain, float(door.budget.rho)) if more else door.remaining
+        part = rho * self._oneway_share(domain, budget) if more else door.remaining
         shares = allocate([table.contrasts.dimensions for table in tables], part)
         noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
         measured = door.measure_contrasts(tables, noise, step=ONEWAYS)
         return [completed(m, np.full(m.cells, total / m.cells)) for m in measured], total
 
-    def _total_share(self, rho: float) -> float:
-        return self.total_share if rho >= self.small_rho else self.small_total_share
+    def _total_share(self, domain: Domain, rho: float) -> float:
+        """At small budgets the number of rows is measured apart; where no column says anything, nothing else is."""
+        if not self._small(rho):
+            return 0.0
+        return self.small_total_share if _columns(domain) else 1.0
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
-        """By how much of a set is about single columns: the fewer values they have, the more do contrasts leave out.
-
-        At small budgets by the price of single columns against that of one set of a useful size for each.
-        """
+        """At small budgets by the price of single columns against that of one set of a useful size for each."""
+        if not self._small(rho):
+            return self.oneway_share
         sizes = np.array([size for size in domain.sizes if size > 1])
-        if rho >= self.small_rho:
-            return self.oneway_share * (0.2 + 0.8 * float((2 / sizes).mean()))
         price = float(((sizes - 1) ** (2 / 3)).sum())
         return min(self.small_oneway_share, price / (price + len(sizes) * _TYPICAL_CONTRASTS ** (2 / 3)))
 
     def _looks_twice(self, domain: Domain, rho: float) -> bool:
         """Whether the budget affords a second look and some set of three attributes is small enough; public facts."""
-        if rho < self.small_rho:
+        if self._small(rho):
             return False
         sizes = sorted(size for size in domain.sizes if size > 1)[:3]
         return len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
@@ -246,19 +260,36 @@ class Mosaic:
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
-    def _larger_sets(
+    def _measure_contrasts(
+        self,
+        door: GuardedTable,
+        independent: GraphicalModel,
+        sets: Sequence[Clique],
+        expected: Sequence[np.ndarray],
+        shares: np.ndarray,
+    ) -> list[NoisyMarginal]:
+        """What the sets say beyond their columns, for a share of rho each; the rest as the independent model has it."""
+        columns = {name: independent.marginal((name,)) for name in independent.domain.names}
+        tables: list[CellTable] = []
+        for attrs, counts, share in zip(sets, expected, shares, strict=True):
+            typical, own = door.stddev_for(share), [columns[name] for name in attrs]
+            tables.append(counted_table(attrs, counts, own, self.group_mass * typical, self.value_mass * typical))
+        noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
+        measured = door.measure_contrasts(tables, noise, step=SETS)
+        return [completed(m, counts) for m, counts in zip(measured, expected, strict=True)]
+
+    def _measure_larger(
         self,
         door: GuardedTable,
         model: Model,
-        independent: GraphicalModel,
         errors: np.ndarray,
         cells: EffectiveCells,
         useful: float,
         measured: MeasuredSets,
-        known: Sequence[CellTable],
+        groups: Mapping[Clique, np.ndarray | None],
         rho: float,
         rng: np.random.Generator,
-    ) -> tuple[list[CellTable], np.ndarray]:
+    ) -> list[NoisyMarginal]:
         """Larger sets that the model gets wrong by more than their noise, and more of what was measured before."""
         kept = door.remaining - rho
 
@@ -275,28 +306,16 @@ class Mosaic:
             prices = np.array([cells.of_counts(table) for table in references]) ** (2 / 3)
             worth = measured.worth_adding(sets, found, prices, door.remaining - kept, self.caution)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
-        tables, expected = {table.attrs: table for table in known}, dict(zip(sets, references, strict=True))
-        new = [i for i, attrs in enumerate(now) if attrs not in tables]
-        fresh = [now[i] for i in new]
-        made = self._tables(door, independent, [expected[attrs] for attrs in fresh], fresh, shares[new])
-        tables |= {table.attrs: table for table in made}
-        return [tables[attrs] for attrs in now], shares
+        noise = [door.stddev_for(share) for share in shares]
+        new = {attrs: table for attrs, table in zip(sets, references, strict=True) if attrs not in groups}
+        own = [groups[a] if a in groups else self._groups([new[a]], [s])[0] for a, s in zip(now, noise, strict=True)]
+        return door.measure(now, noise, step=LARGER, groups=own)
 
-    def _tables(
-        self,
-        door: GuardedTable,
-        independent: GraphicalModel,
-        expected: Sequence[np.ndarray],
-        sets: Sequence[Clique],
-        shares: np.ndarray,
-    ) -> list[CellTable]:
-        """For each set the table in which its cells are counted, from counts that everybody may know."""
-        columns = {name: independent.marginal((name,)) for name in independent.domain.names}
-        tables: list[CellTable] = []
-        for attrs, table, share in zip(sets, expected, shares, strict=True):
-            noise, own = door.stddev_for(share), [columns[name] for name in attrs]
-            tables.append(counted_table(attrs, table, own, self.group_mass * noise, self.value_mass * noise))
-        return tables
+    def _groups(self, tables: Sequence[np.ndarray], noise: Sequence[float]) -> list[np.ndarray | None]:
+        """For each set the groups in which its cells are counted, from counts that everybody may know."""
+        if not self.group_mass:
+            return [None] * len(tables)
+        return [seen_groups(table, self.group_mass * sigma) for table, sigma in zip(tables, noise, strict=True)]
 
     def _model(
         self,
@@ -311,23 +330,15 @@ class Mosaic:
         domain, zeros = independent.domain, independent.zeros
         measured = [replace(m, stddev=blur * m.stddev) for m in (*oneways, *chosen)]
         kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in inside.cliques]
-        network = fit(domain, kept, total=independent.total, penalty=self.penalty, single=self.single, zeros=zeros)
+        counted = any(m.contrasts is None for m in measured)
+        total = estimated_total(measured) if counted else independent.total
+        network = fit(domain, kept, total=total, penalty=self.penalty, single=settings.single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
 
 
 def _columns(domain: Domain) -> list[str]:
     """The columns with two or more values: of the others nothing can be measured."""
     return [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
-
-
-def _measured(
-    door: GuardedTable, independent: GraphicalModel, tables: Sequence[CellTable], shares: np.ndarray, step: str
-) -> list[NoisyMarginal]:
-    """Contrasts of the tables, for a share of rho each; what they leave out is as the independent model has it."""
-    noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
-    measured = door.measure_contrasts(tables, noise, step=step)
-    expected = independent.marginals([m.attrs for m in measured])
-    return [completed(m, table) for m, table in zip(measured, expected, strict=True)]
 
 
 def scored_pairs(domain: Domain) -> list[Clique]:
