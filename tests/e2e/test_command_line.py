@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.privacy import door
+from lookalike.privacy import counting, door
 from lookalike.synthesizers import METHODS
 
 from .conftest import Call
@@ -185,7 +185,8 @@ def test_audit_passes_and_says_what_it_could_have_shown(call: Call) -> None:
 
 
 def test_audit_of_a_broken_guarantee_ends_with_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "rounded_gaussian", lambda stddev, shape, **_: np.zeros(shape, dtype=np.int64))
+    for module in (door, counting):
+        monkeypatch.setattr(module, "rounded_gaussian", lambda stddev, shape, **_: np.zeros(shape, dtype=np.int64))
     options = ("--runs", 45, "--case", "declared columns", "--epsilon", 0.2)
     outcome = call("audit", "independent", *options)
     assert outcome.code == 1

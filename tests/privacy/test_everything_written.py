@@ -21,7 +21,7 @@ from lookalike.audit.trial import Claim, Finding, try_pair
 from lookalike.audit.written import everything
 from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
-from lookalike.privacy import door
+from lookalike.privacy import counting, door
 from lookalike.privacy.discover import Discovery
 from lookalike.synthesizers import METHODS
 
@@ -75,9 +75,15 @@ def test_values_told_without_a_threshold_are_noticed(monkeypatch: pytest.MonkeyP
     assert audited(case, RUNS, discovery=Discovery(share=0.8)).broken
 
 
-def test_too_little_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def scale_noise(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Gaussian noise of all kinds with a wrong deviation."""
     exact = door.rounded_gaussian
-    monkeypatch.setattr(door, "rounded_gaussian", lambda stddev, *a, **k: exact(stddev / 500, *a, **k))
+    for module in (door, counting):
+        monkeypatch.setattr(module, "rounded_gaussian", lambda stddev, *a, **k: exact(stddev * factor, *a, **k))
+
+
+def test_too_little_noise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale_noise(monkeypatch, 1 / 500)
     assert audited(CASES["declared columns"], RUNS).broken
 
 
@@ -109,8 +115,7 @@ def test_no_method_tells_neighbours_apart(method: str) -> None:
 @pytest.mark.parametrize(("factor", "broken"), [(1.0, False), (0.1, True)])
 def test_noise_of_a_tenth_of_its_size_is_noticed(monkeypatch: pytest.MonkeyPatch, factor: float, broken: bool) -> None:
     """With noise as it should be nothing is contradicted; a tenth of it is too little, and is seen to be."""
-    exact = door.rounded_gaussian
-    monkeypatch.setattr(door, "rounded_gaussian", lambda stddev, *a, **k: exact(stddev * factor, *a, **k))
+    scale_noise(monkeypatch, factor)
     finding = audited(CASES["declared columns"], 400, Claim(2.0, DELTA, gaussian=True), epsilon=2.0)
     assert finding.broken == broken, finding
 
