@@ -150,6 +150,7 @@ class CoverSearch:
     limits: SetLimits = field(default_factory=SetLimits)
     caution: float = 0.8
     by_contrasts: bool = False
+    _priced: dict[tuple[int, ...], tuple[float, float]] = field(default_factory=dict, init=False, repr=False)
 
     def at_budget(self, rho: float) -> PricedSets:
         """The sets and shares at the price at which their costs add up to 2 rho.
@@ -160,17 +161,20 @@ class CoverSearch:
         def precision(chosen: list[Clique], eta: float) -> float:
             return sum((self._half_noise(clique) / eta) ** (2 / 3) for clique in chosen)
 
-        chosen = price_at_budget(self.at_price, precision, rho)
+        chosen = price_at_budget(lambda eta: self.at_price(eta, 2 * rho), precision, rho)
         weights = np.array([self.size(clique) ** (2 / 3) for clique in chosen])
         return PricedSets(chosen, weights / weights.sum() if chosen else weights)
 
-    def at_price(self, eta: float) -> list[Clique]:
-        """All sets worth measuring at a price of eta per unit of precision, most worthwhile first."""
+    def at_price(self, eta: float, most: float = math.inf) -> list[Clique]:
+        """All sets worth measuring at a price of eta per unit of cost, most worthwhile first.
+
+        The search ends with the set that brings the cost of all to more than `most`.
+        """
         open_errors = np.maximum(self.errors, 0.0)
         np.fill_diagonal(open_errors, 0.0)
         chosen: list[Clique] = []
-        pair_prices = self._pair_prices(eta)
-        while True:
+        cost, pair_prices = 0.0, self._pair_prices(eta)
+        while cost <= most:
             ratios = np.where(open_errors > 0, open_errors / pair_prices, 0.0)
             seeds = np.argsort(np.triu(ratios), axis=None)[::-1][: _SEEDS if self.limits.order > 2 else 1]
             best: tuple[float, tuple[int, ...]] = (0.0, ())
@@ -180,16 +184,18 @@ class CoverSearch:
                     break
                 best = max(best, self._grown(pair, float(ratios[pair]), open_errors, eta))
             if best[0] <= 1.0:
-                return chosen
-            chosen.append(tuple(self.domain.names[i] for i in best[1]))
+                break
+            chosen.append(self._names(best[1]))
+            cost += (self._half_noise(chosen[-1]) / eta) ** (2 / 3)
             open_errors[np.ix_(best[1], best[1])] = 0.0
+        return chosen
 
     def _grown(
         self, pair: tuple[int, int], ratio: float, open_errors: np.ndarray, eta: float
     ) -> tuple[float, tuple[int, ...]]:
         """The pair, extended by one attribute at a time while covered error per price rises."""
         members, worth = pair, float(open_errors[pair])
-        sizes = self.domain.sizes
+        sizes, root, limit = self.domain.sizes, eta ** (1 / 3), self.limits.effective
         while len(members) < self.limits.order:
             gains = open_errors[list(members)].sum(axis=0)
             count = math.prod(sizes[i] for i in members)
@@ -198,10 +204,10 @@ class CoverSearch:
                 if j in members or count * sizes[j] > self.limits.cells:
                     continue
                 grown = tuple(sorted((*members, int(j))))
-                if self.cells(self._names(grown)) > self.limits.effective:
-                    continue
-                value = worth + float(gains[j])
-                best = max(best, (value / self.price(self._names(grown), eta), grown, value))
+                cells, factor = self._priced.get(grown) or self._sized(grown)
+                if cells <= limit:
+                    value = worth + float(gains[j])
+                    best = max(best, (value / (factor * root), grown, value))
             if best[1] == members:
                 break
             ratio, members, worth = best
@@ -210,6 +216,12 @@ class CoverSearch:
     def price(self, clique: Clique, eta: float) -> float:
         """Noise error and price together, in counts: y = 3 (a/2)^(2/3) eta^(1/3)."""
         return 3.0 * self._half_noise(clique) ** (2 / 3) * eta ** (1 / 3)
+
+    def _sized(self, members: tuple[int, ...]) -> tuple[float, float]:
+        """Effective cells of a set and its price at eta = 1, remembered: the search asks for the same sets often."""
+        clique = self._names(members)
+        self._priced[members] = self.cells(clique), self.price(clique, 1.0)
+        return self._priced[members]
 
     def _half_noise(self, clique: Clique) -> float:
         return half_noise(self.size(clique), self.caution)
