@@ -12,8 +12,9 @@ from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.generate.bayes_net import BayesNet
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.rows import OccurringCells, SeededRows, part_budget, part_of_rows, seeds_at_least
+from lookalike.privacy.rows import OccurringCells, part_budget, part_of_rows
 from lookalike.privacy.seed_price import SeedTest
+from lookalike.privacy.seeded_rows import SeededRows, seeds_at_least
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 

@@ -1,7 +1,7 @@
 """The row-level exceptions: releases that look at single rows. Only the door calls what reads rows here.
 
-Here: plausible deniability (Bindschaedler, Shokri, Gunter 2017), the split into disjoint parts, and the threshold of a
-histogram of the cells that occur. What it costs is in `seed_price.py`, how seeds are counted in `tables/prefixes.py`.
+Here: what they have in common, the split into disjoint parts, and the threshold of a histogram of the cells that occur.
+Others have files of their own: `seeded_rows.py`, `critic_sums.py`, `teacher_votes.py`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,18 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri  # pyright: ignore
 
 from lookalike.errors import BudgetError, BudgetExceededError, InputError
 from lookalike.privacy.budget import Budget, stddev_for
-from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import bit_source, rounded_gaussian, two_sided_geometric
-from lookalike.privacy.seed_price import SeedBudget, SeedTest, epsilon_of
+from lookalike.privacy.noise import bit_source, rounded_gaussian
 from lookalike.privacy.thresholds import threshold, threshold_probability
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
-from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
+from lookalike.tables.prefixes import PrefixCounts
 
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-SEEDS_SHARE = 0.05
-"""Part of delta for the chance that the lower bound on the number of seeds is wrong."""
-
-MAX_TRIES = 1000
-"""With the deterministic test, candidates per released row before giving up."""
 
 
 @runtime_checkable
@@ -60,17 +50,6 @@ def row_source(source: object) -> RowSource:
     if not isinstance(source, RowSource):
         raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
     return source
-
-
-class SeedModel(Protocol):
-    """What seeding asks of a model: an order of columns, and how rows go on after their kept values."""
-
-    @property
-    def order(self) -> tuple[str, ...]: ...
-
-    def resample(self, codes: np.ndarray, kept: np.ndarray, rng: SystemRandom) -> None: ...
-
-    def log_probabilities(self, codes: np.ndarray) -> np.ndarray: ...
 
 
 class SystemRandom:
@@ -113,65 +92,6 @@ class RowRelease(Protocol):
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Any:
         """What leaves the door. Only the door calls this."""
         ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SeededRows:
-    """Rows grown from seeds; all of the request is public.
-
-    Attributes:
-        model: the model that goes on after the kept values.
-        rows: how many rows to release.
-        kept: the numbers of kept columns to draw from, one per row; 0 means that no seed is used.
-        test: the privacy test.
-        counted: a noisy count of the seed rows, from the door.
-        mixture: whether the test is for the mixture over `kept` instead of for the drawn number.
-        tune: whether the threshold noise of the test is chosen to be the cheapest.
-        deterministic: Privacy Test 1: no noise on the threshold and no differential privacy.
-    """
-
-    model: SeedModel
-    rows: int
-    kept: tuple[int, ...]
-    test: SeedTest
-    counted: NoisyMarginal
-    mixture: bool = False
-    tune: bool = True
-    deterministic: bool = False
-
-    def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise BudgetError(f"{self.rows} seeded rows were asked for; ask for at least 1.")
-        if not self.kept or min(self.kept) < 0 or len(set(self.kept)) != len(self.kept):
-            raise BudgetError(f"kept is {self.kept}; give different numbers of columns, 0 or more each.")
-        if self.mixture and not self.test.gamma > 1:
-            raise BudgetError("The test for the mixture needs gamma above 1; use for instance 2.")
-
-    @property
-    def mechanism(self) -> str:
-        return NO_GUARANTEE if self.deterministic else "plausible deniability"
-
-    @property
-    def releases(self) -> int:
-        return self.rows
-
-    @property
-    def detail(self) -> str:
-        if self.deterministic:
-            return f"({self.test.k}, {self.test.gamma:g})-plausible deniability of each row; NOT differentially private"
-        return f"k {self.test.k}, threshold epsilon {self.test.epsilon0:.6g}, seeded share {self.test.seeded_share:g}"
-
-    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
-        """The request with its threshold noise settled, or a refusal with numbers. Looks at nothing private."""
-        if self.deterministic:
-            return self
-        require_single_row(neighbours, "Seeded rows")
-        rho = math.nextafter(float(spent), math.inf)
-        return replace(self, test=affordable_test(self.test, self.rows, self.counted, budget, rho, tune=self.tune))
-
-    def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Codes:
-        positions = [domain.position(name) for name in self.model.order]
-        return seeded_rows(codes, positions, domain.shape(self.model.order), self, insecure_rng)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,47 +150,6 @@ class OccurringCells:
 # What the door asks before it reads.
 
 
-def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
-    """A number that exceeds the rows behind `counted`, less one, with probability `delta` at most; never below 0.
-
-    Less one, so that it serves the neighbour with one row less; the rounding of each noisy cell adds half a row.
-    """
-    spread = counted.stddev * math.sqrt(counted.cells) * float(-ndtri(delta))
-    return max(0, math.floor(float(counted.values.sum()) - spread - counted.cells / 2 - 1))
-
-
-def affordable_test(
-    test: SeedTest, rows: int, counted: NoisyMarginal, budget: Budget, rho: float, *, tune: bool
-) -> SeedTest:
-    """The test with its threshold noise settled, or a refusal with numbers. Looks at nothing private.
-
-    Args:
-        test: the privacy test.
-        rows: how many rows are to be released.
-        counted: a noisy count of the seed rows, from the door.
-        budget: what the run may spend.
-        rho: what the run has spent, or will have, on the same rows before the release.
-        tune: whether the threshold noise is chosen to be the cheapest.
-    """
-    delta = budget.delta - budget.threshold_delta
-    n = seeds_at_least(counted, delta * SEEDS_SHARE)
-    account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), tune)
-    tuned = account.tuned(test, rows)
-    price = epsilon_of(tuned, rows, n, rho, account.delta)
-    if price <= budget.epsilon:
-        return tuned
-    most, k = account.most_rows(test), account.least_k(test, rows)
-    more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
-    raise BudgetExceededError(
-        f"{rows:,} rows from seeds with k = {test.k} at delta {budget.delta:g}",
-        price,
-        budget.epsilon,
-        "epsilon",
-        f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' (one "
-        "noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
-    )
-
-
 def stddev_for_rest(what: str, budget: Budget, spent: Fraction, neighbours: Neighbours, releases: int) -> float:
     """The least noise with which what is left pays for so many numbers or vectors that a row moves by one each."""
     rest = budget.rho - spent
@@ -307,107 +186,3 @@ def part_budget(budget: Budget, shares: Sequence[float], neighbours: Neighbours)
 def part_of_rows(rows: int, shares: Sequence[float], insecure_rng: np.random.Generator | None) -> Integers:
     """A part for every row, drawn from system entropy: 0, 1, ... with the given probabilities, len(shares) for none."""
     return np.searchsorted(np.cumsum(shares), SystemRandom(insecure_rng).random(rows), side="right")
-
-
-# What the door does with rows.
-
-
-def seeded_rows(
-    codes: Codes,
-    positions: Sequence[int],
-    sizes: Sequence[int],
-    request: SeededRows,
-    insecure_rng: np.random.Generator | None = None,
-) -> Codes:
-    """The released rows. Every number of them is asked of fresh system entropy; nothing about failures leaves.
-
-    Args:
-        codes: the private rows, columns in domain order.
-        positions: place in `codes` of each column of the model's order.
-        sizes: number of values of each of these.
-        request: as settled.
-        insecure_rng: for benchmarks: the rows are then NOT PRIVATE.
-    """
-    random = SystemRandom(insecure_rng)
-    most = max(request.kept)
-    depth = len(positions) if request.mixture else most
-    prefixes = PrefixCounts(codes[:, list(positions[:depth])], sizes[:depth])
-    if request.deterministic:
-        return _tested_without_noise(codes, positions, request, prefixes, random)
-    made, kept, passed = _candidates(codes, positions, request, prefixes, random, request.rows, insecure_rng)
-    tried = random.random(request.rows) < request.test.seeded_share
-    kept = np.where(passed & tried, len(positions) if request.mixture else kept, 0)
-    request.model.resample(made, kept, random)
-    return made
-
-
-def _candidates(
-    codes: Codes,
-    positions: Sequence[int],
-    request: SeededRows,
-    prefixes: PrefixCounts,
-    random: SystemRandom,
-    count: int,
-    insecure_rng: np.random.Generator | None,
-) -> tuple[Codes, Integers, NDArray[np.bool_]]:
-    """Candidate rows with their numbers of kept columns and whether they pass. For a mixture the rows are complete."""
-    made = np.zeros((count, codes.shape[1]), dtype=np.int32, order="F")
-    kept = np.array(request.kept, dtype=np.int64)[random.below(len(request.kept), count)]
-    if prefixes.rows == 0:
-        return made, kept, np.zeros(count, dtype=np.bool_)
-    seeds = random.below(prefixes.rows, count)
-    for place in range(max(request.kept)):
-        taken = np.flatnonzero(kept > place)
-        made[taken, positions[place]] = codes[seeds[taken], positions[place]]
-    if request.mixture:
-        request.model.resample(made, kept, random)
-        ordered, own = made[:, list(positions)], codes[:, list(positions)][seeds]
-        agreeing: Integers = np.logical_and.accumulate(ordered == own, axis=1).sum(axis=1, dtype=np.int64)
-        classes = probability_classes(request.model.log_probabilities(made), request.kept, request.test.gamma)
-        sizes = class_sizes(prefixes.of_codes(ordered), classes)
-        plausible = sizes[np.arange(count), np.minimum(agreeing, max(request.kept))]
-    else:
-        plausible = prefixes.of_rows(seeds, kept)
-    counted = _looked_at(plausible, prefixes.rows, request.test, insecure_rng)
-    if request.deterministic:
-        return made, kept, counted >= request.test.k
-    noise = two_sided_geometric(1 / request.test.epsilon0, count, insecure_rng=insecure_rng)
-    return made, kept, counted + noise >= request.test.k
-
-
-def _looked_at(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random.Generator | None) -> Integers:
-    """How many plausible seeds the paper's loop meets: rows in random order, at most max_check, until max_plausible.
-
-    The order need not be secret: the price holds for every order.
-    """
-    if test.max_check is not None and test.max_check < rows:
-        order = np.random.Generator(np.random.PCG64(int.from_bytes(bit_source(insecure_rng)(32), "little")))
-        plausible = order.hypergeometric(plausible, rows - plausible, test.max_check)
-    return plausible if test.max_plausible is None else np.minimum(plausible, test.max_plausible)
-
-
-def _tested_without_noise(
-    codes: Codes,
-    positions: Sequence[int],
-    request: SeededRows,
-    prefixes: PrefixCounts,
-    random: SystemRandom,
-) -> Codes:
-    """Privacy Test 1: candidates until enough pass, failures dropped. Deniable for each row; not private as a whole."""
-    found: list[Codes] = []
-    missing, tries = request.rows, 0
-    while missing > 0:
-        count = min(max(2 * missing, 1000), 1_000_000)
-        tries += count
-        made, kept, passed = _candidates(codes, positions, request, prefixes, random, count, None)
-        passing = np.flatnonzero(passed)[:missing]
-        made, kept = made[passing], kept[passing]
-        if not request.mixture:
-            request.model.resample(made, kept, random)
-        found.append(made)
-        missing -= len(passing)
-        if tries > MAX_TRIES * request.rows + 1_000_000:
-            raise BudgetError(
-                f"Hardly any row has k = {request.test.k} plausible seeds; use a smaller k or a larger omega."
-            )
-    return np.asfortranarray(np.concatenate(found))

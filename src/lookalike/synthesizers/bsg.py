@@ -17,9 +17,10 @@ from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.released_rows import ReleasedRows
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.rows import OccurringCells, SeededRows, affordable_test
+from lookalike.privacy.rows import OccurringCells
 from lookalike.privacy.scores import ResidualL1
 from lookalike.privacy.seed_price import SeedTest
+from lookalike.privacy.seeded_rows import SeededRows, affordable_test
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.feature_merit import Network, bucketed, correlations, greedy_network, mass_buckets
