@@ -43,9 +43,25 @@ def test_each_release_is_charged_first_and_costs_what_the_formula_says() -> None
     assert before - table.remaining == pytest.approx(float(cost), rel=1e-9)
     assert float(contrasts_rho(tables, [10.0, 20.0], Neighbours())) == pytest.approx(float(cost), rel=1e-12)
     assert contrasts_rho(tables, [10.0, 20.0], Neighbours()) >= cost * (1 - Fraction(1, 10**15))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        CellTable(("b", "a"), (3, 2)),
+        CellTable(("a", "b"), (3, 2)),
+        CellTable(("a", "b"), (2, 2), np.zeros((2, 2), dtype=int)),
+        CellTable(("a", "b"), (2,), np.full((2, 3), 2)),
+        CellTable(("a", "b"), (2,), np.full((2, 3), -1)),
+        CellTable(("a", "b"), (2, 1), np.zeros((2, 3), dtype=int)),
+    ],
+    ids=["order", "shape", "groups of another shape", "groups beyond", "groups below", "no contrasts"],
+)
+def test_tables_that_do_not_fit_are_refused_before_anything_is_charged(wrong: CellTable) -> None:
+    table, _, events = door()
     with pytest.raises(SchemaError):
-        table.measure_contrasts([CellTable(("b", "a"), (3, 2))], [10.0], step="m")
-    assert events == ["charge", "read"]
+        table.measure_contrasts([wrong], [10.0], step="m")
+    assert events == []
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (24,)])

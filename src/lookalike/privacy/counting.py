@@ -8,10 +8,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.random import Generator
 
+from lookalike.errors import SchemaError
 from lookalike.privacy.budget import gaussian_rho
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import Clique, Domain
+from lookalike.sources.base import check_cliques
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -33,6 +35,20 @@ def noisy_counts(
         counts = np.bincount(groups.ravel(), weights=counts.ravel(), minlength=int(groups.max()) + 1)
     noise = rounded_gaussian(stddev, counts.shape, insecure_rng=insecure_rng)
     return NoisyMarginal(clique, (counts + noise).astype(np.float64), stddev, groups, ledger_entry)
+
+
+def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[Clique]:
+    """Their cliques. A table that does not fit the domain, or has no contrasts, is refused before it is charged."""
+    cliques = [table.attrs for table in tables]
+    check_cliques(domain, cliques)
+    for table in tables:
+        cells = table.shape if table.groups is None else table.groups.shape
+        places = range(1) if table.groups is None else (table.groups.min(), table.groups.max())
+        if cells != domain.shape(table.attrs) or min(places) < 0 or max(places) >= table.contrasts.cells:
+            raise SchemaError(f"The table of {table.attrs} has shape {cells} or groups beyond it, unlike the domain.")
+        if table.contrasts.dimensions < 1:
+            raise SchemaError(f"A table of shape {table.shape} of {table.attrs} has no contrasts to be measured.")
+    return cliques
 
 
 def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbours: Neighbours) -> Fraction:

@@ -23,7 +23,7 @@ from lookalike.privacy import budget as prices
 from lookalike.privacy.accountant import Accountant
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.choice import exponential_mechanism
-from lookalike.privacy.counting import contrasts_rho, noisy_contrasts, noisy_counts
+from lookalike.privacy.counting import checked_tables, contrasts_rho, noisy_contrasts, noisy_counts
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
@@ -94,13 +94,13 @@ class GuardedTable:
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))
         entry = self._charge(step, "gaussian", len(cliques), rho, f"stddev {min(stddevs):.6g} to {max(stddevs):.6g}")
-        parts = zip(cliques, groups or [None] * len(cliques), self._source.counts(cliques), stddevs, strict=True)
+        grouped = [None] * len(cliques) if groups is None else groups
+        parts = zip(cliques, grouped, self._source.counts(cliques), stddevs, strict=True)
         return [noisy_counts(*part, entry, self._insecure_rng) for part in parts]
 
     def measure_contrasts(self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str) -> Measured:
         """Noisy contrasts of the tables of counts: `counting.py` says what they cost, and why."""
-        cliques = [table.attrs for table in tables]
-        check_cliques(self.domain, cliques)
+        cliques = checked_tables(self.domain, tables)
         rho, noise = contrasts_rho(tables, stddevs, self._neighbours), f"{min(stddevs):.6g} to {max(stddevs):.6g}"
         entry = self._charge(step, "gaussian", len(cliques), rho, f"contrasts, stddev {noise}")
         parts = zip(tables, self._source.counts(cliques), stddevs, strict=True)

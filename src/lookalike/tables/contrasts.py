@@ -75,10 +75,11 @@ class Contrasts:
     def of(self, values: np.ndarray) -> np.ndarray:
         """P values: the values without their total, and without their single axes where there are several."""
         table = np.asarray(values, dtype=float).reshape(self.shape)
-        result = table - table.mean() if table.ndim == 1 else table + (table.ndim - 1) * table.mean()
-        if table.ndim > 1:
-            for axis in range(table.ndim):
-                result = result - table.mean(axis=_others(axis, table.ndim), keepdims=True)
+        if table.ndim == 1:
+            return (table - table.mean()).reshape(values.shape)
+        result = table + (table.ndim - 1) * table.mean()
+        for axis in range(table.ndim):
+            result = result - table.mean(axis=_others(axis, table.ndim), keepdims=True)
         return result.reshape(values.shape)
 
 

@@ -12,7 +12,8 @@ from lookalike.estimate import GraphicalModel, fit
 from lookalike.estimate.mirror_descent import mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.contrasts import CellTable, merged_columns
+from lookalike.tables.measurement import NoisyMarginal, completed
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 2, 3, 5))
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
@@ -177,3 +178,39 @@ def test_mistakes_are_named(counts):
         fit(DOMAIN, [NoisyMarginal(("a", "b"), np.ones((4, 3)), 1.0)])
     with pytest.raises(ValueError, match="'dual' or 'mirror'"):
         fit(DOMAIN, measured(counts, 1.0), method="other", iterations=3)  # type: ignore[arg-type]
+
+
+CONTRASTS = [
+    *(CellTable((name,), DOMAIN.shape((name,))) for name in "abcd"),
+    CellTable(("a", "b"), (3, 4)),
+    merged_columns(("b", "d"), [np.array([0, 1, 1, 1]), np.arange(3)]),
+    CellTable(("c", "d"), (3,), np.array([[0, 1, 2], [0, 0, 1]])),
+]
+
+
+@pytest.mark.parametrize("method", ["dual", "mirror"])
+def test_what_contrasts_do_not_say_has_no_say(counts, method):
+    """Sets completed from quite different models make the same fit, with the contrasts that were measured."""
+    rng = np.random.default_rng(2)
+    fits = []
+    for reference in (counts, 5000 * rng.dirichlet(np.full(72, 0.5)).reshape(3, 4, 2, 3)):
+        measurements = []
+        for part in CONTRASTS:
+            values = part.contrasts.of(part.sums(marginal(counts, part.attrs)))
+            noisy = NoisyMarginal(part.attrs, values, 5.0, part.groups, contrasts=part.shape)
+            known = (
+                np.full(values.size, 5000 / values.size) if len(part.attrs) == 1 else marginal(reference, part.attrs)
+            )
+            measurements.append(completed(noisy, known))
+        fits.append(fit(DOMAIN, measurements, total=5000, method=method, iterations=4000, penalty=0.01))
+    for part in CONTRASTS:
+        one, other = (model.marginal(part.attrs) for model in fits)
+        np.testing.assert_allclose(one, other, atol=15 if method == "mirror" else 0.5)
+        found, wanted = (part.contrasts.of(part.sums(t)) for t in (one, marginal(counts, part.attrs)))
+        np.testing.assert_allclose(found, wanted, atol=25 if method == "mirror" else 1.0)
+
+
+def test_a_lighter_penalty_on_single_columns_raises_rare_values_less(counts):
+    rare = [NoisyMarginal(("a",), np.array([4900.0, 95.0, 5.0]), 40.0)]
+    full, light = (fit(DOMAIN, rare, single=single).marginal(("a",))[2] for single in (1.0, 0.1))
+    assert full > 2 * light > 10

@@ -30,7 +30,8 @@ from lookalike.generate.particles import (
 )
 from lookalike.generate.reweighted import ReweightedModel, SupportSettings
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.contrasts import Contrasts
+from lookalike.tables.measurement import NoisyMarginal, completed
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
 
@@ -65,6 +66,23 @@ def test_sets_outside_the_network_are_met(whole_domain: int) -> None:
         assert made.marginal(clique).sum() == pytest.approx(made.total)
     outside = np.abs(made.network.marginal(("a", "d")) - 10_000 * marginal_of(joint(), ("a", "d"))).sum() / 20_000
     assert outside > 0.05
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_contrasts_are_met_whatever_completes_them(whole_domain: int) -> None:
+    """Single columns and contrasts of pairs, completed from a model that has single columns quite wrong."""
+    other = joint(seed=9)
+    measured = [m for m in measured_pairs(10_000.0, 1.0) if len(m.attrs) == 1]
+    for pair in [("a", "d"), ("b", "d")]:
+        shape = DOMAIN.shape(pair)
+        contrasts = Contrasts(shape).of(10_000 * marginal_of(joint(), pair))
+        noisy = NoisyMarginal(pair, contrasts, 1.0, contrasts=shape)
+        measured.append(completed(noisy, 10_000 * marginal_of(other, pair)))
+    network = fit(DOMAIN, [m for m in measured if m.attrs != ("b", "d")], total=10_000)
+    made = ReweightedModel(network, measured, SupportSettings(most_rows=40_000, whole_domain=whole_domain))
+    for clique in [("a",), ("b",), ("d",), ("a", "d"), ("b", "d")]:
+        wanted = 10_000 * marginal_of(joint(), clique)
+        assert np.abs(made.marginal(clique) - wanted).sum() / 20_000 < 0.006, clique
 
 
 @pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])

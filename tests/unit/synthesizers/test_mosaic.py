@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError
 from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
+from lookalike.release import load
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.mosaic import LARGER, ONEWAYS, SCORES, SETS, TOTAL, Mosaic, scored_pairs
 from lookalike.tables.contrasts import Contrasts
@@ -108,8 +111,8 @@ def test_small_budgets_do_not_measure_columns_of_one_value(sizes: dict[str, int]
     assert float(made.spent.rho) == pytest.approx(float(Budget(0.4, 1e-5, "gdp").total), rel=1e-9)
 
 
-def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say() -> None:
-    """All but the number of rows are contrasts."""
+def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say(tmp_path: Path) -> None:
+    """All but the number of rows are contrasts, and still are in a stored model."""
     import pyarrow as pa
 
     rng = np.random.default_rng(0)
@@ -124,6 +127,22 @@ def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say() -> None
     for m in sets:
         assert m.contrasts is not None
         np.testing.assert_allclose(Contrasts(m.contrasts).of(m.values), m.values, atol=1e-6)
+    made.fitted.save(tmp_path / "m.lookalike")
+    kept = load(tmp_path / "m.lookalike")
+    assert [m.contrasts for m in kept.measurements] == [m.contrasts for m in made.fitted.measurements]
+    np.testing.assert_array_equal(kept.model.marginal(("c0", "c3")), made.fitted.model.marginal(("c0", "c3")))
+
+
+def test_rows_can_be_updated_to_contrasts() -> None:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 8000)
+    table = pa.table({"a": a, "b": np.where(rng.random(8000) < 0.9, a, 1 - a), "c": (rng.random(8000) < 0.2) * 1})
+    made = synthesize(table, schema={"a": 2, "b": 2, "c": 2}, epsilon=0.4, method="mosaic", generator="gum", seed=0)
+    rows = {name: made.rows[name].to_numpy() for name in "abc"}
+    assert np.mean(rows["a"] == rows["b"]) == pytest.approx(0.9, abs=0.06)
+    assert rows["c"].mean() == pytest.approx(0.2, abs=0.05)
 
 
 def test_senseless_shares_are_refused() -> None:
