@@ -6,10 +6,27 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import accuracy
-from lookalike.evaluate.compare import Job, Result, jobs_of, read_results, run_jobs
+from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs
 from tables import replace_parts
+
+FAITHFUL = ", faithful"
+"""At the end of a method's name: the paper's steps instead of the defaults."""
+
+
+def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
+    """A release by a method whose name may say that it is to be faithful."""
+    if method.endswith(FAITHFUL):
+        return accuracy.synthesize(rows, method=method.removesuffix(FAITHFUL), faithful=True, **arguments)
+    return accuracy.synthesize(rows, method=method, **arguments)
+
+
+def run_faithful(job: Job) -> dict[str, object]:
+    """Numbers of one run of a method that may be called faithful; called in a process of its own."""
+    rows, schema = accuracy.table_of(job.table)
+    return judge_method(job, table=rows, schema=schema, synthesize=synthesize)
 
 
 @dataclass(frozen=True)

@@ -12,32 +12,16 @@ count says. NOT PRIVATE: the numbers compare with real rows.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import accuracy
-from lookalike.evaluate.compare import Job, Result, judge_method, summary
-from page import Page, costs
+from lookalike.evaluate.compare import Result, summary
+from page import FAITHFUL, Page, costs, run_faithful
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "privbayes.jsonl"
 DOCUMENT = HERE.parent / "docs" / "reproductions" / "privbayes.md"
 TABLES = ("nltcs", "acs", "adult", "br2000")
 EPSILONS = (0.1, 0.4, 1.0, 1.6, 3.2)
-FAITHFUL = ", faithful"
 METHODS = ("privbayes" + FAITHFUL, "privbayes", "pb-pgm" + FAITHFUL, "pb-pgm", "priview", "dp-copula")
-
-
-def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
-    """A release by a method whose name may say that it is to be faithful."""
-    if method.endswith(FAITHFUL):
-        return accuracy.synthesize(rows, method=method.removesuffix(FAITHFUL), faithful=True, **arguments)
-    return accuracy.synthesize(rows, method=method, **arguments)
-
-
-def run_one(job: Job) -> dict[str, object]:
-    """Numbers of one run; called in a process of its own."""
-    rows, schema = accuracy.table_of(job.table)
-    return judge_method(job, table=rows, schema=schema, synthesize=synthesize)
 
 
 def distances(results: list[Result], table: str) -> list[str]:
@@ -59,4 +43,4 @@ def parts(results: list[Result]) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    Page(TABLES, METHODS, EPSILONS, 3, RESULTS, DOCUMENT, run_one, parts).main(__doc__)
+    Page(TABLES, METHODS, EPSILONS, 3, RESULTS, DOCUMENT, run_faithful, parts).main(__doc__)

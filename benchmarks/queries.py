@@ -12,33 +12,17 @@ noisy count says. NOT PRIVATE: the numbers compare with real rows.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import accuracy
-from lookalike.evaluate.compare import Job, Result, judge_method, summary
-from page import Page, costs
+from lookalike.evaluate.compare import Result, summary
+from page import FAITHFUL, Page, costs, run_faithful
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "queries.jsonl"
 DOCUMENT = HERE.parent / "docs" / "reproductions" / "query_methods.md"
 TABLES = ("nltcs", "adult", "br2000")
 EPSILONS = (0.1, 1.0)
-FAITHFUL = ", faithful"
 OWN = ("rap", "fem", "dualquery")
 METHODS = ("independent", "mwem-pgm", *OWN, *(name + FAITHFUL for name in OWN))
-
-
-def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
-    """A release by a method whose name may say that it is to be faithful."""
-    if method.endswith(FAITHFUL):
-        return accuracy.synthesize(rows, method=method.removesuffix(FAITHFUL), faithful=True, **arguments)
-    return accuracy.synthesize(rows, method=method, **arguments)
-
-
-def run_one(job: Job) -> dict[str, object]:
-    """Numbers of one run; called in a process of its own."""
-    rows, schema = accuracy.table_of(job.table)
-    return judge_method(job, table=rows, schema=schema, synthesize=synthesize)
 
 
 def distances(results: list[Result]) -> list[str]:
@@ -60,4 +44,4 @@ def parts(results: list[Result]) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    Page(TABLES, METHODS, EPSILONS, 1, RESULTS, DOCUMENT, run_one, parts).main(__doc__)
+    Page(TABLES, METHODS, EPSILONS, 1, RESULTS, DOCUMENT, run_faithful, parts).main(__doc__)

@@ -6,7 +6,6 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from lookalike.errors import BudgetError, ModelTooLargeError, SchemaError
@@ -19,20 +18,7 @@ from lookalike.schema.schema import Schema
 from lookalike.synthesizers import aim, create
 from lookalike.synthesizers.aim import AIM, Candidates
 from lookalike.synthesizers.mwem import MWEM
-
-SIZES = {"a": 3, "b": 3, "c": 2, "d": 2}
-
-
-def table(rows: int = 1000) -> pa.Table:
-    """b repeats a, d repeats c; the two pairs are independent."""
-    rng = np.random.default_rng(0)
-    a, c = rng.integers(0, 3, rows), rng.integers(0, 2, rows)
-    return pa.table({"a": a, "b": a, "c": c, "d": c})
-
-
-def run(method: str, *, epsilon: float = 2.0, **settings) -> Release:
-    rng = np.random.default_rng(4)
-    return synthesize(table(), schema=SIZES, epsilon=epsilon, method=method, seed=0, insecure_rng=rng, **settings)
+from tests.unit.synthesizers.two_pairs import SIZES, run
 
 
 def rounds_of(release: Release) -> tuple[list[Fraction], list[Fraction]]:

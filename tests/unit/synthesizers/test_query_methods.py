@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from lookalike.errors import BudgetError
-from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.door import open_table
 from lookalike.privacy.ledger import Ledger
@@ -18,20 +16,7 @@ from lookalike.schema.schema import Schema
 from lookalike.select import cell_queries
 from lookalike.select.cell_queries import QueryPlayer, query_sets
 from lookalike.synthesizers import create
-
-SIZES = {"a": 3, "b": 3, "c": 2, "d": 2}
-
-
-def table(rows: int = 2000) -> pa.Table:
-    """b repeats a, d repeats c; the two pairs are independent."""
-    rng = np.random.default_rng(0)
-    a, c = rng.integers(0, 3, rows), rng.integers(0, 2, rows)
-    return pa.table({"a": a, "b": a, "c": c, "d": c})
-
-
-def run(method: str, *, epsilon: float = 2.0, **settings) -> Release:
-    rng = np.random.default_rng(4)
-    return synthesize(table(), schema=SIZES, epsilon=epsilon, method=method, seed=0, insecure_rng=rng, **settings)
+from tests.unit.synthesizers.two_pairs import SIZES, run, table
 
 
 def distances(release: Release) -> list[float]:
