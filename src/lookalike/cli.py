@@ -37,7 +37,7 @@ from lookalike.cli_options import (
 from lookalike.cli_planning import plan_table
 from lookalike.errors import InputError, LookalikeError
 from lookalike.pipeline import Generation, as_ledger, check_generator, plan_run, reason_of, synthesize, with_persons
-from lookalike.privacy.ledger import Ledger, RunSummary
+from lookalike.privacy.ledger import Ledger, RunSummary, epsilon_json, epsilon_text
 from lookalike.release import Release, check_target, load, write_page
 from lookalike.schema.columns import Identifier
 from lookalike.schema.schema import Schema
@@ -156,7 +156,7 @@ def ledger(
                 "table": book.identity,
                 "ledger": str(book.path),
                 "cap": book.cap,
-                "epsilon": spent,
+                "epsilon": epsilon_json(spent),
                 "delta": spent_delta,
                 "runs": [_run_json(run) for run in runs],
             }
@@ -211,7 +211,7 @@ def _rescue(release: Release, book: Ledger) -> Generator[None]:
     except InputError as error:
         if book.path is None:
             raise
-        kept = book.path.with_name(f"{book.path.stem}-run{len(book.runs())}.lookalike")
+        kept = book.path.with_name(f"{book.path.name}-run{len(book.runs())}.lookalike")
         try:
             release.fitted.save(kept)
         except LookalikeError:
@@ -231,18 +231,20 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
                 **{name: str(path) if path else None for name, path in paths.items()},
                 "method": spent.method,
                 "epsilon": spent.epsilon,
-                "epsilon_spent": spent.epsilon_spent,
+                "epsilon_spent": epsilon_json(spent.epsilon_spent),
                 "delta": spent.delta,
                 "private": spent.private,
                 "rho_by_step": by_step,
             }
         )
         return
-    bill = f"epsilon {spent.epsilon_spent:.4g} of {spent.epsilon:g}, delta {spent.delta:g}"
+    bill = f"epsilon {spent.epsilon:g}, delta {spent.delta:g}"
     if spent.private:
-        output.print(f"Spent: {bill}, hiding {spent.neighbours}.")
+        charged = epsilon_text(spent.epsilon_spent)
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}. (Its charges add up to epsilon {charged}.)")
     else:
-        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was charged ({bill}).")
+        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was asked for ({bill}).")
+        output.print("It counts as infinite epsilon in the ledger.")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
     for name, path in paths.items():
@@ -270,7 +272,7 @@ def _note_made_up(before: Schema, after: Schema, *, drafted: bool) -> None:
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
     table = Table(title=f"Ledger of {book.identity}", title_justify="left")
-    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "spent", "charges", "status"):
+    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status"):
         table.add_column(heading, no_wrap=True)
     for run in runs:
         values = (
@@ -279,13 +281,15 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
             run.method,
             f"{run.epsilon:g}",
             f"{run.delta:g}",
-            f"{run.epsilon_counted:.6g}",
+            epsilon_text(run.epsilon_counted),
+            run.noise if run.private else f"{run.noise}: NOT PRIVATE",
         )
         table.add_row(*map(str, values), str(len(run.charges)), run.status)
     output.print(table)
     cap = book.cap
     left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
-    output.print(f"Total: epsilon {spent:.6g}, delta {delta:.3g} ({left}).")
+    output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
+    output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
     output.print(f"File: {book.path}")
 
 
@@ -294,5 +298,6 @@ def _run_json(run: RunSummary) -> dict[str, Any]:
         {"step": c.step, "mechanism": c.mechanism, "releases": c.releases, "rho": float(c.rho), "detail": c.detail}
         for c in run.charges
     ]
-    names = ("number", "started", "method", "epsilon", "delta", "accounting", "neighbours", "status", "epsilon_counted")
-    return {**{name: getattr(run, name) for name in names}, "charges": charges}
+    names = ("number", "started", "method", "epsilon", "delta", "accounting", "neighbours", "status", "noise", "private")
+    counted = {"epsilon_counted": epsilon_json(run.epsilon_counted)}
+    return {**{name: getattr(run, name) for name in names}, **counted, "charges": charges}

@@ -33,6 +33,7 @@ from lookalike.cli_options import (
 from lookalike.forecast import ExpectedError, Resources
 from lookalike.pipeline import Outlook, as_ledger, as_schema, outlook, plan_run, reason_of, with_persons
 from lookalike.privacy.budget import Budget
+from lookalike.privacy.ledger import epsilon_text
 from lookalike.release import check_rows, check_target
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
@@ -92,7 +93,7 @@ def plan(
         spent, _ = book.spent()
         cap = book.cap
         output.print(
-            f"Spent on {table} so far: epsilon {spent:.6g}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
+            f"Spent on {table} so far: epsilon {epsilon_text(spent)}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
         )
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, cast
 from scipy import optimize, special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.normal import Bounds, context, decimal_digits, decimal_of, upper_tail
+from lookalike.privacy.normal import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
 
 Number = int | float | Fraction
 Accounting = Literal["gdp", "zcdp", "pure"]
@@ -107,7 +107,7 @@ def epsilon_spent(charges: Fraction, delta: float, accounting: Accounting) -> fl
     if charges == 0:
         return 0.0
     if accounting == "pure":
-        return _float_up(charges)
+        return float_up(charges)
     if accounting == "zcdp":
         return zcdp_epsilon(charges, delta)
     mu = math.sqrt(2 * charges)
@@ -176,7 +176,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     while (high - low) * 2**60 > high and bits < 2048:
         bits *= 2
         low, high = _delta_bounds(mu, epsilon, bits)
-    return min(1.0, _float_up(high))
+    return min(1.0, float_up(high))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -253,7 +253,7 @@ def zcdp_epsilon(rho: Number, delta: float) -> float:
     t = _root(lambda t: size * t * t + math.log1p(t) - log_delta, 0.0, 2 * math.sqrt(log_delta / size))
     with localcontext(context(_DIGITS)):
         epsilon = Fraction(_conversion(t, delta)) + exact * (1 + Fraction(t))
-    return _float_up(max(Fraction(0), epsilon + _SLACK))
+    return float_up(max(Fraction(0), epsilon + _SLACK))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> Fraction:
@@ -320,11 +320,6 @@ def _up(x: Fraction) -> Fraction:
 
 def _down(x: Fraction) -> Fraction:
     return Fraction(math.floor(x * _GRAIN), _GRAIN)
-
-
-def _float_up(x: Fraction) -> float:
-    nearest = float(x)
-    return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
 
 
 def _pattern(x: float) -> int:

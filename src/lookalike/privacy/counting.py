@@ -12,6 +12,7 @@ from lookalike.errors import SchemaError
 from lookalike.privacy.budget import gaussian_rho
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.normal import float_up
 from lookalike.schema.domain import Clique, Domain
 from lookalike.sources.base import check_cliques
 from lookalike.tables.contrasts import CellTable
@@ -54,12 +55,12 @@ def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[Clique]:
 def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbours: Neighbours) -> Fraction:
     """What `noisy_contrasts` of all tables cost: the sum of squared_contrasts / (2 stddev^2).
 
-    Computed for the numbers that get the noise: the contrasts times the number of cells.
+    Computed for the numbers that get the noise: the contrasts times the number of cells, in exact arithmetic.
     """
     rho = Fraction(0)
     for table, stddev in zip(tables, stddevs, strict=True):
         squared = neighbours.squared_contrasts(table.contrasts) * table.contrasts.cells**2
-        rho += squared * gaussian_rho(1, stddev * table.contrasts.cells)
+        rho += squared * gaussian_rho(1, Fraction(stddev) * table.contrasts.cells)
     return rho
 
 
@@ -73,6 +74,6 @@ def noisy_contrasts(
     nothing of the table; it is taken off, and so is the factor.
     """
     exact = table.contrasts.scaled(table.sums(counts))
-    noise = rounded_gaussian(stddev * exact.size, exact.shape, insecure_rng=insecure_rng)
+    noise = rounded_gaussian(float_up(Fraction(stddev) * exact.size), exact.shape, insecure_rng=insecure_rng)
     values = table.contrasts.of((exact + noise) / exact.size)
     return NoisyMarginal(table.attrs, values, stddev, table.groups, ledger_entry, table.shape)

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from lookalike.privacy import budget as prices
 from lookalike.privacy.accountant import Accountant
 from lookalike.privacy.budget import Budget
-from lookalike.privacy.choice import exponential_mechanism
+from lookalike.privacy.choice import WeightedScores, exponential_mechanism, largest_weight
 from lookalike.privacy.counting import checked_tables, contrasts_rho, noisy_contrasts, noisy_counts
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.normal import float_up
 from lookalike.privacy.rows import RowRelease, part_budget, part_of_rows, row_source
 from lookalike.privacy.scores import Score
 from lookalike.privacy.thresholds import passing, threshold, threshold_price
@@ -77,6 +78,10 @@ class GuardedTable:
         """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
         return float(self._accountant.remaining) * (1 - 1e-12)
 
+    def keep_to(self, limits: Mapping[str, float]) -> None:
+        """From now on refuse, before reading, steps that are not listed and more rho than is listed for a step."""
+        self._accountant.keep_to(limits)
+
     def stddev_for(self, rho: float, releases: int = 1, *, table: CellTable | None = None) -> float:
         """Smallest noise with which `releases` marginals, or contrasts of the table, cost at most rho in all."""
         square = self._neighbours.squared_contrasts(table.contrasts) if table else self._neighbours.squared_l2
@@ -115,7 +120,8 @@ class GuardedTable:
         rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
         self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
         exact = score.evaluate(self._source.counts(cliques))
-        noise = rounded_gaussian(stddev * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
+        drawn = float_up(Fraction(stddev) * score.resolution)
+        noise = rounded_gaussian(drawn, exact.shape, insecure_rng=self._insecure_rng)
         return (exact + noise) / score.resolution
 
     def choose(
@@ -123,16 +129,16 @@ class GuardedTable:
     ) -> int:
         """Index drawn by the exponential mechanism on weight_i * (score_i - offset_i); costs epsilon^2/8 in rho.
 
-        One person moves a weighted score by at most max|weight| * sensitivity * rows; 1e-9 is for floating point.
+        One person moves a weighted score by at most max|weight| * sensitivity * rows, in exact arithmetic throughout.
         """
         cliques = self._checked(score.cliques)
         weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
         offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
-        sensitivity = float(np.abs(weight).max()) * float(score.sensitivity * self._neighbours.rows) * (1 + 1e-9)
+        sensitivity = largest_weight(weight, offset) * score.sensitivity * self._neighbours.rows
         detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(weight)} candidates"
         self._charge(step, "exponential", 1, prices.exponential_rho(epsilon), detail)
-        exact = score.evaluate(self._source.counts(cliques)) / score.resolution
-        return exponential_mechanism(weight * (exact - offset), epsilon, sensitivity, insecure_rng=self._insecure_rng)
+        exact = WeightedScores(score.evaluate(self._source.counts(cliques)), weight, offset, score.resolution)
+        return exponential_mechanism(exact, epsilon, sensitivity, insecure_rng=self._insecure_rng)
 
     def frequent(self, names: Sequence[str], stddev: float, probability: float, *, step: str) -> list[dict[str, float]]:
         """For each column the values whose noisy counts pass a threshold, most frequent first, with those counts.

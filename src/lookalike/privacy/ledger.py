@@ -1,36 +1,47 @@
 """What has ever been spent on a table: locked, append-only, hash-chained, on disk before any noise is drawn.
 
-One text file per table, one JSON object per line. Each line carries the hash of the line before it, so a changed or
-reordered line shows; a small side file holds the newest line's hash, so a missing end shows too. A line half-written
-when the process died was never acted upon (noise is drawn only after it is safely on disk) and is dropped.
+One text file per table, one JSON object per line; `chain.py` says what is found when a file was changed or cut off.
 
-Lines: `table` (whose ledger), `cap` (what may ever be spent), `begin` (a run and its budget), `charge`, `end`.
+Lines: `table` (whose ledger), `cap` (what may ever be spent), `begin` (a run, its budget, where its noise comes from),
+`charge`, `end`.
+
+A run counts with its whole configured epsilon once anything was charged, and with nothing before: until then nothing
+was read that anybody could see. What it was charged in the end may be less, but how much less, and whether it was
+stopped half way, can depend on noisy answers. The theorems that allow noise to be chosen as a run goes (privacy
+filters) promise the configured epsilon for all of it, not the smaller one that came about. A run whose noise can be
+repeated, or that has none, promises nothing: it counts as infinite once anything was charged, and no cap admits it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import html
-import json
+import math
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
-from lookalike.privacy.budget import Accounting, Budget, epsilon_spent
+from lookalike.privacy.budget import Accounting, Budget
+from lookalike.privacy.chain import Chain, Entry
 from lookalike.privacy.neighbours import Neighbours
 
-FORMAT = 1
+FORMAT = 2
+"""Files of format 1 do not say where a run's noise comes from; they are read and continued."""
+
 NO_GUARANTEE = "none"
 """Mechanism of a release without differential privacy. A run that made one counts as infinite epsilon."""
 
-Entry = dict[str, Any]
+NoiseSource = Literal["system entropy", "reproducible", "none"]
+"""Where a run's noise comes from: only the first makes a release private."""
+SYSTEM_ENTROPY: NoiseSource = "system entropy"
+REPRODUCIBLE: NoiseSource = "reproducible"
+NO_NOISE: NoiseSource = "none"
+NOT_RECORDED = "not recorded"
+"""Noise of a run in a file of format 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as the ledger tells it. An unfinished run counts with its whole budget once anything was charged."""
+    """One run as the ledger tells it."""
 
     number: int
     started: str
@@ -59,20 +70,24 @@ class RunSummary:
     status: str
     charges: tuple[Charge, ...]
     threshold_delta: float = 0.0
+    noise: str = NOT_RECORDED
 
     @property
     def rho(self) -> Fraction:
         return sum((charge.rho for charge in self.charges), Fraction(0))
 
     @property
+    def private(self) -> bool:
+        """False for a run with reproducible noise, or with a release that has none."""
+        named = self.noise in (SYSTEM_ENTROPY, NOT_RECORDED)
+        return named and all(charge.mechanism != NO_GUARANTEE for charge in self.charges)
+
+    @property
     def epsilon_counted(self) -> float:
+        """The configured epsilon once anything was charged, infinite for a run that is not private; see the module."""
         if not self.charges:
             return 0.0
-        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
-            return float("inf")
-        if self.status == "unfinished":
-            return self.epsilon
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
+        return self.epsilon if self.private else math.inf
 
     @property
     def delta_counted(self) -> float:
@@ -85,12 +100,11 @@ class Ledger:
     def __init__(self, path: Path | None, identity: str) -> None:
         self.path = path
         self.identity = identity
-        self._known: list[Entry] = []
-        self._known_bytes = 0
+        self._chain = Chain(path, is_complete)
 
     def entries(self) -> list[Entry]:
         """All lines, after checking the chain."""
-        with self._locked():
+        with self._chain.locked():
             return self._read()
 
     @property
@@ -99,9 +113,9 @@ class Ledger:
         return _cap(self.entries())
 
     def set_cap(self, epsilon: float) -> None:
-        if not 0 < epsilon < float("inf"):
+        if not 0 < epsilon < math.inf:
             raise BudgetError(f"The cap is {epsilon}; it must be a positive, finite epsilon.")
-        with self._locked():
+        with self._chain.locked():
             self._append(self._read(), {"kind": "cap", "epsilon": epsilon})
 
     def runs(self) -> list[RunSummary]:
@@ -111,11 +125,19 @@ class Ledger:
         """Total (epsilon, delta) of all runs by basic composition: sums, valid whatever the runs did."""
         return _spent(self.entries())
 
-    def begin(self, *, method: str, schema: str, budget: Budget, neighbours: Neighbours) -> Run:
-        """Open a run, or refuse it when its budget would pass the cap. Nothing counts until the first charge."""
-        with self._locked():
+    def begin(
+        self,
+        *,
+        method: str,
+        schema: str,
+        budget: Budget,
+        neighbours: Neighbours,
+        noise: NoiseSource = SYSTEM_ENTROPY,
+    ) -> Run:
+        """Open a run, or refuse it when it would pass the cap. Nothing counts until the first charge."""
+        with self._chain.locked():
             entries = self._read()
-            self._check_cap(entries, budget.epsilon)
+            self._check_cap(entries, budget, noise)
             number = 1 + sum(entry["kind"] == "begin" for entry in entries)
             body: Entry = {
                 "kind": "begin",
@@ -127,151 +149,95 @@ class Ledger:
                 "threshold_delta": budget.threshold_delta,
                 "accounting": budget.accounting,
                 "neighbours": neighbours.describe(),
+                "noise": noise,
             }
             self._append(entries, body)
-        return Run(self, number, budget)
+        return Run(self, number, budget, noise)
 
-    def _check_cap(self, entries: list[Entry], epsilon: float, run: int | None = None) -> None:
+    def _check_cap(self, entries: list[Entry], budget: Budget, noise: NoiseSource, run: int | None = None) -> None:
         cap = _cap(entries)
         if cap is None:
             return
         spent = sum(summary.epsilon_counted for summary in _runs(entries) if summary.number != run)
-        # One part in 1e12 forgives the rounding of decimal inputs (three runs at 0.1 under a cap of 0.3).
-        if spent + epsilon > cap * (1 + 1e-12):
+        if noise != SYSTEM_ENTROPY:
             raise BudgetExceededError(
-                f"This run on {self.identity}",
-                epsilon,
+                f"This run on {self.identity}, which is NOT PRIVATE (noise: {noise}),",
+                math.inf,
                 max(0.0, cap - spent),
                 "epsilon",
-                f"{spent:.6g} of the cap of {cap:.6g} is spent. Use a smaller epsilon, or raise the cap with "
+                f"The table has a cap of {cap:.6g}, and a run without secret noise counts as infinite epsilon. "
+                + _REMEDIES[noise],
+            )
+        # One part in 1e12 forgives the rounding of decimal inputs (three runs at 0.1 under a cap of 0.3).
+        if spent + budget.epsilon > cap * (1 + 1e-12):
+            raise BudgetExceededError(
+                f"This run on {self.identity}",
+                budget.epsilon,
+                max(0.0, cap - spent),
+                "epsilon",
+                f"{epsilon_text(spent)} of the cap of {cap:.6g} is spent. Use a smaller epsilon, or raise the cap with "
                 "'lookalike ledger TABLE --cap EPSILON' if you may.",
             )
 
-    def append_to_run(self, run: int, budget: Budget, body: Entry) -> int:
+    def append_to_run(self, run: Run, body: Entry) -> int:
         """Write one line of an open run and return its number. The run's first charge reserves its whole budget."""
-        with self._locked():
+        with self._chain.locked():
             entries = self._read()
-            first = not any(entry["kind"] == "charge" and entry["run"] == run for entry in entries)
+            first = not any(entry["kind"] == "charge" and entry["run"] == run.number for entry in entries)
             if body["kind"] == "charge" and first:
-                self._check_cap(entries, budget.epsilon, run)
-            return self._append(entries, {**body, "run": run})
-
-    # Files and the chain.
-
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        if self.path is None:
-            yield
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
+                self._check_cap(entries, run.budget, run.noise, run.number)
+            return self._append(entries, {**body, "run": run.number})
 
     def _read(self) -> list[Entry]:
-        """All lines; those that this process has checked before are not hashed again."""
-        if self.path is None:
-            return self._known
-        try:
-            text = self.path.read_bytes() if self.path.exists() else b""
-        except OSError as error:
+        entries = self._chain.read()
+        if not entries:
+            return entries
+        table, version = entries[0].get("table"), entries[0].get("format")
+        if entries[0]["kind"] != "table" or version not in range(1, FORMAT + 1):
             raise LedgerError(
-                f"Cannot read the ledger {self.path}: {error.strerror}. Check its permissions."
-            ) from error
-        if len(text) < self._known_bytes:
-            self._known, self._known_bytes = [], 0
-        complete = text.rfind(b"\n") + 1  # what follows was never completed, hence never acted upon
-        _verify(self._known, text[self._known_bytes : complete], self.path)
-        self._known_bytes = complete
-        if self._known and self._known[0].get("table") != self.identity:
+                f"The ledger {self.path} has format {version}; this version of lookalike reads formats 1 to {FORMAT}. "
+                "Install the version that wrote it, or a newer one."
+            )
+        if table != self.identity:
             raise LedgerError(
-                f"The ledger {self.path} belongs to {self._known[0].get('table')!r}, not to {self.identity!r}. "
+                f"The ledger {self.path} belongs to {table!r}, not to {self.identity!r}. "
                 "Give each table a ledger of its own."
             )
-        self._check_end(self._known)
-        return self._known
-
-    def _check_end(self, entries: list[Entry]) -> None:
-        """Refuse a ledger that is shorter than it was. It may be longer: the side file is written second."""
-        head = self._head_path()
-        if not head.exists():
-            if len(entries) > 1:
-                raise LedgerError(f"{head} is missing. Restore it from a backup together with {self.path}.")
-            return
-        try:
-            count, digest = head.read_text().split()
-            complete = 0 < int(count) <= len(entries) and entries[int(count) - 1]["hash"] == digest
-        except (OSError, ValueError):
-            complete = False
-        if not complete:
-            raise LedgerError(
-                f"The ledger {self.path} does not reach the line that {head.name} names: lines are missing, or one of "
-                "the two files was changed. What was spent is unknown; restore both from a backup."
-            )
+        return entries
 
     def _append(self, entries: list[Entry], body: Entry) -> int:
-        if not entries and body["kind"] != "table":
-            self._append(entries, {"kind": "table", "table": self.identity, "format": FORMAT})
-        previous = entries[-1]["hash"] if entries else ""
-        number = len(entries)
-        entry: Entry = {"n": number, "time": datetime.now(UTC).isoformat(timespec="seconds"), **body, "prev": previous}
-        entry["hash"] = _digest(entry)
-        if self.path is not None:
-            line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-            self._write(self.path, line, number + 1, entry["hash"])
-            self._known_bytes += len(line)
-        entries.append(entry)
-        return number
-
-    def _write(self, path: Path, line: bytes, count: int, digest: str) -> None:
-        try:
-            handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            try:
-                _drop_torn_line(handle)
-                start = os.lseek(handle, 0, os.SEEK_END)
-                try:
-                    if os.write(handle, line) != len(line):
-                        raise OSError(28, "No space left on device")
-                    os.fsync(handle)
-                except OSError:
-                    os.ftruncate(handle, start)
-                    raise
-            finally:
-                os.close(handle)
-            temporary = self._head_path().with_suffix(".head-new")
-            temporary.write_text(f"{count} {digest}\n")
-            temporary.replace(self._head_path())
-        except OSError as error:
-            raise _unwritable(path, error) from error
-
-    def _head_path(self) -> Path:
-        return (self.path or Path()).with_suffix(".head")
+        if not entries:
+            self._chain.append({"kind": "table", "table": self.identity, "format": FORMAT})
+        return self._chain.append(body)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{run.number}</td><td>{run.started}</td><td>{run.method}</td><td>{run.epsilon:g}</td>"
-            f"<td>{run.delta:g}</td><td>{run.epsilon_counted:.4g}</td><td>{run.status}</td></tr>"
+        names = ("run", "time", "method", "epsilon", "delta", "counted", "noise", "status")
+        rows = [
+            (
+                run.number,
+                run.started,
+                run.method,
+                f"{run.epsilon:g}",
+                f"{run.delta:g}",
+                epsilon_text(run.epsilon_counted),
+                run.noise,
+                run.status,
+            )
             for run in self.runs()
-        )
-        head = "".join(
-            f"<th>{name}</th>" for name in ("run", "time", "method", "epsilon", "delta", "counted", "status")
-        )
+        ]
+        head = "".join(f"<th>{name}</th>" for name in names)
+        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
         return f"<table><caption>Ledger of {html.escape(self.identity)}</caption><tr>{head}</tr>{cells}</table>"
 
 
 class Run:
     """An open run of a ledger: the accountant's pen."""
 
-    def __init__(self, ledger: Ledger, number: int, budget: Budget) -> None:
+    def __init__(self, ledger: Ledger, number: int, budget: Budget, noise: NoiseSource = SYSTEM_ENTROPY) -> None:
         self.ledger = ledger
         self.number = number
-        self._budget = budget
+        self.budget = budget
+        self.noise: NoiseSource = noise
 
     def charge(self, charge: Charge) -> int:
         body = {
@@ -283,53 +249,61 @@ class Run:
             "detail": charge.detail,
             "delta": charge.delta,
         }
-        return self.ledger.append_to_run(self.number, self._budget, body)
+        return self.ledger.append_to_run(self, body)
 
     def end(self, status: str) -> None:
-        """Close the run as 'done' or 'failed'; from now on it counts with what it was charged."""
-        self.ledger.append_to_run(self.number, self._budget, {"kind": "end", "status": status})
+        """Close the run as 'done' or 'failed'."""
+        self.ledger.append_to_run(self, {"kind": "end", "status": status})
 
     def summary(self) -> RunSummary:
         return self.ledger.runs()[self.number - 1]
 
 
-def _digest(entry: Entry) -> str:
-    body = {key: value for key, value in entry.items() if key != "hash"}
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+_REMEDIES = {
+    REPRODUCIBLE: "Leave out insecure_rng, or repeat benchmarks on a public table without a cap.",
+    NO_NOISE: "Choose settings under which every release has noise (for bsg: test='randomised').",
+}
 
 
-def _verify(entries: list[Entry], lines: bytes, path: Path) -> None:
-    """Append the parsed lines to `entries`, each after its number, hash and link to the line before are checked."""
-    for line in lines.splitlines():
-        number = len(entries)
-        try:
-            entry: Entry = json.loads(line)
-            sound = entry["n"] == number and entry["hash"] == _digest(entry)
-            chained = entry["prev"] == (entries[-1]["hash"] if entries else "")
-        except (ValueError, KeyError, TypeError):
-            sound = chained = False
-            entry = {}
-        if not (sound and chained):
-            raise LedgerError(
-                f"Line {number + 1} of the ledger {path} was changed or damaged: its hash does not fit. What was spent "
-                "is unknown; restore the file from a backup."
-            )
-        entries.append(entry)
+def epsilon_text(epsilon: float) -> str:
+    """An epsilon for people: a number, or the word infinite."""
+    return "infinite" if math.isinf(epsilon) else f"{epsilon:.6g}"
 
 
-def _drop_torn_line(handle: int) -> None:
-    size = os.lseek(handle, 0, os.SEEK_END)
-    os.lseek(handle, 0, os.SEEK_SET)
-    kept = os.read(handle, size).rfind(b"\n") + 1
-    if kept != size:
-        os.ftruncate(handle, kept)
+def epsilon_json(epsilon: float) -> float | str:
+    """An epsilon for JSON, which has no number for infinity: a number, or the word infinite."""
+    return "infinite" if math.isinf(epsilon) else epsilon
 
 
-def _unwritable(path: Path, error: OSError) -> LedgerError:
-    return LedgerError(
-        f"Cannot write the ledger {path}: {error.strerror}. Nothing is released without it; free some space, mend the "
-        "permissions, or name another place with --ledger."
-    )
+# What lines say.
+
+_RHO = re.compile(r"[0-9]{1,80}(/[1-9][0-9]{0,79})?")
+_FIELDS: dict[str, dict[str, type]] = {
+    "table": {"table": str, "format": int},
+    "cap": {"epsilon": float},
+    "begin": {
+        "run": int, "method": str, "schema": str, "epsilon": float, "delta": float, "accounting": str,
+        "neighbours": str,
+    },
+    "charge": {"run": int, "step": str, "mechanism": str, "releases": int, "rho": str, "detail": str},
+    "end": {"run": int, "status": str},
+}  # fmt: skip
+_LATER_FIELDS = {"threshold_delta": float, "delta": float, "noise": str}
+
+
+def is_complete(entry: Entry) -> bool:
+    """Whether a line has every field of its kind, each of its type: numbers are finite and not negative."""
+    later = {name: kind for name, kind in _LATER_FIELDS.items() if name in entry}
+    fields = {**_FIELDS[entry["kind"]], **later, "time": str}
+    known = all(_is_a(entry[name], kind) for name, kind in fields.items())
+    return known and ("rho" not in fields or _RHO.fullmatch(entry["rho"]) is not None)
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if kind is str:
+        return isinstance(value, str)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return (whole or (kind is float and isinstance(value, float))) and 0 <= value < math.inf
 
 
 def _cap(entries: list[Entry]) -> float | None:
@@ -359,6 +333,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
             status=status.get(entry["run"], "unfinished"),
             charges=tuple(charges.get(entry["run"], ())),
             threshold_delta=entry.get("threshold_delta", 0.0),
+            noise=entry.get("noise", NOT_RECORDED),
         )
         for entry in entries
         if entry["kind"] == "begin"

@@ -6,6 +6,7 @@ each result follows from counting operations. Floats only ever make a first gues
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -30,6 +31,16 @@ def context(digits: int) -> Context:
 def decimal_of(x: Fraction) -> Decimal:
     """`x` rounded once to the precision of the context in force."""
     return Decimal(x.numerator) / Decimal(x.denominator)
+
+
+def float_up(x: Fraction) -> float:
+    """The smallest float that is not below `x`. What is drawn with it is never less noise than was paid for.
+
+    >>> float_up(Fraction(0.1) * 3) > 0.1 * 3 - 1e-16, Fraction(float_up(Fraction(1, 3))) >= Fraction(1, 3)
+    (True, True)
+    """
+    nearest = float(x)
+    return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
 
 
 def upper_tail(x: Fraction, bits: int) -> Bounds:

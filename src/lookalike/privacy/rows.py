@@ -180,7 +180,7 @@ def part_budget(budget: Budget, shares: Sequence[float], neighbours: Neighbours)
     if not shares or min(shares) <= 0 or total > 1 + 1e-12:
         raise BudgetError(f"The parts have shares {tuple(shares)}; they must be positive and add up to at most 1.")
     epsilon = math.log1p(math.expm1(budget.epsilon) / total) * (1 - 1e-12)
-    return Budget(epsilon, min(budget.delta / total, 0.5), budget.accounting)
+    return Budget(epsilon, min(budget.delta / total * (1 - 1e-12), 0.5), budget.accounting)
 
 
 def part_of_rows(rows: int, shares: Sequence[float], insecure_rng: np.random.Generator | None) -> Integers:

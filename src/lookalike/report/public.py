@@ -15,6 +15,7 @@ import numpy as np
 
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
+from lookalike.privacy.ledger import epsilon_text
 from lookalike.report.page import render
 from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
 from lookalike.schema.constraints import rule_text
@@ -98,9 +99,9 @@ def public_report(numbers: Numbers) -> str:
 
 
 def _guarantee(spent: Account) -> Numbers:
-    """What epsilon means for one person: the largest chance that a guess can reach which started at one half."""
-    epsilon, delta = spent.epsilon_spent, spent.delta
-    factor = math.exp(epsilon)
+    """What the configured epsilon means for one person: the largest chance that a guess can reach."""
+    epsilon, delta = spent.epsilon, spent.delta
+    factor = math.exp(min(epsilon, 700.0))  # beyond it a factor is no float any more
     # Of the guesses right and wrong, delta may be lost entirely and the rest shifts by the factor.
     surest = [min(1.0, (factor * p + delta * (1 - p)) / (factor * p + 1 - p)) for p in (0.5, 0.1, 0.01)]
     return {
@@ -149,7 +150,7 @@ def _budget(spent: Account) -> Numbers:
         step["share"] = step["rho"] / total
     return {
         "epsilon": spent.epsilon,
-        "epsilon_spent": spent.epsilon_spent,
+        "charged": epsilon_text(spent.epsilon_spent),
         "delta": spent.delta,
         "rho": total if spent.charges else 0.0,
         "neighbours": spent.neighbours,
@@ -291,12 +292,11 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
                 "intervals reach down to zero."
             )
     if any(isinstance(column, Binned) for column in schema.columns):
-        limits.append("Numbers and times are kept by bins; within a bin, values are spread evenly.")
+        limits.append(_within_bins(schema))
     assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
     if assumed:
-        listed = ", ".join(assumed[:6]) + (" and others" if len(assumed) > 6 else "")
         limits.append(
-            f"Facts about {listed} were taken for public by whoever drafted the schema and not confirmed. If they came "
+            f"Facts about {_listed(assumed)} were taken for public by whoever drafted the schema and not confirmed. If they came "
             "from the private table, the guarantee does not cover them."
         )
     limits.append(
@@ -304,3 +304,22 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
         "the sum; this report knows of this release only."
     )
     return limits
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (" and others" if len(names) > 6 else "")
+
+
+def _within_bins(schema: Schema) -> str:
+    """How numbers and times within bins were made, which `schema/within.py` does."""
+    binned = [column for column in schema.columns if isinstance(column, Binned)]
+    shaped = [column.name for column in binned if column.shape]
+    rounded = [column.name for column in binned if column.rounding]
+    text = "Numbers and times are associated with other columns by their bins only. Within a bin they are drawn at random"
+    if shaped:
+        text += f": of {_listed(shaped)} by the weights of finer pieces that the schema lists, of others evenly"
+    else:
+        text += ", evenly over the bin"
+    if rounded:
+        text += f"; those of {_listed(rounded)} are then rounded to the multiples, and as often, as the schema lists"
+    return f"{text}. Rules of the schema may change them after that."
