@@ -105,12 +105,12 @@ def synthesize(
     try:
         report("reading the table", 0.0)
         door = open_table(table, schema, budget, run, neighbours=neighbours, insecure_rng=insecure_rng)
-        door.keep_to(limits_of(plan))
+        run.keep_to(limits_of(plan))
         if schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(search.fill(door))
             plan = _plan(schema, budget, synthesizer, search, door)
-            door.keep_to(limits_of(plan))
+            run.keep_to(limits_of(plan))
         door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         if generator == "gum":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import mpmath
@@ -13,7 +14,7 @@ from scipy import stats
 
 from lookalike.errors import BudgetError
 from lookalike.privacy import choice
-from lookalike.privacy.choice import exponential_mechanism
+from lookalike.privacy.choice import WeightedScores, exponential_mechanism, largest_weight, plain_scores
 
 
 class Script:
@@ -64,7 +65,7 @@ def test_more_bits_are_drawn_at_a_boundary(candidate: int) -> None:
     ]
     for words, expected in cases:
         source = Script(*words)
-        assert choice._choose(np.array(scores), rate, source) == expected
+        assert choice._choose(plain_scores(scores), rate, source) == expected
         assert not source.words
 
 
@@ -79,14 +80,16 @@ def test_floats_and_decimals_choose_as_brute_force(scores: list[float], rate: Fr
     with mpmath.workdps(60):
         place = mpmath.ldexp(mpmath.mpf((word << 64 | middle) << 64 | middle), -192)
         expected = next(i for i, edge in enumerate(boundaries(scores, rate)) if place < edge or i == len(scores) - 1)
-    assert choice._choose(np.array(scores), rate, Script(word, middle, middle)) == expected
-    assert choice._choose_exactly(np.array(scores), rate, word, Script(middle, middle)) == expected
+    given = plain_scores(scores)
+    assert choice._choose(given, rate, Script(word, middle, middle)) == expected
+    assert choice._choose_exactly(given.fractions(), rate, word, Script(middle, middle)) == expected
 
 
 def test_only_differences_of_scores_matter() -> None:
     scores = np.array([1.0, 4.0, 2.0])
     for word in range(0, 2**64, 2**59 + 12345):
-        picks = {choice._choose(scores + shift, Fraction(1, 2), Script(word)) for shift in (0.0, 1e6, -1e6)}
+        moved = [plain_scores(scores + shift) for shift in (0.0, 1e6, -1e6)]
+        picks = {choice._choose(given, Fraction(1, 2), Script(word)) for given in moved}
         assert len(picks) == 1
 
 
@@ -94,7 +97,74 @@ def test_extreme_scores() -> None:
     assert exponential_mechanism([5.0], 1.0, 1.0) == 0
     assert exponential_mechanism([-1e308, 0.0, 1e308], 1.0, 1.0) == 2
     assert exponential_mechanism(np.array([0, 10**6, 3]), 1.0, 1.0) == 1
-    assert choice._choose_exactly(np.array([-1e308, 0.0, 1e308]), Fraction(1, 2), 12345, Script()) == 2
+    extreme = plain_scores([-1e308, 0.0, 1e308])
+    assert choice._choose_exactly(extreme.fractions(), Fraction(1, 2), 12345, Script()) == 2
+
+
+# Weighted scores: large ones, in exact arithmetic.
+
+LARGE = st.integers(-(10**15), 10**15)
+WEIGHTS = st.one_of(st.floats(-4, 4), st.sampled_from([0.1, 1 / 3, 1 - 2**-53, 1 + 2**-52, 0.7, -0.3]))
+
+
+@st.composite
+def weighted(draw: st.DrawFn, most: int = 6) -> WeightedScores:
+    """Scores of up to 1e15 about as large as each other, so that floats cannot tell their differences."""
+    count, base = draw(st.integers(1, most)), draw(LARGE)
+    numbers = [base + draw(st.integers(-3, 3)) for _ in range(count)]
+    weights = [draw(WEIGHTS) for _ in range(count)]
+    resolution = draw(st.sampled_from([1, 3, 1000, 2 << 20]))
+    near = [draw(st.sampled_from([0.0, base / resolution, base / resolution - 0.3])) for _ in range(count)]
+    return WeightedScores(np.array(numbers), np.array(weights), np.array(near), resolution)
+
+
+@settings(max_examples=300, deadline=None)
+@given(scores=weighted())
+def test_the_error_bound_of_floats_holds(scores: WeightedScores) -> None:
+    values, errors = scores.floats()
+    for value, error, exact in zip(values, errors, scores.fractions(), strict=True):
+        assert abs(Fraction(float(value)) - exact) <= Fraction(float(error))
+
+
+@settings(max_examples=200, deadline=None)
+@given(scores=weighted(), rate=st.fractions(Fraction(1, 1000), 5), word=st.integers(0, 2**64 - 1))
+def test_large_scores_are_chosen_between_as_brute_force_does(
+    scores: WeightedScores, rate: Fraction, word: int
+) -> None:
+    middle = 2**63
+    with mpmath.workdps(80):
+        place = mpmath.ldexp(mpmath.mpf((word << 64 | middle) << 64 | middle), -192)
+        exponents = [score * rate for score in scores.fractions()]
+        top = max(exponents)
+        weights = [mpmath.exp(mpmath.mpf((x - top).numerator) / (x - top).denominator) for x in exponents]
+        edges = [mpmath.fsum(weights[: i + 1]) / mpmath.fsum(weights) for i in range(len(weights))]
+        expected = next(i for i, edge in enumerate(edges) if place < edge or i == len(edges) - 1)
+    assert choice._choose(scores, rate, Script(word, middle, middle)) == expected
+
+
+def test_a_row_moves_a_large_weighted_score_by_no_more_than_the_sensitivity() -> None:
+    """In floats weight * (score - offset) would move by 0.109 where 0.1 is the most that is paid for."""
+    weights, offsets = np.array([0.1]), np.array([0.0])
+    before, after = (WeightedScores(np.array([10**15 + more]), weights, offsets) for more in (0, 1))
+    moved = after.fractions()[0] - before.fractions()[0]
+    assert moved == largest_weight(weights, offsets) == Fraction(0.1)
+    assert after.floats()[0][0] - before.floats()[0][0] > 0.109
+
+
+def test_thousands_of_candidates_take_milliseconds_however_large() -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 10**15, 5000)
+    scores = WeightedScores(numbers, rng.random(5000), numbers - rng.random(5000), 1)
+    start = time.process_time()
+    exponential_mechanism(scores, 1.0, 1.0)
+    assert time.process_time() - start < 2.0  # all of it in exact arithmetic
+
+
+def test_weights_that_make_no_choice_are_refused() -> None:
+    for weights, offsets in (([0.0, 0.0], [1.0, 1.0]), ([1.0, np.inf], [0.0, 0.0]), ([1.0], [0.0, 0.0]), ([], []),
+                             ([1.0, np.nan], [0.0, 0.0]), ([1.0, 1.0], [0.0, np.nan])):  # fmt: skip
+        with pytest.raises(BudgetError, match="weights of a choice"):
+            largest_weight(np.array(weights), np.array(offsets))
 
 
 def test_fixed_bits_for_benchmarks() -> None:

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
 from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import Charge, Ledger, default_ledger_path
+from lookalike.privacy.chain import digest
+from lookalike.privacy.ledger import Charge, Ledger, Run, default_ledger_path
 from lookalike.privacy.neighbours import Neighbours
 
 
-def open_run(ledger: Ledger, epsilon: float = 0.9):
-    return ledger.begin(method="mst", schema="s", budget=Budget(epsilon, 1e-5, "gdp"), neighbours=Neighbours())
+def open_run(ledger: Ledger, epsilon: float = 0.9, **more: Any) -> Run:
+    budget = Budget(epsilon, 1e-5, "gdp")
+    return ledger.begin(method="mst", schema="s", budget=budget, neighbours=Neighbours(), **more)
+
+
+def head_of(path: Path) -> Path:
+    return path.with_name(path.name + ".head")
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change lines and chain them anew, as an earlier version or a careful hand might have written them."""
+    previous, lines = "", []
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        change(entry)
+        entry["prev"] = previous
+        previous = entry["hash"] = digest(entry)
+        lines.append(json.dumps(entry) + "\n")
+    path.write_text("".join(lines))
+    head_of(path).write_text(f"{len(lines)} {previous}\n")
 
 
 def spend(ledger: Ledger, epsilon: float = 0.9, status: str | None = "done") -> None:
@@ -71,13 +93,19 @@ def test_a_run_without_charges_costs_nothing(path: Path) -> None:
     assert ledger.spent() == (0.0, 0.0)
 
 
-def test_a_partial_run_counts_what_it_was_charged_once_it_ends(path: Path) -> None:
+@pytest.mark.parametrize("status", ["failed", "done", None])
+@pytest.mark.parametrize("part", [Fraction(1, 10**6), Fraction(1, 4), Fraction(1)])
+def test_a_run_counts_with_its_whole_epsilon_once_anything_was_charged(
+    path: Path, status: str | None, part: Fraction
+) -> None:
+    """How much of the budget was used, and where a run stopped, may depend on noisy answers."""
     ledger = Ledger(path, "t")
     run = open_run(ledger, 1.0)
-    run.charge(Charge("first", "gaussian", 1, Budget(1.0, 1e-5, "gdp").rho / 4))
-    assert ledger.spent()[0] == 1.0  # unfinished: counted in full
-    run.end("failed")
-    assert 0.4 < ledger.spent()[0] < 0.5
+    assert ledger.spent() == (0.0, 0.0)
+    run.charge(Charge("first", "gaussian", 1, Budget(1.0, 1e-5, "gdp").rho * part))
+    if status:
+        run.end(status)
+    assert Ledger(path, "t").spent() == (1.0, 1e-5)
 
 
 def test_two_open_runs_cannot_both_pass_the_cap(path: Path) -> None:
@@ -107,13 +135,11 @@ def test_every_changed_line_is_found(path: Path) -> None:
 
 
 def test_a_line_rehashed_by_hand_breaks_the_link_to_the_next(path: Path) -> None:
-    from lookalike.privacy import ledger as module
-
     spend(Ledger(path, "t"))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     charge = next(i for i, line in enumerate(lines) if line["kind"] == "charge")
     lines[charge]["rho"] = "0"
-    lines[charge]["hash"] = module._digest(lines[charge])
+    lines[charge]["hash"] = digest(lines[charge])
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(LedgerError, match=f"Line {charge + 2} "):
         Ledger(path, "t").entries()
@@ -130,7 +156,7 @@ def test_every_lost_end_is_found(path: Path) -> None:
 
 def test_a_lost_side_file_is_found(path: Path) -> None:
     spend(Ledger(path, "t"))
-    path.with_suffix(".head").unlink()
+    head_of(path).unlink()
     with pytest.raises(LedgerError, match="missing"):
         Ledger(path, "t").entries()
 
@@ -172,6 +198,239 @@ def test_a_full_disk_refuses_the_charge_and_leaves_the_ledger_sound(
     assert Ledger(path, "t").spent() == (0.0, 0.0)
     run.charge(Charge("a", "gaussian", 1, Fraction(1, 1000)))
     assert len(Ledger(path, "t").runs()[0].charges) == 1
+
+
+# Side files: of one ledger only, by its whole name.
+
+
+def test_side_files_are_named_by_the_whole_name(tmp_path: Path) -> None:
+    for name in ("runs-3.2-a", "runs-3.2-b", "runs-3", "runs.jsonl", "runs"):
+        spend(Ledger(tmp_path / name, name))
+    for name in ("runs-3.2-a", "runs-3.2-b", "runs-3", "runs.jsonl", "runs"):
+        spend(Ledger(tmp_path / name, name))
+        assert len(Ledger(tmp_path / name, name).runs()) == 2
+        assert {path.name for path in tmp_path.glob(f"{name}*")} >= {name, f"{name}.head", f"{name}.lock"}
+
+
+def test_swapped_heads_are_told_from_missing_lines(tmp_path: Path) -> None:
+    first, second = tmp_path / "runs-3.2-a", tmp_path / "runs-3.2-b"
+    spend(Ledger(first, "a"))
+    for _ in range(3):
+        spend(Ledger(second, "b"))
+    heads = head_of(first).read_bytes(), head_of(second).read_bytes()
+    head_of(first).write_bytes(heads[1])
+    head_of(second).write_bytes(heads[0])
+    for path, name in ((first, "a"), (second, "b")):
+        with pytest.raises(LedgerError, match="belongs to another ledger") as refusal:
+            Ledger(path, name).entries()
+        assert "spent is unknown" not in str(refusal.value)
+        assert "no sign that lines are missing" in str(refusal.value)
+
+
+def to_old_names(path: Path) -> Path:
+    """As an earlier version left it: the head at a name with the suffix replaced, without the first line's hash."""
+    old = path.with_suffix(".head")
+    old.write_text(" ".join(head_of(path).read_text().split()[:2]) + "\n")
+    if old != head_of(path):
+        head_of(path).unlink()
+    return old
+
+
+@pytest.mark.parametrize("name", ["runs-3.2-a", "t.jsonl", "plain"])
+def test_a_ledger_of_an_earlier_version_goes_on(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    spend(Ledger(path, "t"))
+    old = to_old_names(path)
+    assert len(Ledger(path, "t").runs()) == 1
+    spend(Ledger(path, "t"))
+    assert len(Ledger(path, "t").runs()) == 2
+    assert old == head_of(path) or not old.exists()
+    assert len(head_of(path).read_text().split()) == 3
+
+
+def test_a_cut_ledger_of_an_earlier_version_is_found(path: Path) -> None:
+    spend(Ledger(path, "t"))
+    to_old_names(path)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    with pytest.raises(LedgerError, match="nobody can tell whether the ledger .* is complete"):
+        Ledger(path, "t").entries()
+
+
+def test_an_old_head_of_another_ledger_is_named_and_left_alone(tmp_path: Path) -> None:
+    """Earlier versions kept one head for both: the second ledger starts anew, the first keeps its head."""
+    first, second, short = tmp_path / "runs-3.2-a", tmp_path / "runs-3.2-b", tmp_path / "runs-3"
+    spend(Ledger(first, "a"))
+    old = to_old_names(first)
+    kept = old.read_bytes()
+    spend(Ledger(second, "b"))
+    assert old.read_bytes() == kept
+    with pytest.raises(LedgerError, match=r"belongs to the ledger runs-3\.2-a"):
+        Ledger(short, "c").entries()
+    head_of(second).unlink()
+    with pytest.raises(LedgerError, match=r"is no head of it but of runs-3\.2-a"):
+        Ledger(second, "b").entries()
+    assert len(Ledger(first, "a").runs()) == 1
+    spend(Ledger(short, "c"))
+
+
+@pytest.mark.parametrize("name", ["t.head", "t.lock", "t.head-new"])
+def test_a_ledger_cannot_have_the_name_of_a_side_file(tmp_path: Path, name: str) -> None:
+    spend(Ledger(tmp_path / "t", "t"))
+    with pytest.raises(LedgerError, match="cannot be named"):
+        Ledger(tmp_path / name, "u")
+    with pytest.raises(LedgerError, match="is a folder"):
+        Ledger(tmp_path, "u")
+
+
+# Power loss.
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, -1])
+def test_a_torn_head_locks_nobody_out_and_is_made_anew(path: Path, length: int) -> None:
+    spend(Ledger(path, "t"))
+    whole = head_of(path).read_bytes()
+    head_of(path).write_bytes(whole[:length] if length else b"\0" * 70)
+    assert len(Ledger(path, "t").runs()) == 1
+    spend(Ledger(path, "t"))
+    assert head_of(path).read_bytes().endswith(b"\n")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    with pytest.raises(LedgerError, match="lines are missing"):
+        Ledger(path, "t").entries()
+
+
+def test_power_lost_at_any_write_leaves_a_ledger_that_holds_what_was_acted_upon(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go back to what was last synced; every line whose charge returned is still there."""
+    durable: dict[str, bytes] = {}
+    real_fsync, real_replace = os.fsync, Path.replace
+
+    def synced(handle: int) -> None:
+        real_fsync(handle)
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{handle}"))
+        file = path.parent / name
+        if file.is_file():
+            durable[name] = file.read_bytes()
+
+    def replaced(source: Path, target: Path) -> Path:
+        assert source.read_bytes() == durable.get(source.name), "what takes a head's place is on disk before"
+        durable[target.name] = durable.pop(source.name)
+        return real_replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    ledger = Ledger(path, "t")
+    run = open_run(ledger)
+    for number in range(1, 4):
+        run.charge(Charge("a", "gaussian", 1, Fraction(1, 1000)))
+        copy = path.parent / f"after-{number}"
+        copy.mkdir()
+        for name, content in durable.items():
+            (copy / name).write_bytes(content)
+        assert len(Ledger(copy / path.name, "t").runs()[0].charges) == number
+
+
+def test_a_head_behind_the_ledger_is_fine(path: Path) -> None:
+    ledger = Ledger(path, "t")
+    run = open_run(ledger)
+    before = head_of(path).read_bytes()
+    run.charge(Charge("a", "gaussian", 1, Fraction(1, 1000)))
+    head_of(path).write_bytes(before)
+    assert len(Ledger(path, "t").runs()[0].charges) == 1
+
+
+# Noise that is not secret.
+
+
+@pytest.mark.parametrize("noise", ["reproducible", "none"])
+def test_a_run_without_secret_noise_counts_as_infinite_and_stays_marked(path: Path, noise: str) -> None:
+    ledger = Ledger(path, "t")
+    run = open_run(ledger, noise=noise)
+    assert ledger.spent() == (0.0, 0.0)
+    run.charge(Charge("a", "gaussian", 1, Fraction(1, 1000)))
+    run.end("done")
+    spend(ledger)
+    again = Ledger(path, "t")
+    assert again.spent() == (math.inf, 2e-5)
+    assert [(r.noise, r.private) for r in again.runs()] == [(noise, False), ("system entropy", True)]
+    assert "infinite" in again._repr_html_()
+    again.set_cap(100)
+    with pytest.raises(BudgetExceededError, match="infinite of the cap of 100 is spent"):
+        open_run(again, 0.1)
+
+
+@pytest.mark.parametrize(("noise", "remedy"), [("reproducible", "insecure_rng"), ("none", "randomised")])
+def test_a_cap_admits_no_run_without_secret_noise(path: Path, noise: str, remedy: str) -> None:
+    ledger = Ledger(path, "t")
+    open_before = open_run(ledger, noise=noise)
+    ledger.set_cap(1000)
+    with pytest.raises(BudgetExceededError, match=rf"NOT PRIVATE \(noise: {noise}\).*infinite.*{remedy}"):
+        open_run(ledger, noise=noise)
+    with pytest.raises(BudgetExceededError, match="NOT PRIVATE"):
+        open_before.charge(Charge("a", "gaussian", 1, Fraction(1, 1000)))
+    assert ledger.spent() == (0.0, 0.0)
+
+
+def test_a_release_without_noise_is_refused_in_a_run_that_began_with_noise(path: Path) -> None:
+    ledger = Ledger(path, "t")
+    with pytest.raises(BudgetError, match="without noise in a run that began as one with noise"):
+        open_run(ledger).charge(Charge("rows", "none", 1, Fraction(1, 1000)))
+    open_run(ledger, noise="none").charge(Charge("rows", "none", 1, Fraction(1, 1000)))
+    assert ledger.spent()[0] == math.inf
+
+
+def test_a_ledger_that_does_not_say_where_noise_came_from_still_loads(path: Path) -> None:
+    spend(Ledger(path, "t"))
+    rewritten(path, lambda entry: (entry.pop("noise", None), "format" in entry and entry.update(format=1)))
+    ledger = Ledger(path, "t")
+    assert [(run.noise, run.private) for run in ledger.runs()] == [("not recorded", True)]
+    spend(ledger)
+    assert [run.noise for run in Ledger(path, "t").runs()] == ["not recorded", "system entropy"]
+
+
+def test_a_ledger_of_a_later_version_is_refused(path: Path) -> None:
+    spend(Ledger(path, "t"))
+    rewritten(path, lambda entry: "format" in entry and entry.update(format=3))
+    with pytest.raises(LedgerError, match="has format 3"):
+        Ledger(path, "t").entries()
+
+
+# Lines that are chained but make no sense end in one kind of error, and cost no memory.
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("charge", {"rho": "1e999999999"}),
+        ("charge", {"rho": "1/0"}),
+        ("charge", {"rho": "-1"}),
+        ("charge", {"releases": None}),
+        ("charge", {"run": "1"}),
+        ("begin", {"epsilon": float("nan")}),
+        ("begin", {"epsilon": -1.0}),
+        ("begin", {"noise": 5}),
+        ("begin", {"kind": "surprise"}),
+        ("begin", {"kind": ["begin"]}),
+        ("end", {"status": {}}),
+        ("table", {"format": "2"}),
+    ],
+)
+def test_senseless_lines_are_refused(path: Path, kind: str, change: dict[str, Any]) -> None:
+    spend(Ledger(path, "t"))
+    rewritten(path, lambda entry: entry["kind"] == kind and entry.update(change))
+    with pytest.raises(LedgerError, match="lacks what such a line holds"):
+        Ledger(path, "t").runs()
+
+
+def test_nested_and_huge_files_are_refused(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(LedgerError, match="Line 1 "):
+        Ledger(path, "t").entries()
+    with path.open("wb") as file:
+        file.truncate(1 << 36)
+    with pytest.raises(LedgerError, match="Is it a ledger"):
+        Ledger(path, "t").entries()
 
 
 CHILD = textwrap.dedent(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import NO_GUARANTEE, NO_NOISE, Charge, Run
+from lookalike.privacy.ledger import Charge, Run
 
 
 class Accountant:
@@ -18,7 +17,7 @@ class Accountant:
     (epsilon, delta) allows. Adaptive choice of noise scales is covered: both are privacy filters (Feldman and Zrnic
     2021 for zCDP; Smith and Thakurta 2022 for Gaussian DP) as long as scales depend on earlier outputs only.
 
-    Once a plan is given (`keep_to`), a step that it does not list, or more than it allows, is refused as well.
+    The run behind it refuses what the method's plan does not allow, in the same way: before anything is read.
     """
 
     def __init__(self, budget: Budget, run: Run) -> None:
@@ -26,8 +25,6 @@ class Accountant:
         self._run = run
         self._spent = Fraction(0)
         self._spent_delta = Fraction(0)
-        self._limits: dict[str, Fraction] | None = None
-        self._spent_by_step: dict[str, Fraction] = {}
 
     @property
     def spent(self) -> Fraction:
@@ -37,15 +34,8 @@ class Accountant:
     def remaining(self) -> Fraction:
         return self.budget.rho - self._spent
 
-    def keep_to(self, limits: Mapping[str, float]) -> None:
-        """From now on hold every step to the most rho that its plan allows for it, what it spent before included.
-
-        Limits were computed in floating point, so one part in 1e9 more is forgiven. The budget itself is exact.
-        """
-        self._limits = {step: Fraction(rho) * (1 + Fraction(1, 10**9)) for step, rho in limits.items()}
-
     def charge(self, charge: Charge) -> int:
-        """Write the charge to the ledger and return its entry number; refuse what budget or plan do not allow."""
+        """Write the charge to the ledger and return its entry number; refuse what the budget does not allow."""
         if self.budget.accounting == "gdp" and charge.mechanism not in ("gaussian", "threshold"):
             raise BudgetError(
                 f"Step {charge.step!r} uses the {charge.mechanism} mechanism, which Gaussian-DP accounting cannot "
@@ -68,7 +58,8 @@ class Accountant:
                 "threshold delta",
                 "Nothing was read.",
             )
-        entry = self._write(charge)
+        entry = self._run.charge(charge)
+        self._spent += charge.rho
         self._spent_delta = delta
         return entry
 
@@ -80,7 +71,9 @@ class Accountant:
         """
         if self.remaining <= 0:
             raise BudgetExceededError(f"Step {step!r}", 0.0, 0.0, "rho", "Nothing was read or released.")
-        return self._write(Charge(step, mechanism, releases, self.remaining, detail))
+        entry = self._run.charge(Charge(step, mechanism, releases, self.remaining, detail))
+        self._spent = self.budget.rho
+        return entry
 
     def split(self, each: Budget, count: int, step: str) -> list[Accountant]:
         """Accountants for `count` disjoint parts of the table, each with a budget of its own, paid for by all of this.
@@ -91,38 +84,7 @@ class Accountant:
             raise BudgetError("A table can only be split before anything is spent on it; give a complete schema.")
         detail = f"{count} parts, each with epsilon {each.epsilon:.6g} and delta {each.delta:.3g}"
         self.charge_rest(step, "disjoint parts", count, detail)
-        parts = [Accountant(each, _PartRun(self._run, part + 1)) for part in range(count)]
-        for part in parts:
-            # The plan prices the parts' steps at 0, as the ledger does; each part's own budget is their limit.
-            part._limits = None if self._limits is None else dict.fromkeys(self._limits, each.rho)
-        return parts
-
-    def _write(self, charge: Charge) -> int:
-        """The one way into the ledger: what the plan does not allow is refused here, before anything is read."""
-        self._check_plan(charge)
-        entry = self._run.charge(charge)
-        self._spent += charge.rho
-        self._spent_by_step[charge.step] = self._spent_by_step.get(charge.step, Fraction(0)) + charge.rho
-        return entry
-
-    def _check_plan(self, charge: Charge) -> None:
-        if charge.mechanism == NO_GUARANTEE and self._run.noise != NO_NOISE:
-            raise BudgetError(
-                f"Step {charge.step!r} would release something without noise, and the run began as one with noise. "
-                f"{_BUG}"
-            )
-        if self._limits is None:
-            return
-        if charge.step not in self._limits:
-            raise BudgetError(f"Step {charge.step!r} is not in the method's plan, so it may spend nothing. {_BUG}")
-        left = self._limits[charge.step] - self._spent_by_step.get(charge.step, Fraction(0))
-        if charge.rho > left:
-            raise BudgetExceededError(
-                f"Step {charge.step!r} of the method's plan", float(charge.rho), float(left), "rho", _BUG
-            )
-
-
-_BUG = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
+        return [Accountant(each, _PartRun(self._run, part + 1)) for part in range(count)]
 
 
 class _PartRun(Run):

@@ -50,13 +50,14 @@ class WeightedScores:
         With u = 2^-53, a = number / resolution and o = offset: the number as a float is off by a factor within 1 +- u,
         the quotient by another, the difference and the product by one each. So the score is off by at most
         |weight| * (2u |a| + 2u |a - o|) and terms in u^2, which is below |weight| * (|a| + |o|) * 5u. The bound is 8u
-        of it as computed, whose own roundings take less than the difference. (Products below the smallest normal
-        float lose up to 2^-1075 more, which no rate up to 1e200 brings near the margin of `_choose`.)
+        of it as computed, whose own roundings take less than the difference. 2^-1000 covers what products below the
+        smallest normal float lose; no rate up to 1e200 brings it near the margin of `_choose`.
         """
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             exact = self.numbers.astype(np.float64) / self.resolution
             scores = self.weights * (exact - self.offsets)
-            return scores, np.abs(self.weights) * (np.abs(exact) + np.abs(self.offsets)) * _FLOAT_ERROR
+            sizes = np.abs(self.weights) * (np.abs(exact) + np.abs(self.offsets))
+            return scores, sizes * _FLOAT_ERROR + 2.0**-1000
 
     def fractions(self) -> list[Fraction]:
         """The scores themselves."""

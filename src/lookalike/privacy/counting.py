@@ -12,7 +12,6 @@ from lookalike.errors import SchemaError
 from lookalike.privacy.budget import gaussian_rho
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
-from lookalike.privacy.normal import float_up
 from lookalike.schema.domain import Clique, Domain
 from lookalike.sources.base import check_cliques
 from lookalike.tables.contrasts import CellTable
@@ -74,6 +73,6 @@ def noisy_contrasts(
     nothing of the table; it is taken off, and so is the factor.
     """
     exact = table.contrasts.scaled(table.sums(counts))
-    noise = rounded_gaussian(float_up(Fraction(stddev) * exact.size), exact.shape, insecure_rng=insecure_rng)
+    noise = rounded_gaussian(Fraction(stddev) * exact.size, exact.shape, insecure_rng=insecure_rng)
     values = table.contrasts.of((exact + noise) / exact.size)
     return NoisyMarginal(table.attrs, values, stddev, table.groups, ledger_entry, table.shape)

@@ -25,7 +25,6 @@ from lookalike.errors import BudgetError
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
-from lookalike.privacy.normal import float_up
 from lookalike.privacy.rows import Codes, Floats, SystemRandom, stddev_for_rest
 from lookalike.schema.domain import Domain
 from lookalike.tables.critic import Critic
@@ -92,5 +91,5 @@ class CriticSums:
             rows = codes[batch_of_row == step % self.batches] if self.batches > 1 else codes
             critic, norm = self.trainer.critic()
             exact = critic.clipped_sums(rows, norm)
-            stddev = float_up(Fraction(self.stddev) * norm)
+            stddev = Fraction(self.stddev) * norm
             self.trainer.learn(exact + rounded_gaussian(stddev, exact.shape, insecure_rng=insecure_rng))

@@ -27,7 +27,6 @@ from lookalike.privacy.counting import checked_tables, contrasts_rho, noisy_cont
 from lookalike.privacy.ledger import Charge, Run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import rounded_gaussian
-from lookalike.privacy.normal import float_up
 from lookalike.privacy.rows import RowRelease, part_budget, part_of_rows, row_source
 from lookalike.privacy.scores import Score
 from lookalike.privacy.thresholds import passing, threshold, threshold_price
@@ -78,10 +77,6 @@ class GuardedTable:
         """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
         return float(self._accountant.remaining) * (1 - 1e-12)
 
-    def keep_to(self, limits: Mapping[str, float]) -> None:
-        """From now on refuse, before reading, steps that are not listed and more rho than is listed for a step."""
-        self._accountant.keep_to(limits)
-
     def stddev_for(self, rho: float, releases: int = 1, *, table: CellTable | None = None) -> float:
         """Smallest noise with which `releases` marginals, or contrasts of the table, cost at most rho in all."""
         square = self._neighbours.squared_contrasts(table.contrasts) if table else self._neighbours.squared_l2
@@ -120,8 +115,7 @@ class GuardedTable:
         rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)
         self._charge(step, "gaussian", len(cliques), rho, f"{type(score).__name__}, stddev {stddev:.6g}")
         exact = score.evaluate(self._source.counts(cliques))
-        drawn = float_up(Fraction(stddev) * score.resolution)
-        noise = rounded_gaussian(drawn, exact.shape, insecure_rng=self._insecure_rng)
+        noise = rounded_gaussian(Fraction(stddev) * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
         return (exact + noise) / score.resolution
 
     def choose(

@@ -19,6 +19,7 @@ import html
 import math
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -231,15 +232,27 @@ class Ledger:
 
 
 class Run:
-    """An open run of a ledger: the accountant's pen."""
+    """An open run of a ledger: the accountant's pen. It writes nothing that the run's plan does not allow."""
 
     def __init__(self, ledger: Ledger, number: int, budget: Budget, noise: NoiseSource = SYSTEM_ENTROPY) -> None:
         self.ledger = ledger
         self.number = number
         self.budget = budget
         self.noise: NoiseSource = noise
+        self._left: dict[str, Fraction] | None = None
+
+    def keep_to(self, limits: Mapping[str, float]) -> None:
+        """From now on refuse steps that are not listed, and more rho for a step than is listed for the whole run.
+
+        Limits are computed in floating point, so one part in 1e9 more is forgiven. The budget itself is exact.
+        """
+        self._left = {step: Fraction(rho) * (1 + Fraction(1, 10**9)) for step, rho in limits.items()}
+        for charge in self.summary().charges:
+            self._left[charge.step] = self._left.get(charge.step, Fraction(0)) - charge.rho
 
     def charge(self, charge: Charge) -> int:
+        """Write a charge and return its number. What the plan does not allow is refused, before anything is read."""
+        self._check_plan(charge)
         body = {
             "kind": "charge",
             "step": charge.step,
@@ -249,7 +262,25 @@ class Run:
             "detail": charge.detail,
             "delta": charge.delta,
         }
-        return self.ledger.append_to_run(self, body)
+        number = self.ledger.append_to_run(self, body)
+        if self._left is not None:
+            self._left[charge.step] -= charge.rho
+        return number
+
+    def _check_plan(self, charge: Charge) -> None:
+        bug = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
+        if charge.mechanism == NO_GUARANTEE and self.noise != NO_NOISE:
+            raise BudgetError(
+                f"Step {charge.step!r} would release something without noise in a run that began as one with noise. {bug}"
+            )
+        if self._left is None:
+            return
+        if charge.step not in self._left:
+            raise BudgetError(f"Step {charge.step!r} is not in the plan of the method, so it may spend nothing. {bug}")
+        left = self._left[charge.step]
+        if charge.rho > left:
+            what = f"Step {charge.step!r} of the plan of the method"
+            raise BudgetExceededError(what, float(charge.rho), max(0.0, float(left)), "rho", bug)
 
     def end(self, status: str) -> None:
         """Close the run as 'done' or 'failed'."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.normal import Bounds, context, decimal_digits, decimal_of, upper_tail
+from lookalike.privacy.normal import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
 
 BitSource = Callable[[int], bytes]
 """Gives that many random bytes."""
@@ -51,7 +51,7 @@ _ndtri: Callable[[Floats], Floats] = cast(Any, special).ndtri
 
 
 def rounded_gaussian(
-    stddev: float, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
+    stddev: float | Fraction, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
 ) -> Integers:
     """Independent draws of round(stddev * Z), Z standard normal: the continuous Gaussian rounded to integers.
 
@@ -59,7 +59,8 @@ def rounded_gaussian(
     exact Gaussian-DP curve holds with this `stddev`. (Its own variance is larger, by about 1/12.)
 
     Args:
-        stddev: standard deviation before rounding, 1e-3 to 1e12.
+        stddev: standard deviation before rounding, 1e-3 to 1e12. A product or quotient is given as a fraction, which is
+            exact; the next larger float is used, so that the noise is never less than was paid for.
         size: number of draws, or shape.
         insecure_rng: for benchmarks that must repeat: bits come from it and the result is NOT PRIVATE.
     """
@@ -67,7 +68,7 @@ def rounded_gaussian(
 
 
 def two_sided_geometric(
-    scale: float, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
+    scale: float | Fraction, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
 ) -> Integers:
     """Independent draws of K with P(K = k) proportional to exp(-|k| / scale), the discrete Laplace law.
 
@@ -196,10 +197,10 @@ def bit_source(insecure_rng: np.random.Generator | None) -> BitSource:
     return os.urandom if insecure_rng is None else insecure_rng.bytes
 
 
-def _checked(name: str, value: float) -> float:
+def _checked(name: str, value: float | Fraction) -> float:
     if not SMALLEST_SCALE <= value <= LARGEST_SCALE:
         raise BudgetError(
-            f"The noise's {name} is {value:g}; it must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}. "
+            f"The noise's {name} is {float(value):g}; it must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}. "
             "Choose an epsilon for which it does."
         )
-    return float(value)
+    return float_up(Fraction(value))

@@ -20,7 +20,6 @@ from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import bit_source, two_sided_geometric
-from lookalike.privacy.normal import float_up
 from lookalike.privacy.rows import Codes, Integers, SystemRandom, require_single_row
 from lookalike.privacy.seed_price import SeedBudget, SeedTest, epsilon_of
 from lookalike.schema.domain import Domain
@@ -210,7 +209,7 @@ def _candidates(
     counted = _looked_at(plausible, prefixes.rows, request.test, insecure_rng)
     if request.deterministic:
         return made, kept, counted >= request.test.k
-    noise = two_sided_geometric(float_up(1 / Fraction(request.test.epsilon0)), count, insecure_rng=insecure_rng)
+    noise = two_sided_geometric(1 / Fraction(request.test.epsilon0), count, insecure_rng=insecure_rng)
     return made, kept, counted + noise >= request.test.k
 
 
