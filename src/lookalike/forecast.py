@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
@@ -23,7 +24,6 @@ USUAL_ROWS = 50_000
 """Rows for which time and memory are predicted where nobody says how many there are."""
 
 _MOST_PAIR_CELLS = 2e7
-_ONEWAYS = "one-way marginals"
 _LEAST_SECONDS, _LEAST_MB = 0.1, 100.0
 
 
@@ -42,17 +42,6 @@ class Rate:
     seconds_off: float
     memory: tuple[float, float, float, float, float]
     memory_off: float
-
-
-@dataclass(frozen=True, slots=True)
-class JointSets:
-    """Which steps of a method count sets of several columns, and about how many per column of the table.
-
-    The number is what default settings did on the papers' tables; a plan that fixes it goes before.
-    """
-
-    steps: tuple[str, ...]
-    per_column: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +105,11 @@ def column_errors(
 
     Sets that hold a column are counted too, and a model that is fitted to both is nearer than either.
     """
-    step = next((step for step in steps if step.step == _ONEWAYS), None)
-    if step is None:
+    rho = sum(step.rho for step in steps if COUNTED.get(step.step) == "columns")
+    if not rho:
         return []
     # AIM measures all columns with the same noise, as its paper does; the others by how many values they have.
-    shares = allocate(domain.sizes, step.rho) if method != "aim" else np.full(len(domain), step.rho / len(domain))
+    shares = allocate(domain.sizes, rho) if method != "aim" else np.full(len(domain), rho / len(domain))
     return [
         _error((name,), size, float(share), neighbours, rows)
         for name, size, share in zip(domain.names, domain.sizes, shares, strict=True)
@@ -140,13 +129,13 @@ def set_errors(
     A set of c cells gets the share of an average set times (c / cells of a middling pair)^(2/3), which is how the
     methods divide their budgets, and half of the whole at most.
     """
-    known = JOINT_SETS.get(method)
-    counted = [step for step in steps if known is not None and step.step in known.steps]
-    if known is None or not counted:
+    counted = [step for step in steps if COUNTED.get(step.step) == "sets"]
+    budget = sum(step.rho for step in counted)
+    if not budget:
         return [], 0
     fixed = [step.releases for step in counted if step.releases > 0]
-    number = sum(fixed) if len(fixed) == len(counted) else max(1, round(known.per_column * len(domain)))
-    budget = sum(step.rho for step in counted)
+    usually = max(1, round(SETS_PER_COLUMN.get(method, 1.0) * len(domain)))
+    number = sum(fixed) if len(fixed) == len(counted) else usually
     usual = float(np.median([domain.cells(pair) for pair in _some_pairs(domain)] or [1]))
     errors = []
     for clique in map(domain.canonical, sets):
@@ -184,20 +173,52 @@ def _error(attrs: Clique, cells: int, rho: float, neighbours: Neighbours, rows: 
     return ExpectedError(attrs, cells, stddev, misplaced, misplaced / rows if rows else None)
 
 
-JOINT_SETS = {
-    "mosaic": JointSets(("chosen sets", "larger sets"), 3.0),
-    "mst": JointSets(("pairs of the tree",)),
-    "aim": JointSets(("chosen marginals",), 2.8),
-    "privmrf": JointSets(("first marginals", "further marginals and their choice", "marginals and their choice"), 3.8),
-    "privsyn": JointSets(("selected marginals",), 4.2),
-    "priview": JointSets(("views",), 2.0),
-    "mwem-pgm": JointSets(("chosen marginals",)),
-    "mwem": JointSets(("chosen marginals",)),
-    "bsg": JointSets(("families of the network",)),
-    "privbayes": JointSets(("families of the network",)),
-    "pb-pgm": JointSets(("families of the network",)),
-    "rap": JointSets(("chosen marginals",)),
+COUNTED: dict[str, Literal["columns", "sets", "nothing"]] = {
+    "one-way marginals": "columns",
+    "chosen sets": "sets",
+    "larger sets and their choice": "sets",
+    "pairs of the tree": "sets",
+    "chosen marginals": "sets",
+    "first marginals": "sets",
+    "further marginals and their choice": "sets",
+    "marginals and their choice": "sets",
+    "selected marginals": "sets",
+    "views": "sets",
+    "families of the network": "sets",
+    "prefix histogram": "sets",
+    # The number of rows.
+    "number of rows": "nothing",
+    "row count": "nothing",
+    "number of seeds": "nothing",
+    # Scores and choices.
+    "pair scores": "nothing",
+    "errors of the model": "nothing",
+    "choices": "nothing",
+    "parents of each column": "nothing",
+    "queries": "nothing",
+    # Sums of cells, of rows or of products, and the rows themselves: no noise on the cells of a set says how wrong they are.
+    "groups of chosen marginals": "nothing",
+    "chosen cells": "nothing",
+    "products of ranks": "nothing",
+    "gradients of the critic": "nothing",
+    "votes of the teachers": "nothing",
+    "rows from seeds": "nothing",
+    "split into parts": "nothing",
+    # What a schema leaves open.
+    "discover: types and missing markers": "nothing",
+    "discover: frequent values": "nothing",
+    "discover: ranges": "nothing",
+    "discover: bins": "nothing",
+    "discover: rounding": "nothing",
+    "discover: rows per person": "nothing",
 }
+"""What each step of a plan counts, by its name: every column, sets of several columns, or neither of them.
+
+A step that also pays for a choice is taken for sets as a whole; the choice is the small part of it.
+"""
+
+SETS_PER_COLUMN = {"mosaic": 3.0, "aim": 2.8, "privmrf": 3.8, "privsyn": 4.2, "priview": 2.0}
+"""About how many sets default settings counted on the papers' tables; 1 for others. A plan that fixes it goes before."""
 
 RATES = {
     "aim": Rate((0, 1.46, 27.3, 0.435, 137), 7.1, (199, 0, 340, 0, 6.64e03), 1.5),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.errors import SchemaError
-from lookalike.forecast import JOINT_SETS, RATES, USUAL_ROWS, chosen_sets, resources
+from lookalike.errors import LookalikeError, SchemaError
+from lookalike.forecast import COUNTED, RATES, USUAL_ROWS, chosen_sets, column_errors, resources, set_errors
 from lookalike.pipeline import outlook, plan_run, synthesize
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
+from lookalike.synthesizers.base import PlannedStep
 
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2}
 ALL = pytest.mark.parametrize("method", [name for name in METHODS if name != "auto"])
@@ -41,12 +45,82 @@ def test_the_noise_on_columns_is_the_noise_that_is_drawn(method: str, rows_per_p
     assert len(ahead.columns) in (0, 4)
 
 
-@ALL
-def test_the_steps_that_count_sets_are_steps_of_the_plan(method: str) -> None:
-    _, steps = ahead_of(method)
-    names = {step.step for step in steps}
-    # Others count no sets, or only groups of their cells.
-    assert method not in JOINT_SETS or names & set(JOINT_SETS[method].steps)
+DOMAINS = {
+    "small": SIZES,
+    "one column": {"a": 3},
+    "two columns": {"a": 3, "b": 2},
+    "constant": {"a": 1, "b": 4, "c": 2},
+    "wide": {f"c{i}": 2 + i % 7 for i in range(20)},
+    "fine": {"a": 400, "b": 90, "c": 2, "d": 30},
+}
+SETTINGS: dict[str, list[dict[str, object]]] = {
+    "bsg": [{"omega": 2}, {"omega": 2, "seeds": "histogram"}, {"parts": "0.3,0.3"}, {"omega": 2, "test": "deterministic"}],
+    "privmrf": [{"faithful": True}],
+    "rap": [{"faithful": True}],
+    "fem": [{"faithful": True}],
+    "dualquery": [{"faithful": True}],
+    "privbayes": [{"faithful": True}],
+}  # fmt: skip
+PLANS = [(method, sizes, epsilon, {}) for method in METHODS for sizes in DOMAINS for epsilon in (0.05, 1.0, 10.0)] + [
+    (method, "small", 1.0, settings) for method, listed in SETTINGS.items() for settings in listed
+]
+
+
+def unforecast(method: str, sizes: dict[str, int], steps: Sequence[PlannedStep]) -> list[str]:
+    """The steps with a price that change no forecast although they are not known to count nothing, and others so."""
+    domain = Domain.of(sizes)
+
+    def forecast(some: Sequence[PlannedStep]) -> tuple[object, ...]:
+        columns = column_errors(method, domain, some, Neighbours(), None)
+        sets = set_errors(method, domain, some, Neighbours(), None, [domain.names])[0]
+        return [error.stddev for error in columns], [error.stddev for error in sets]
+
+    whole, wrong = forecast(steps), []
+    for step in steps:
+        changed = forecast([other for other in steps if other is not step]) != whole
+        if step.rho and changed != (COUNTED.get(step.step, "unknown") != "nothing"):
+            wrong.append(step.step)
+    return wrong
+
+
+@pytest.mark.parametrize(("method", "name", "epsilon", "settings"), PLANS)
+def test_every_step_of_every_plan_is_forecast_or_known_to_count_nothing(
+    method: str, name: str, epsilon: float, settings: dict[str, object]
+) -> None:
+    sizes = DOMAINS[name]
+    try:
+        _, steps = plan_run(
+            Schema.from_sizes(sizes), epsilon=epsilon, delta=1e-5, method=method, settings=settings
+        )
+    except LookalikeError:
+        pytest.skip("the method does not plan for such a table")
+    assert unforecast(method, sizes, steps) == []
+
+
+def test_a_plan_pays_for_what_it_forecasts() -> None:
+    """All that a default plan of mosaic spends on counts is in the forecast: the noise of a set by hand."""
+    ahead, steps = ahead_of("mosaic", pairs=("a,c",))
+    sets = sum(step.rho for step in steps if step.step in ("chosen sets", "larger sets and their choice"))
+    rest = sum(step.rho for step in steps if step.step in ("one-way marginals", "pair scores", "number of rows"))
+    budget, _ = plan_run(Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-5, method="mosaic")
+    assert sets + rest == pytest.approx(float(budget.rho))
+    share = sets / ahead.sets * (12 / np.median([6, 12, 6, 8, 4, 8])) ** (2 / 3)
+    assert ahead.pairs[0].stddev == pytest.approx((2 * share) ** -0.5)
+
+
+@pytest.mark.parametrize("name", ["larger sets", "chosen sets ", "counts"])
+def test_a_renamed_step_is_noticed(name: str) -> None:
+    _, steps = ahead_of("mosaic")
+    for i, step in enumerate(steps):
+        renamed = [*steps[:i], replace(step, step=name), *steps[i + 1 :]]
+        assert unforecast("mosaic", SIZES, renamed) == [name]
+
+
+def test_discovery_is_forecast_as_counting_nothing() -> None:
+    schema = draft(pa.schema({"town": pa.string(), "age": pa.int64(), "flag": pa.bool_()}))
+    _, steps = plan_run(schema, epsilon=1.0, delta=1e-5, method="mosaic")
+    assert [step.step for step in steps if step.step not in COUNTED] == []
+    assert any(step.step.startswith("discover: ") for step in steps)
 
 
 def test_errors_are_shares_only_of_a_given_number_of_rows() -> None:
