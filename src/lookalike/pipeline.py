@@ -109,8 +109,8 @@ def synthesize(
         if schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(search.fill(door))
-            plan = _plan(schema, budget, synthesizer, search, door)
-            run.keep_to(limits_of(plan))
+        plan = _plan(schema, budget, synthesizer, search, door)
+        run.keep_to(limits_of(plan))
         door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         if generator == "gum":

@@ -13,7 +13,8 @@ import pytest
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.ledger import Charge, Ledger
+from lookalike.privacy.neighbours import Neighbours
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 from lookalike.synthesizers import METHODS
@@ -117,6 +118,15 @@ def test_a_step_that_is_not_planned_is_refused_before_it_is_read(reads) -> None:
     assert [charge.step for charge in ledger.runs()[0].charges] == [ONEWAYS]
     assert ledger.runs()[0].status == "failed"
     assert reads == [[("a",), ("b",)]]
+
+
+def test_what_a_stopped_run_is_charged_needs_no_plan() -> None:
+    ledger = Ledger(None, "t")
+    budget = Budget(1.0, 1e-5, "gdp")
+    open_run = ledger.begin(method="m", schema="s", budget=budget, neighbours=Neighbours())
+    open_run.keep_to({ONEWAYS: float(budget.rho)})
+    open_run.charge(Charge("stopped", "stopped", 0, budget.rho))
+    assert ledger.spent() == (1.0, 1e-5)
 
 
 def test_after_discovery_the_plan_of_what_is_left_holds(reads) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lookalike
 
 ROOT = Path(lookalike.__file__).parent
@@ -42,6 +44,64 @@ def test_optional_libraries_are_imported_inside_functions() -> None:
     }
     # Modules named numba_* are themselves imported only once compiling pays.
     assert [name for name in guilty if "/numba_" not in name] == []
+
+
+# Who may read rows. The contracts of .importlinter say it by module, this test by name; it holds for modules to come.
+
+MAY_IMPORT = {
+    "privacy/door.py": {"open", "base", "frames.TableForm"},
+    "privacy/counting.py": {"base"},
+    "evaluate/real_data.py": {"frames.read_table"},
+    "pipeline.py": {"frames.read_structure"},
+    "release.py": {f"frames.{name}" for name in
+                   ("CsvStyle", "TableForm", "kind_of_path", "to_frame", "write_file", "write_table")},
+}  # fmt: skip
+
+
+def imported_sources(path: Path) -> set[str]:
+    """What a module imports of `lookalike.sources`, anywhere in it, as 'module.name', or '*' where that cannot be told."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {"*" for alias in node.names if alias.name.startswith("lookalike.sources")}
+        elif isinstance(node, ast.ImportFrom):
+            module = f"lookalike.{node.module or ''}" if node.level else node.module or ""
+            if module.startswith("lookalike.sources."):
+                inner = module.removeprefix("lookalike.sources.")
+                found |= {f"{inner}.{alias.name}" for alias in node.names}
+            elif module == "lookalike.sources" or any(alias.name == "sources" for alias in node.names):
+                found.add("*")
+    return found
+
+
+def beyond(path: Path, name: str) -> set[str]:
+    allowed = MAY_IMPORT.get(name, set())
+    return {source for source in imported_sources(path) if not {source, source.split(".")[0]} & allowed}
+
+
+def test_only_the_door_and_the_evaluation_import_what_reads_rows() -> None:
+    modules = {str(path.relative_to(ROOT)): path for path in ROOT.rglob("*.py")}
+    outside = {name: path for name, path in modules.items() if not name.startswith("sources/")}
+    assert {name: beyond(path, name) for name, path in outside.items() if beyond(path, name)} == {}
+    assert all(imported_sources(modules[name]) for name in MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from lookalike.sources.open import open_source",
+        "from lookalike.sources.frames import read_table",
+        "from lookalike.sources import frames",
+        "from lookalike import sources",
+        "import lookalike.sources.memory as m",
+        "def late():\n    from lookalike.sources.csvfiles import read_csv",
+    ],
+)
+def test_a_reader_elsewhere_is_noticed(tmp_path: Path, line: str) -> None:
+    planted = tmp_path / "mst.py"
+    planted.write_text(line + "\n")
+    assert beyond(planted, "synthesizers/mst.py")
+    assert beyond(planted, "pipeline.py")
 
 
 def test_no_print_and_no_assert_in_the_package() -> None:

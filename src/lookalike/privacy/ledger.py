@@ -264,7 +264,7 @@ class Run:
         }
         number = self.ledger.append_to_run(self, body)
         if self._left is not None:
-            self._left[charge.step] -= charge.rho
+            self._left[charge.step] = self._left.get(charge.step, Fraction(0)) - charge.rho
         return number
 
     def _check_plan(self, charge: Charge) -> None:
@@ -273,7 +273,8 @@ class Run:
             raise BudgetError(
                 f"Step {charge.step!r} would release something without noise in a run that began as one with noise. {bug}"
             )
-        if self._left is None:
+        # A charge that releases nothing, as that of a run that had to stop, is no step of a plan.
+        if self._left is None or not charge.releases:
             return
         if charge.step not in self._left:
             raise BudgetError(f"Step {charge.step!r} is not in the plan of the method, so it may spend nothing. {bug}")

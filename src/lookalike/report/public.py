@@ -15,7 +15,6 @@ import numpy as np
 
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
-from lookalike.privacy.ledger import epsilon_text
 from lookalike.report.page import render
 from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
 from lookalike.schema.constraints import rule_text
@@ -150,7 +149,7 @@ def _budget(spent: Account) -> Numbers:
         step["share"] = step["rho"] / total
     return {
         "epsilon": spent.epsilon,
-        "charged": epsilon_text(spent.epsilon_spent),
+        "epsilon_spent": spent.epsilon_spent,
         "delta": spent.delta,
         "rho": total if spent.charges else 0.0,
         "neighbours": spent.neighbours,
