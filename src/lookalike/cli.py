@@ -298,6 +298,17 @@ def _run_json(run: RunSummary) -> dict[str, Any]:
         {"step": c.step, "mechanism": c.mechanism, "releases": c.releases, "rho": float(c.rho), "detail": c.detail}
         for c in run.charges
     ]
-    names = ("number", "started", "method", "epsilon", "delta", "accounting", "neighbours", "status", "noise", "private")
+    names = (
+        "number",
+        "started",
+        "method",
+        "epsilon",
+        "delta",
+        "accounting",
+        "neighbours",
+        "status",
+        "noise",
+        "private",
+    )
     counted = {"epsilon_counted": epsilon_json(run.epsilon_counted)}
     return {**{name: getattr(run, name) for name in names}, **counted, "charges": charges}

@@ -93,7 +93,8 @@ def plan(
         spent, _ = book.spent()
         cap = book.cap
         output.print(
-            f"Spent on {table} so far: epsilon {epsilon_text(spent)}" + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
+            f"Spent on {table} so far: epsilon {epsilon_text(spent)}"
+            + (f" of a cap of {cap:g}." if cap else "; no cap is set.")
         )
 
 

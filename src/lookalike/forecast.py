@@ -196,7 +196,7 @@ COUNTED: dict[str, Literal["columns", "sets", "nothing"]] = {
     "choices": "nothing",
     "parents of each column": "nothing",
     "queries": "nothing",
-    # Sums of cells, of rows or of products, and the rows themselves: no noise on the cells of a set says how wrong they are.
+    # Sums of cells, rows or products, and rows: no noise on the cells of a set says how wrong they are.
     "groups of chosen marginals": "nothing",
     "chosen cells": "nothing",
     "products of ranks": "nothing",
@@ -218,7 +218,7 @@ A step that also pays for a choice is taken for sets as a whole; the choice is t
 """
 
 SETS_PER_COLUMN = {"mosaic": 3.0, "aim": 2.8, "privmrf": 3.8, "privsyn": 4.2, "priview": 2.0}
-"""About how many sets default settings counted on the papers' tables; 1 for others. A plan that fixes it goes before."""
+"""About how many sets default settings counted on the papers' tables; 1 for others. A plan that says it goes first."""
 
 RATES = {
     "aim": Rate((0, 1.46, 27.3, 0.435, 137), 7.1, (199, 0, 340, 0, 6.64e03), 1.5),

@@ -32,7 +32,7 @@ def test_synth_writes_a_table_like_the_input(call: Call, table: Path, domain: Pa
     out = tmp_path / "out.csv"
     outcome = call("synth", table, "--domain", domain, "--epsilon", 5, "--method", "mst", "-o", out)
     assert outcome.code == 0, outcome.err
-    assert "epsilon 5 of 5" in outcome.out
+    assert "Spent: epsilon 5, delta 1e-05" in outcome.out
     assert "Plan: mst" in outcome.err
     made = rows_of(out)
     assert list(made[0]) == ["a", "b", "c", "d"]

@@ -128,9 +128,7 @@ def test_the_error_bound_of_floats_holds(scores: WeightedScores) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(scores=weighted(), rate=st.fractions(Fraction(1, 1000), 5), word=st.integers(0, 2**64 - 1))
-def test_large_scores_are_chosen_between_as_brute_force_does(
-    scores: WeightedScores, rate: Fraction, word: int
-) -> None:
+def test_large_scores_are_chosen_between_as_brute_force_does(scores: WeightedScores, rate: Fraction, word: int) -> None:
     middle = 2**63
     with mpmath.workdps(80):
         place = mpmath.ldexp(mpmath.mpf((word << 64 | middle) << 64 | middle), -192)

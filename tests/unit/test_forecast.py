@@ -54,7 +54,9 @@ DOMAINS = {
     "fine": {"a": 400, "b": 90, "c": 2, "d": 30},
 }
 SETTINGS: dict[str, list[dict[str, object]]] = {
-    "bsg": [{"omega": 2}, {"omega": 2, "seeds": "histogram"}, {"parts": "0.3,0.3"}, {"omega": 2, "test": "deterministic"}],
+    "bsg": [
+        {"omega": 1}, {"omega": 2, "seeds": "histogram"}, {"omega": 2, "test": "deterministic"}, {"parts": "0.3,0.3"},
+    ],
     "privmrf": [{"faithful": True}],
     "rap": [{"faithful": True}],
     "fem": [{"faithful": True}],
@@ -89,9 +91,7 @@ def test_every_step_of_every_plan_is_forecast_or_known_to_count_nothing(
 ) -> None:
     sizes = DOMAINS[name]
     try:
-        _, steps = plan_run(
-            Schema.from_sizes(sizes), epsilon=epsilon, delta=1e-5, method=method, settings=settings
-        )
+        _, steps = plan_run(Schema.from_sizes(sizes), epsilon=epsilon, delta=1e-5, method=method, settings=settings)
     except LookalikeError:
         pytest.skip("the method does not plan for such a table")
     assert unforecast(method, sizes, steps) == []

@@ -59,7 +59,7 @@ MAY_IMPORT = {
 
 
 def imported_sources(path: Path) -> set[str]:
-    """What a module imports of `lookalike.sources`, anywhere in it, as 'module.name', or '*' where that cannot be told."""
+    """What a module imports of `lookalike.sources`, anywhere in it, as 'module.name'; '*' for a whole module."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -161,7 +161,7 @@ class Chain:
         owner = _old_owner(place, head, path)
         if owner is not None:
             raise LedgerError(
-                f"The side file {place} belongs to the ledger {owner}: earlier versions of lookalike gave it this name. "
+                f"The side file {place} belongs to the ledger {owner}: earlier versions of lookalike named it so. "
                 f"Run 'lookalike ledger TABLE --ledger {owner}' once, which renames it, or name another ledger."
             )
         raise LedgerError(

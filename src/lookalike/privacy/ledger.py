@@ -271,7 +271,7 @@ class Run:
         bug = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
         if charge.mechanism == NO_GUARANTEE and self.noise != NO_NOISE:
             raise BudgetError(
-                f"Step {charge.step!r} would release something without noise in a run that began as one with noise. {bug}"
+                f"Step {charge.step!r} would release rows without noise in a run that began as one with noise. {bug}"
             )
         # A charge that releases nothing, as that of a run that had to stop, is no step of a plan.
         if self._left is None or not charge.releases:

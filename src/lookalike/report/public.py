@@ -295,8 +295,8 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
     if assumed:
         limits.append(
-            f"Facts about {_listed(assumed)} were taken for public by whoever drafted the schema and not confirmed. If they came "
-            "from the private table, the guarantee does not cover them."
+            f"Facts about {_listed(assumed)} were taken for public by whoever drafted the schema and not confirmed. If "
+            "they came from the private table, the guarantee does not cover them."
         )
     limits.append(
         "Other releases from the same table add to what is known: their epsilons add up. The data holder's ledger has "
@@ -314,7 +314,9 @@ def _within_bins(schema: Schema) -> str:
     binned = [column for column in schema.columns if isinstance(column, Binned)]
     shaped = [column.name for column in binned if column.shape]
     rounded = [column.name for column in binned if column.rounding]
-    text = "Numbers and times are associated with other columns by their bins only. Within a bin they are drawn at random"
+    text = (
+        "Numbers and times are associated with other columns by their bins only. Within a bin they are drawn at random"
+    )
     if shaped:
         text += f": of {_listed(shaped)} by the weights of finer pieces that the schema lists, of others evenly"
     else:

@@ -13,8 +13,12 @@ import numpy as np
 import pytest
 
 from lookalike import report
+from lookalike.estimate import fit
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.report.public import public_numbers, public_report
+from lookalike.schema.columns import Integer
+from lookalike.schema.schema import Schema
+from lookalike.tables.measurement import NoisyMarginal
 
 from .releases import SCHEMA, Account, bars, model
 
@@ -149,3 +153,34 @@ def test_the_report_cannot_open_a_table():
                     )
     taken = set(inspect.signature(public_numbers).parameters)
     assert taken == {"schema", "model", "spent", "bars", "rows"}
+
+
+def test_the_guarantee_is_the_configured_epsilon_also_where_it_is_infinite_or_huge():
+    """What charges add up to may depend on noisy answers; what is promised is what was configured."""
+    one = public_numbers(SCHEMA, model(), Account(epsilon_spent=0.2), bars())
+    assert one["guarantee"]["factor"] == pytest.approx(np.e)
+    for account in (Account(epsilon_spent=float("inf"), private=False), Account(epsilon=1000.0)):
+        page = public_report(public_numbers(SCHEMA, model(), account, bars()))
+        assert "nan" not in page.lower().replace("finance", "")
+        assert "inf</" not in page
+
+
+def test_the_report_says_how_values_within_bins_are_made():
+    def sentence(**more):
+        schema = Schema((Integer("age", minimum=0, maximum=99, bins=20, **more), Integer("n", minimum=0, maximum=9)))
+        limits = _limits_of(schema)
+        return next(text for text in limits if "Within a bin" in text)
+
+    plain = sentence()
+    assert "drawn at random, evenly over the bin." in plain
+    shape = tuple((edge, 1.0 + edge) for edge in range(0, 100, 5))
+    shaped = sentence(shape=shape, rounding=((10, 0.4), (1, 0.6)))
+    assert "of age by the weights of finer pieces that the schema lists, of others evenly" in shaped
+    assert "those of age are then rounded" in shaped
+    assert "spread evenly" not in shaped
+
+
+def _limits_of(schema):
+    flat = [NoisyMarginal((name,), np.full(schema.domain.size(name), 10.0), 1.0) for name in schema.names]
+    fitted = fit(schema.domain, flat)
+    return public_numbers(schema, fitted, Account(), ErrorBars(schema.domain, flat))["limits"]
