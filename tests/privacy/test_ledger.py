@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -431,6 +432,39 @@ def test_nested_and_huge_files_are_refused(path: Path) -> None:
         file.truncate(1 << 36)
     with pytest.raises(LedgerError, match="Is it a ledger"):
         Ledger(path, "t").entries()
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """A few bytes replaced, cut out, doubled or put in."""
+    for _ in range(rng.randint(1, 4)):
+        at, length = rng.randrange(len(content) + 1), rng.choice([0, 1, 1, 5, 80])
+        put = rng.choice([b"", bytes([rng.randrange(256)]), b"9" * 30, b"\n", b"[" * 3000, b"\xff\x00", content[:at]])
+        content = content[:at] + put + content[at + length :]
+    return content
+
+
+def read_mutants(path: Path, number: int) -> None:
+    spend(Ledger(path, "t"))
+    files = {file: file.read_bytes() for file in (path, head_of(path))}
+    rng = random.Random(7)
+    for _ in range(number):
+        for file, content in files.items():
+            file.write_bytes(mutated(content, rng) if rng.random() < 0.7 else content)
+        try:
+            ledger = Ledger(path, "t")
+            assert ledger.spent() in ((0.0, 0.0), (pytest.approx(0.9), 1e-5))
+            ledger.cap, ledger._repr_html_()
+        except LedgerError:
+            pass
+
+
+def test_mutated_ledgers_load_or_end_in_one_kind_of_error(path: Path) -> None:
+    read_mutants(path, 300)
+
+
+@pytest.mark.slow
+def test_ten_thousand_mutated_ledgers(path: Path) -> None:
+    read_mutants(path, 10_000)
 
 
 CHILD = textwrap.dedent(

@@ -8,7 +8,7 @@
 
 Names and values with spaces or signs go in quotes of any kind. The answer of a condition is a weight for every cell
 of the marginal on its columns: 1 inside, 0 outside, and the share of a bin that a bound cuts (values within a bin
-count as evenly spread, which is also how rows are made from bins).
+count as evenly spread, though rows are made by a column's shape and rounding where it has them).
 """
 
 from __future__ import annotations
