@@ -97,7 +97,7 @@ def synthesize(
         if schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(search.fill(door))
-            plan = _plan(schema, budget, synthesizer, search, door)
+        plan = _plan(schema, budget, synthesizer, search, door)
         door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         if generator == "gum":

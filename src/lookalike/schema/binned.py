@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column
+from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
 
 
@@ -29,6 +29,7 @@ class Binned(Column):
         rounding: (step in ticks, share): how often values are multiples of a step, as people round to tens.
     """
 
+    outside: Outside = "clamp"
     bins: Any = DEFAULT_BINS
     minimum: Any = None
     maximum: Any = None

@@ -15,9 +15,12 @@ from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
 from lookalike.schema.hierarchy import category_groups, category_levels
 
+OTHER = "other"
+"""Label of the catch-all code where the schema gives none."""
+
 __all__ = [
-    "DEFAULT_BINS", "MAX_CODES", "NULL", "Binned", "Categorical", "Column", "Continuous", "Datetime", "Identifier",
-    "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
+    "DEFAULT_BINS", "MAX_CODES", "NULL", "OTHER", "Binned", "Categorical", "Column", "Continuous", "Datetime",
+    "Identifier", "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
 ]  # fmt: skip
 
 
@@ -25,13 +28,14 @@ __all__ = [
 class Categorical(Column):
     """A column with a finite list of values, kept as the texts that the table holds.
 
-    >>> ward = Categorical("ward", values=("Surgery", "Medicine"), missing=("?",), outside="other")
+    >>> ward = Categorical("ward", values=("Surgery", "Medicine"), missing=("?",))
     >>> ward.size, ward.other_code, ward.missing_code("?")
     (4, 2, 3)
     """
 
     values: tuple[str, ...] | None = field(default=None, kw_only=False)
-    other_label: str = "other"
+    outside: Outside = "other"
+    other_label: str = OTHER
 
     facts: ClassVar[tuple[str, ...]] = ("values", "missing")
 
@@ -87,7 +91,6 @@ class Identifier(Column):
     """
 
     pattern: str = "id-########"
-    outside: Outside = "absorb"
     person: bool = False
     most_rows: int = 1
     repeats: tuple[float, ...] = ()

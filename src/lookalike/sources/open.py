@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lookalike.schema.arrays import texts_of
 from lookalike.schema.codec import bind, encode_column
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Identifier
@@ -21,6 +22,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
 from lookalike.schema.probes import MARKERS, person_numbers
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import is_text
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
 from lookalike.sources.memory import MemorySource
@@ -47,12 +49,12 @@ class OpenedTable:
 
     def value_counts(self, name: str) -> tuple[list[str], np.ndarray]:
         """The distinct texts of a column but missing markers, and how many rows hold each. Private, both of them."""
-        column = self._rows().column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        counted = pc.value_counts(column.cast(pa.string()).combine_chunks().drop_null())
+        array = self._rows().column(name).combine_chunks()
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        counted = pc.value_counts(texts_of(array).drop_null())
         texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_numpy()
-        kept = [i for i, text in enumerate(texts) if text not in MARKERS]
+        kept = [i for i, text in enumerate(texts) if text not in MARKERS and _is_value(text, array.type)]
         return [texts[i] for i in kept], counts[kept].astype(np.int64)
 
     def _rows(self) -> pa.Table:
@@ -61,14 +63,30 @@ class OpenedTable:
         return self.table
 
 
-def open_source(where: Any, schema: Schema | None) -> OpenedTable:
-    """The encoded table at `where`. Only the door and the evaluation call this.
+def _is_value(text: str, kind: pa.DataType) -> bool:
+    """Whether the text can be read as a value of the type, as a date beyond the year 9999 cannot."""
+    if is_text(kind):
+        return True
+    try:
+        pa.scalar(text).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
-    Without a schema, one is drafted from the table's names and types. While facts are open, the source has only the
-    columns that are complete.
-    """
+
+def open_source(where: Any, schema: Schema | None) -> OpenedTable:
+    """The encoded table at `where`, for the evaluation. The door takes the three steps one by one."""
     table, form = read_table(where)
-    bound = bind(schema or draft(table.schema), table.schema).ordered(table.column_names)
+    return encoded_table(table, form, bound_schema(schema, table.schema))
+
+
+def bound_schema(schema: Schema | None, types: pa.Schema) -> Schema:
+    """The schema with the table's order and types; without one, it is drafted from these. Looks at no row."""
+    return bind(schema or draft(types), types).ordered(types.names)
+
+
+def encoded_table(table: pa.Table, form: TableForm, bound: Schema) -> OpenedTable:
+    """The rows that may be used, encoded. While facts are open, the source has only the columns that are complete."""
     for column in bound.columns:
         if isinstance(column, Identifier) and column.person:
             table = bounded(table, column.name, column.most_rows)
