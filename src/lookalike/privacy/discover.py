@@ -21,12 +21,14 @@ from lookalike.privacy.thresholds import threshold_probability
 from lookalike.schema import binning, forms, times
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.binning import Grid as Cells
+from lookalike.schema.codec import holds_other
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Identifier, Undeclared
 from lookalike.schema.domain import Domain
 from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import Grid, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import holds_text, is_text, storage_type
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
@@ -40,6 +42,8 @@ _PASSES = (0.3, 0.7)
 """Shares of the two passes over frequent values."""
 _MOST_WEIGHT = 20.0
 _FIRST_CELLS, _PARTS = 128, 64
+_ANY_VALUE = ("other", "0", "false", "1970-01-01")
+"""One of these is a value of every type that categories may have."""
 _IDENTIFIER_SHARE = 0.5
 """A column of texts of which no more than this share of rows holds frequent values is identifiers or free text."""
 
@@ -181,17 +185,18 @@ class _Search:
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
-        if not values and column.storage.startswith("dictionary"):
-            values = {column.other_label: 0.0}
-        elif not known:
+        kind, listed = storage_type(column), column.storage.startswith("dictionary")
+        kind = kind.value_type if listed else kind
+        if not values and listed:
+            values = {next(text for text in _ANY_VALUE if holds_text(kind, text)): 0.0}
+        elif not known and (is_text(kind) or not listed):
             marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
             shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
             return Identifier(column.name, pattern="text-########", **shared)
-        if column.outside != "other":
-            column = replace(column, outside="other" if self.rest[column.name] > binning.SIGNIFICANT else "absorb")
-        values = dict(sorted(values.items(), key=lambda item: -item[1]))
-        label = next(text for text in ("other", "other values", "(other)", "*") if text not in values)
-        return replace(column, values=tuple(values), other_label=label, provenance=_marks(column, "values"))
+        names = tuple(sorted(values, key=lambda value: -values[value]))
+        more = column.has_other or self.rest[column.name] > binning.SIGNIFICANT
+        found = replace(column, values=names, outside="absorb", provenance=_marks(column, "values"))
+        return replace(found, outside="other") if more and holds_other(found) else found
 
     def _find_ranges(self, names: Sequence[str]) -> dict[str, Cells]:
         """The occupied cells of a public grid for each column; one cell where bounds are declared."""

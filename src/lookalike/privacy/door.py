@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -37,8 +36,8 @@ from lookalike.privacy.thresholds import passing, threshold, threshold_price
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques, recoded_domain
-from lookalike.sources.frames import TableForm, read_table
-from lookalike.sources.open import OpenedTable, bound_schema, encoded_table
+from lookalike.sources.frames import TableForm
+from lookalike.sources.open import OpenedTable, read
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -232,8 +231,7 @@ def open_table(
     with an error that names the column and not the value, after the whole budget is charged.
     """
     accountant = Accountant(budget, run)
-    read = cast(Callable[[], tuple[Any, TableForm]], partial(read_table, where))
-    table, form = reading(accountant, read, refused=InputError)
-    bound = bound_schema(schema, table.schema)
-    opened = reading(accountant, lambda: encoded_table(table, form, bound))
+    table = reading(accountant, lambda: read(where), refused=InputError)
+    bound = table.bound(schema)
+    opened = reading(accountant, lambda: table.encoded(bound))
     return GuardedTable(opened, accountant, neighbours, insecure_rng)

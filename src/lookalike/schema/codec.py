@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
-from lookalike.schema.columns import NULL, OTHER, Binned, Categorical, Column, Identifier
+from lookalike.schema.columns import NULL, OTHERS, Binned, Categorical, Column, Identifier
 from lookalike.schema.enforce import repaired
 from lookalike.schema.identifiers import made_up
 from lookalike.schema.probes import Probe, form_probe
@@ -52,6 +52,8 @@ def _check_type(column: Column, kind: pa.DataType) -> None:
     try:
         if isinstance(column, Binned):
             to_numbers(column, _plain(empty))
+        if isinstance(column, Categorical):
+            pa.array([], type=pa.string()).cast(_plain(empty).type)
         encode_column(form_probe(column) if column.open_facts else column, empty)
     except pa.ArrowException:
         raise SchemaError(
@@ -65,7 +67,7 @@ def _with_catch_all(column: Column) -> Column:
     if not isinstance(column, Categorical) or column.values is None or not column.has_other or holds_other(column):
         return column
     column._require(
-        column.other_label == OTHER,
+        column.other_label in OTHERS,
         f"is stored as {column.storage}, which cannot hold {column.other_label!r}, the label of the catch-all",
         "Set dp.other to a value of that type, or dp.outside to absorb.",
     )

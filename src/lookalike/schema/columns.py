@@ -15,11 +15,11 @@ from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
 from lookalike.schema.hierarchy import category_groups, category_levels
 
-OTHER = "other"
-"""Label of the catch-all code where the schema gives none."""
+OTHERS = ("other", "other values", "(other)", "*")
+"""Labels of the catch-all code where the schema gives none: the first that is no value or marker itself."""
 
 __all__ = [
-    "DEFAULT_BINS", "MAX_CODES", "NULL", "OTHER", "Binned", "Categorical", "Column", "Continuous", "Datetime",
+    "DEFAULT_BINS", "MAX_CODES", "NULL", "OTHERS", "Binned", "Categorical", "Column", "Continuous", "Datetime",
     "Identifier", "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
 ]  # fmt: skip
 
@@ -35,7 +35,7 @@ class Categorical(Column):
 
     values: tuple[str, ...] | None = field(default=None, kw_only=False)
     outside: Outside = "other"
-    other_label: str = OTHER
+    other_label: str = OTHERS[0]
 
     facts: ClassVar[tuple[str, ...]] = ("values", "missing")
 
@@ -52,9 +52,18 @@ class Categorical(Column):
         self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
         clash = set(self.values) & set(self.missing)
         self._require(not clash, "lists a missing marker among its values", "Keep it in one of the two lists.")
+        self._choose_label()
         self._groups()
         if not self.open_facts:
             self._check_size()
+
+    def _choose_label(self) -> None:
+        """The catch-all must not look like a value."""
+        taken = {*(self.values or ()), *self.missing}
+        if self.has_other and self.other_label in taken:
+            self._require(self.other_label in OTHERS, "lists the label of its catch-all as a value", "Set dp.other.")
+            unused = [text for text in OTHERS if text not in taken] or ["*" * (1 + max(map(len, taken)))]
+            object.__setattr__(self, "other_label", unused[0])
 
     def _lacks(self, fact: str) -> bool:
         return fact == "values" and self.values is None

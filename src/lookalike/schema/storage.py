@@ -41,6 +41,17 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
+def holds_text(kind: pa.DataType, text: str) -> bool:
+    """Whether the text can be read as a value of the type, as a date beyond the year 9999 cannot."""
+    if is_text(kind):
+        return True
+    try:
+        pa.scalar(text).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 

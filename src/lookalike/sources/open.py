@@ -22,7 +22,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
 from lookalike.schema.probes import MARKERS, person_numbers
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import is_text
+from lookalike.schema.storage import holds_text
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
 from lookalike.sources.memory import MemorySource
@@ -54,7 +54,7 @@ class OpenedTable:
             array = array.dictionary_decode()
         counted = pc.value_counts(texts_of(array).drop_null())
         texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_numpy()
-        kept = [i for i, text in enumerate(texts) if text not in MARKERS and _is_value(text, array.type)]
+        kept = [i for i, text in enumerate(texts) if text not in MARKERS and holds_text(array.type, text)]
         return [texts[i] for i in kept], counts[kept].astype(np.int64)
 
     def _rows(self) -> pa.Table:
@@ -63,36 +63,38 @@ class OpenedTable:
         return self.table
 
 
-def _is_value(text: str, kind: pa.DataType) -> bool:
-    """Whether the text can be read as a value of the type, as a date beyond the year 9999 cannot."""
-    if is_text(kind):
-        return True
-    try:
-        pa.scalar(text).cast(kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table as it was read. What stands in its rows was not looked at yet."""
+
+    rows: pa.Table = field(repr=False)
+    form: TableForm
+
+    def bound(self, schema: Schema | None) -> Schema:
+        """The schema with the table's order and types; without one, it is drafted from these. Looks at no row."""
+        types = self.rows.schema
+        return bind(schema or draft(types), types).ordered(types.names)
+
+    def encoded(self, bound: Schema) -> OpenedTable:
+        """The rows that may be used, encoded. While facts are open, the source has only the complete columns."""
+        table = self.rows
+        for column in bound.columns:
+            if isinstance(column, Identifier) and column.person:
+                table = bounded(table, column.name, column.most_rows)
+        complete = [column for column in bound.columns if not column.open_facts]
+        source = _encode(table, complete)
+        return OpenedTable(source, bound, self.form, table if len(complete) < len(bound.columns) else None)
+
+
+def read(where: Any) -> ReadTable:
+    """The table at `where`; an InputError where there is none."""
+    return ReadTable(*read_table(where))
 
 
 def open_source(where: Any, schema: Schema | None) -> OpenedTable:
     """The encoded table at `where`, for the evaluation. The door takes the three steps one by one."""
-    table, form = read_table(where)
-    return encoded_table(table, form, bound_schema(schema, table.schema))
-
-
-def bound_schema(schema: Schema | None, types: pa.Schema) -> Schema:
-    """The schema with the table's order and types; without one, it is drafted from these. Looks at no row."""
-    return bind(schema or draft(types), types).ordered(types.names)
-
-
-def encoded_table(table: pa.Table, form: TableForm, bound: Schema) -> OpenedTable:
-    """The rows that may be used, encoded. While facts are open, the source has only the columns that are complete."""
-    for column in bound.columns:
-        if isinstance(column, Identifier) and column.person:
-            table = bounded(table, column.name, column.most_rows)
-    complete = [column for column in bound.columns if not column.open_facts]
-    source = _encode(table, complete)
-    return OpenedTable(source, bound, form, table if len(complete) < len(bound.columns) else None)
+    table = read(where)
+    return table.encoded(table.bound(schema))
 
 
 def bounded(table: pa.Table, person: str, most: int) -> pa.Table:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -126,7 +127,7 @@ def test_other_takes_unknown_categories():
         (Integer("x", minimum=0, maximum=9), pa.array(["3", SECRET])),
         (Integer("x", minimum=0, maximum=9), pa.array(["3", "123456789"])),
         (Integer("x", minimum=0, maximum=9), pa.array([3, 123456789])),
-        (Integer("x", minimum=0, maximum=9, outside="clamp"), pa.array([SECRET])),
+        (Integer("x", minimum=0, maximum=9), pa.array([SECRET])),
         (Integer("x", minimum=0, maximum=9), pa.array([3, None])),
         (Integer("x", minimum=0, maximum=9), pa.array([3.5])),
         (Continuous("x", minimum=0, maximum=1), pa.array([123456789.0])),
@@ -134,9 +135,10 @@ def test_other_takes_unknown_categories():
         (Datetime("x", minimum="2024-01-01", maximum="2024-01-31"), pa.array([SECRET])),
     ],
 )
-def test_values_outside_are_refused_without_showing_them(column, array):
+def test_values_outside_have_a_code_or_are_refused_without_showing_them(column, array):
+    assert encode_column(column, array).max() < column.size
     with pytest.raises(OutOfDomainError, match="Column 'x'") as caught:
-        encode_column(column, array)
+        encode_column(replace(column, outside="error"), array)
     assert SECRET not in str(caught.value)
     assert "123456789" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -14,7 +14,7 @@ def test_codes_are_values_then_other_then_missing():
 
 
 def test_null_falls_back_to_the_first_marker():
-    assert Categorical("c", values=("a",), missing=("?",)).missing_code("") == 1
+    assert Categorical("c", values=("a",), missing=("?",), outside="absorb").missing_code("") == 1
     assert Categorical("c", values=("a",)).missing_code("") is None
 
 
