@@ -28,7 +28,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import Grid, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import holds_text, is_text, storage_type
+from lookalike.schema.storage import any_value, holds_identifiers
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
@@ -42,8 +42,6 @@ _PASSES = (0.3, 0.7)
 """Shares of the two passes over frequent values."""
 _MOST_WEIGHT = 20.0
 _FIRST_CELLS, _PARTS = 128, 64
-_ANY_VALUE = ("other", "0", "false", "1970-01-01")
-"""One of these is a value of every type that categories may have."""
 _IDENTIFIER_SHARE = 0.5
 """A column of texts of which no more than this share of rows holds frequent values is identifiers or free text."""
 
@@ -185,11 +183,9 @@ class _Search:
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
-        kind, listed = storage_type(column), column.storage.startswith("dictionary")
-        kind = kind.value_type if listed else kind
-        if not values and listed:
-            values = {next(text for text in _ANY_VALUE if holds_text(kind, text)): 0.0}
-        elif not known and (is_text(kind) or not listed):
+        if not values and column.storage.startswith("dictionary"):
+            values = {any_value(column): 0.0}
+        elif not known and holds_identifiers(column):
             marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
             shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
             return Identifier(column.name, pattern="text-########", **shared)

@@ -48,12 +48,12 @@ def bind(schema: Schema, types: pa.Schema) -> Schema:
 def _check_type(column: Column, kind: pa.DataType) -> None:
     """Refuses a storage type that cannot hold the column's kind, or cannot be read as such."""
     storage_type(column)
-    empty = pa.array([], type=kind)
+    empty = pa.nulls(0, type=kind)
     try:
         if isinstance(column, Binned):
             to_numbers(column, _plain(empty))
         if isinstance(column, Categorical):
-            pa.array([], type=pa.string()).cast(_plain(empty).type)
+            _typed(column, (), _plain(empty).type)
         encode_column(form_probe(column) if column.open_facts else column, empty)
     except pa.ArrowException:
         raise SchemaError(
@@ -266,7 +266,7 @@ def _typed(column: Column, values: tuple[str, ...], kind: pa.DataType) -> pa.Arr
         return pa.nulls(len(values))
     try:
         return pa.array(values, type=pa.string()).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowInvalid:
         raise SchemaError(
             f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or an `other` label) that is "
             "none. Write the values as the table holds them, or convert the column to text."

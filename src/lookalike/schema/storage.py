@@ -52,6 +52,22 @@ def holds_text(kind: pa.DataType, text: str) -> bool:
     return True
 
 
+def any_value(column: Column) -> str:
+    """A text that the column's storage can hold, for a list of values of which none is known."""
+    kind = _value_type(storage_type(column))
+    return next(text for text in ("other", "0", "false", "1970-01-01") if holds_text(kind, text))
+
+
+def holds_identifiers(column: Column) -> bool:
+    """Whether the column's storage can hold made-up identifiers."""
+    kind = _value_type(storage_type(column))
+    return is_text(kind) or pa.types.is_integer(kind)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
@@ -74,7 +90,7 @@ def storage_type(column: Column) -> pa.DataType:
     if not column.storage:
         return natural_type(column)
     kind = arrow_type(column.storage)
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value = _value_type(kind)
     if pa.types.is_timestamp(value):
         times.check_zone(column.name, value.tz or "")
     if pa.types.is_null(value):
