@@ -14,6 +14,7 @@ import numpy as np
 
 from lookalike.errors import OutOfDomainError, RunStoppedError
 from lookalike.privacy.accountant import Accountant
+from lookalike.privacy.ledger import NO_GUARANTEE
 
 Answer = TypeVar("Answer")
 
@@ -21,8 +22,9 @@ Answer = TypeVar("Answer")
 def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type[Exception] | tuple[()] = ()) -> Answer:
     """What `read` returns, or the constant error of a stopped run.
 
-    A value outside a schema that asks for errors (`outside: error`) is told by column and rule, and lack of memory as
-    such, at the same price. Only what is no `Exception`, as an interrupt by the user, passes without a charge.
+    Lack of memory is told as such, at the same price. A value outside a schema that asks for errors (`outside: error`)
+    is told by column and rule. No noise hides which value that was, so such a run counts as one without a guarantee.
+    What is no `Exception`, as an interrupt by the user, passes as it is.
 
     Args:
         accountant: pays for a run that stops.
@@ -37,7 +39,8 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
         charged, shown = not isinstance(error, refused), _shown(error, refused)
     # Raised here, after the handler has ended: else the exception would carry the one it came from.
     if charged and accountant.remaining > 0:
-        accountant.charge_rest("stopped", "stopped", 0, "the run stopped while it read private rows")
+        mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+        accountant.charge_rest("stopped", mechanism, 1, "the run stopped while it read private rows")
     raise shown
 
 
@@ -45,7 +48,9 @@ def _shown(error: Exception, refused: type[Exception] | tuple[()]) -> Exception:
     """The exception to raise, without traceback, cause or context, whose frames hold private rows."""
     if isinstance(error, MemoryError):
         return MemoryError()
-    if not isinstance(error, refused) and not isinstance(error, OutOfDomainError):
+    if isinstance(error, OutOfDomainError):
+        error.args = (f"{error} The ledger counts this run as infinite epsilon, since no noise hides why it stopped.",)
+    elif not isinstance(error, refused):
         return RunStoppedError()
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
