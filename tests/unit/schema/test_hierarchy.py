@@ -42,8 +42,8 @@ def test_the_catch_all_and_missing_markers_stay_apart() -> None:
 
 
 def test_a_name_that_is_a_value_and_a_group_stands_for_the_group() -> None:
-    column = Categorical("x", values=("a", "b", "c", "d"), hierarchy=({"a": ["a", "b"], "c": ["c"], "d": ["d"]},
-                                                                      {"a": ["a"], "rest": ["c", "d"]}), outside="absorb")  # fmt: skip
+    levels = ({"a": ["a", "b"], "c": ["c"], "d": ["d"]}, {"a": ["a"], "rest": ["c", "d"]})
+    column = Categorical("x", values=("a", "b", "c", "d"), hierarchy=levels, outside="absorb")
     assert listed(column) == [[0, 0, 1, 2], [0, 0, 1, 1]]
 
 
