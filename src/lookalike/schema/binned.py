@@ -41,7 +41,7 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "other", "has no catch-all code", "Set outside to error or clamp.")
+        self._require(self.outside != "other", "has no catch-all code", "Set outside to clamp.")
         # Bounds become plain numbers or ISO texts at once, so that columns that say the same are equal.
         if not isinstance(self.bins, int | str):
             object.__setattr__(self, "bins", tuple(self._plain(edge) for edge in self.bins))

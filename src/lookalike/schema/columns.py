@@ -41,7 +41,7 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to error or other.")
+        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to other or absorb.")
         object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
         if self.values is None:
             self._groups()
