@@ -101,7 +101,7 @@ def table_of(name: str) -> tuple[pa.Table, Schema]:
             low, high = NUMERIC[column]
             columns.append(Integer(column, minimum=low, maximum=high, bins=min(100, high - low + 1)))
         else:
-            columns.append(Categorical(column, tuple(CATEGORIES[column].split())))
+            columns.append(Categorical(column, tuple(CATEGORIES[column].split()), outside="absorb"))
     return rows, Schema(tuple(columns))
 
 

@@ -86,7 +86,11 @@ def rows_and_schema(bins: int) -> tuple[pa.Table, Schema]:
             columns.append(Integer(name, minimum=low, maximum=high, bins=bins, hierarchy=levels))
         else:
             values = sorted(set(rows[name].unique().to_pylist()) - {"?"})
-            columns.append(Categorical(name, values=tuple(values), missing=("?",), hierarchy=GROUPS.get(name, ())))
+            columns.append(
+                Categorical(
+                    name, values=tuple(values), missing=("?",), hierarchy=GROUPS.get(name, ()), outside="absorb"
+                )
+            )
     return rows, Schema(tuple(columns))
 
 

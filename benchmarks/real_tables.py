@@ -48,7 +48,9 @@ def declared_schema(rows: pd.DataFrame) -> Schema:
             columns.append(Integer(name, minimum=int(numbers.min()), maximum=int(numbers.max()), bins=NUMBERS[name]))
         else:
             values = tuple(sorted(set(rows[name]) - {"?"}))
-            columns.append(Categorical(name, values=values, missing=("?",) if (rows[name] == "?").any() else ()))
+            columns.append(
+                Categorical(name, values=values, missing=("?",) if (rows[name] == "?").any() else (), outside="absorb")
+            )
     return Schema(tuple(columns))
 
 

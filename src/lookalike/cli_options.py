@@ -17,7 +17,11 @@ from lookalike.synthesizers import METHODS, default_settings
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
 SchemaOption = Annotated[
-    Path | None, typer.Option("--schema", help="YAML file with the public facts about the columns.")
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="YAML file with the public facts about the columns; values outside are clamped, or count as 'other'.",
+    ),
 ]
 DomainOption = Annotated[
     Path | None, typer.Option("--domain", help="JSON object {column: number of codes}, for integer-coded tables.")

@@ -30,6 +30,17 @@ class OutOfDomainError(LookalikeError):
         self.rule = rule
 
 
+class RunStoppedError(LookalikeError):
+    """Something failed while private rows were read. The message is always the same: the cause may be a single row."""
+
+    def __str__(self) -> str:
+        return (
+            "The run stopped while it read private rows, and its whole budget is charged. The reason is not shown: it "
+            "may depend on a single row. Try the same schema and method on a made-up table with the same columns and "
+            "types; if that run ends well, look for unusual values in the private table yourself."
+        )
+
+
 class BudgetError(LookalikeError):
     """A privacy parameter is out of range."""
 

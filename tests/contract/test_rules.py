@@ -21,12 +21,12 @@ REPAIRED_ONLY = {
 """Methods whose models make impossible rows too, which generation then repairs."""
 
 COLUMNS = (
-    Categorical("grade", values=("low", "mid", "high")),
+    Categorical("grade", values=("low", "mid", "high"), outside="absorb"),
     Integer("grade number", minimum=0, maximum=2, bins=3),
     Datetime("start", minimum="2024-01-01", maximum="2024-02-29", bins=4, resolution="day", format="%Y-%m-%d"),
     Datetime("end", minimum="2024-01-01", maximum="2024-03-31", bins=4, resolution="day", format="%Y-%m-%d"),
     Integer("days", minimum=0, maximum=30, bins=3),
-    Categorical("sex", values=("F", "M")),
+    Categorical("sex", values=("F", "M"), outside="absorb"),
 )
 RULES: tuple[Constraint, ...] = (
     Determines("grade", "grade number", (("low", "0"), ("mid", "1"), ("high", "2"))),

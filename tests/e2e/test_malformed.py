@@ -156,7 +156,10 @@ def test_a_parquet_file_without_rows_goes_through(call: Call, tmp_path: Path) ->
 def test_mixed_types_against_a_schema(call: Call, tmp_path: Path) -> None:
     table, schema, out = tmp_path / "t.csv", tmp_path / "s.yaml", tmp_path / "out.csv"
     table.write_text(f"a\n1\n{SECRET}\n")
-    schema.write_text("fields:\n- {name: a, type: integer, constraints: {minimum: 0, maximum: 9, required: true}}\n")
-    check_refused(
-        call("synth", table, "-o", out, "--schema", schema), out, "Column 'a' holds a value outside the schema"
-    )
+    rules = "{name: a, type: integer, constraints: {minimum: 0, maximum: 9, required: true}DP}"
+    schema.write_text("fields:\n- " + rules.replace("DP", ", dp: {outside: error}"))
+    refused = call("synth", table, "-o", out, "--schema", schema)
+    check_refused(refused, out, "Column 'a' holds a value outside the schema")
+    schema.write_text("fields:\n- " + rules.replace("DP", ""))
+    assert call("synth", table, "-o", out, "--schema", schema).code == 0
+    assert SECRET not in out.read_text()

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
 from lookalike.privacy import counting, door
 from lookalike.privacy.discover import Discovery
+from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
 
 EPSILON, DELTA, FAILURE, RUNS = 0.2, 1e-5, 1e-8, 45
@@ -97,8 +99,11 @@ def stopped(table: pa.Table, extra: pa.Table, arguments: dict[str, Any]) -> dict
 
 
 def test_an_error_for_the_lone_row_is_noticed() -> None:
-    """A declared column that does not allow the value stops the run: docs/sharp_edges.md says so, and it shows."""
-    assert audited(CASES["declared columns"], RUNS, write=stopped, schema={"a": 1, "b": 2, "c": 2}).broken
+    """`outside: error` lets one value stop a run: docs/sharp_edges.md says so, and it shows. By default none does."""
+    sizes = Schema.from_sizes({"a": 1, "b": 2, "c": 2})
+    strict = sizes.with_columns(replace(column, outside="error") for column in sizes.columns)
+    assert audited(CASES["declared columns"], RUNS, write=stopped, schema=strict).broken
+    assert not audited(CASES["declared columns"], RUNS, write=stopped, schema=sizes).broken
 
 
 @pytest.mark.slow

@@ -21,12 +21,14 @@ from lookalike.privacy.thresholds import threshold_probability
 from lookalike.schema import binning, forms, times
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.binning import Grid as Cells
+from lookalike.schema.codec import holds_other
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Categorical, Identifier, Undeclared
 from lookalike.schema.domain import Domain
 from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import Grid, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import any_value, holds_identifiers
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS = (
@@ -182,16 +184,15 @@ class _Search:
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
         if not values and column.storage.startswith("dictionary"):
-            values = {column.other_label: 0.0}
-        elif not known:
+            values = {any_value(column): 0.0}
+        elif not known and holds_identifiers(column):
             marks = {fact: value for fact, value in column.provenance.items() if fact in Identifier.facts}
             shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
             return Identifier(column.name, pattern="text-########", **shared)
-        if column.outside != "other":
-            column = replace(column, outside="other" if self.rest[column.name] > binning.SIGNIFICANT else "absorb")
-        values = dict(sorted(values.items(), key=lambda item: -item[1]))
-        label = next(text for text in ("other", "other values", "(other)", "*") if text not in values)
-        return replace(column, values=tuple(values), other_label=label, provenance=_marks(column, "values"))
+        names = tuple(sorted(values, key=lambda value: -values[value]))
+        more = column.has_other or self.rest[column.name] > binning.SIGNIFICANT
+        found = replace(column, values=names, outside="absorb", provenance=_marks(column, "values"))
+        return replace(found, outside="other") if more and holds_other(found) else found
 
     def _find_ranges(self, names: Sequence[str]) -> dict[str, Cells]:
         """The occupied cells of a public grid for each column; one cell where bounds are declared."""

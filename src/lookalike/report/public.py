@@ -298,6 +298,11 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
             f"Facts about {_listed(assumed)} were taken for public by whoever drafted the schema and not confirmed. If "
             "they came from the private table, the guarantee does not cover them."
         )
+    if any(column.outside != "error" for column in schema.columns):
+        limits.append(
+            "Values outside the schema do not stop a run. They are counted within it: numbers and times as the nearest "
+            "bound, other values as `other`, as missing or as the first of the list."
+        )
     limits.append(
         "Other releases from the same table add to what is known: their epsilons add up. The data holder's ledger has "
         "the sum; this report knows of this release only."

@@ -21,6 +21,8 @@ from lookalike.schema.storage import is_text
 
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+_FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds of the first and last time of the years 1 to 9999, outside of which time zones cannot be applied."""
 # Arrow reads and writes these codes as strptime does; the others go through Python, on distinct texts only.
 _ARROW_CODES = re.compile(r"(?:[^%]|%[YmdHMS])*")
 
@@ -58,6 +60,17 @@ def to_array(column: Binned, numbers: np.ndarray, null: np.ndarray, kind: pa.Dat
     return pa.array(numbers, mask=null).cast(kind)
 
 
+def texts_of(array: pa.Array) -> pa.Array:
+    """The array as plain texts. Bytes that are no UTF-8, which other programs may have stored, become `\ufffd`."""
+    texts = array.cast(pa.string())
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = texts.cast(pa.binary()).to_pylist()
+        texts = pa.array([None if text is None else text.decode("utf-8", "replace") for text in raw], type=pa.string())
+    return texts
+
+
 def _nulls(array: pa.Array) -> np.ndarray:
     return array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
@@ -77,7 +90,7 @@ def _saturated(numbers: np.ndarray) -> np.ndarray:
 
 
 def _read_text(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    trimmed = pc.utf8_trim_whitespace(texts_of(array))
     if isinstance(column, Continuous) and column.comma:
         trimmed = pc.replace_substring(trimmed, ",", ".")
     number = pc.match_substring_regex(trimmed, _NUMBER)
@@ -117,11 +130,27 @@ def _trimmed(text: str, places: int) -> str:
 def _read_times(column: Datetime, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Wall-clock microseconds since 1970 and which values could be read."""
     if is_text(array.type):
-        array = _parse_times(column, pc.utf8_trim_whitespace(array.cast(pa.string())))
-    elif pa.types.is_timestamp(array.type) and array.type.tz:
-        array = pc.local_timestamp(array.cast(pa.timestamp("us", tz=array.type.tz), safe=False))
-    micros = array.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    return _filled(micros, 0), ~_nulls(micros)
+        array = _parse_times(column, pc.utf8_trim_whitespace(texts_of(array)))
+    elif pa.types.is_null(array.type):
+        array = array.cast(pa.timestamp("us"))
+    micros = _micros(array)
+    if pa.types.is_timestamp(array.type) and array.type.tz:
+        known = pa.array(micros.clip(_FIRST_TIME, _LAST_TIME)).cast(pa.timestamp("us", tz=array.type.tz))
+        micros = _filled(pc.local_timestamp(known).cast(pa.int64()), 0)
+    return micros, ~_nulls(array)
+
+
+def _micros(array: pa.Array) -> np.ndarray:
+    """Microseconds of dates or timestamps. Arrow's own casts wrap around or raise where 64 bits are too few."""
+    if pa.types.is_date32(array.type):
+        counts, unit = _filled(array.cast(pa.int32()).cast(pa.int64()), 0), times.TICKS["day"]
+    else:
+        unit_name = "ms" if pa.types.is_date64(array.type) else array.type.unit
+        counts = _filled(array.cast(pa.int64()), 0)
+        if unit_name == "ns":
+            return counts // 1000
+        unit = {"s": times.TICKS["second"], "ms": times.TICKS["millisecond"], "us": 1}[unit_name]
+    return counts.clip(-(2**62) // unit, 2**62 // unit) * unit
 
 
 def _parse_times(column: Datetime, texts: pa.Array) -> pa.Array:
@@ -138,7 +167,10 @@ def _parse_time(text: str, format: str, tz: object) -> datetime | None:
         when = datetime.strptime(text, format.replace("%:z", "%z"))
     except ValueError:
         return None
-    return when if when.tzinfo is None else when.astimezone(tz).replace(tzinfo=None)  # type: ignore[arg-type]
+    try:
+        return when if when.tzinfo is None else when.astimezone(tz).replace(tzinfo=None)  # type: ignore[arg-type]
+    except OverflowError:  # an offset moves the first and last day out of the years 1 to 9999
+        return datetime.min if when.year == 1 else datetime.max
 
 
 def _write_times(column: Datetime, ticks: np.ndarray, null: np.ndarray, kind: pa.DataType) -> pa.Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column
+from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
 
 
@@ -29,6 +29,7 @@ class Binned(Column):
         rounding: (step in ticks, share): how often values are multiples of a step, as people round to tens.
     """
 
+    outside: Outside = "clamp"
     bins: Any = DEFAULT_BINS
     minimum: Any = None
     maximum: Any = None
@@ -40,7 +41,7 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "other", "has no catch-all code", "Set outside to error or clamp.")
+        self._require(self.outside != "other", "has no catch-all code", "Set outside to clamp.")
         # Bounds become plain numbers or ISO texts at once, so that columns that say the same are equal.
         if not isinstance(self.bins, int | str):
             object.__setattr__(self, "bins", tuple(self._plain(edge) for edge in self.bins))

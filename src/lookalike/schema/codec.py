@@ -9,16 +9,18 @@ names, Arrow types, formats and missing markers. Errors name the column and the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
-from lookalike.schema.columns import NULL, Binned, Categorical, Column, Identifier
+from lookalike.schema.columns import NULL, OTHERS, Binned, Categorical, Column, Identifier
 from lookalike.schema.enforce import repaired
 from lookalike.schema.identifiers import made_up
-from lookalike.schema.probes import Probe
+from lookalike.schema.probes import Probe, form_probe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type
 from lookalike.schema.within import draw_numbers
@@ -27,7 +29,8 @@ from lookalike.schema.within import draw_numbers
 def bind(schema: Schema, types: pa.Schema) -> Schema:
     """The schema with the storage types of a table, which are public structure; names must be the same.
 
-    A column missing from the table or the schema, or one whose type cannot hold its kind, is an error.
+    A column missing from the table or the schema, or one whose type cannot hold its kind, is an error. All that can be
+    wrong for public reasons is found here, on arrays without values: behind the door no reason may be told.
     """
     check_names(types.names, "The table")
     lacking = [name for name in schema.names if name not in types.names]
@@ -37,9 +40,47 @@ def bind(schema: Schema, types: pa.Schema) -> Schema:
     if extra:
         raise InputError(_names("The schema does not describe", extra) + "Describe them, or drop them from the table.")
     bound = schema.with_storage({field.name: str(field.type) for field in types})
-    for column in bound.columns:
-        storage_type(column)
-    return bound
+    for field in types:
+        _check_type(bound[field.name], field.type)
+    return replace(bound, columns=tuple(_with_catch_all(column) for column in bound.columns))
+
+
+def _check_type(column: Column, kind: pa.DataType) -> None:
+    """Refuses a storage type that cannot hold the column's kind, or cannot be read as such."""
+    storage_type(column)
+    empty = pa.nulls(0, type=kind)
+    try:
+        if isinstance(column, Binned):
+            to_numbers(column, _plain(empty))
+        if isinstance(column, Categorical):
+            _typed(column, (), _plain(empty).type)
+        encode_column(form_probe(column) if column.open_facts else column, empty)
+    except pa.ArrowException:
+        raise SchemaError(
+            f"Column {column.name!r} is stored as {kind}, which cannot be read as {type(column).__name__}. Convert the "
+            "column to text, numbers, times or booleans."
+        ) from None
+
+
+def _with_catch_all(column: Column) -> Column:
+    """The column, with `absorb` in place of a catch-all whose label the storage cannot hold, as in integers."""
+    if not isinstance(column, Categorical) or column.values is None or not column.has_other or holds_other(column):
+        return column
+    column._require(
+        column.other_label in OTHERS,
+        f"is stored as {column.storage}, which cannot hold {column.other_label!r}, the label of the catch-all",
+        "Set dp.other to a value of that type, or dp.outside to absorb.",
+    )
+    return replace(column, outside="absorb")
+
+
+def holds_other(column: Categorical) -> bool:
+    """Whether the column's storage can hold the label of its catch-all beside its values."""
+    try:
+        _decode_categorical(replace(column, outside="other"), np.array([column.regular]), storage_type(column))
+    except (SchemaError, pa.ArrowInvalid):
+        return False
+    return True
 
 
 def _names(what: str, names: list[str]) -> str:
@@ -51,7 +92,7 @@ def encode(schema: Schema, table: pa.Table) -> np.ndarray:
     """Codes of all rows, int32, one contiguous column per column of the schema.
 
     Raises:
-        OutOfDomainError: a value is outside the schema and the column does not say where such values go.
+        OutOfDomainError: a value is outside the schema and the column says `outside: error`.
     """
     schema = bind(schema, table.schema)
     codes = np.empty((table.num_rows, len(schema.columns)), dtype=np.int32, order="F")
@@ -83,9 +124,7 @@ def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa
 
 def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
     """Codes of one column."""
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = _plain(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
     if isinstance(column, Binned):
         return _encode_binned(column, array)
     if isinstance(column, Categorical):
@@ -95,6 +134,13 @@ def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndar
     if isinstance(column, Probe):
         return column.codes(array)
     raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The array without a dictionary, and half floats as floats, which Arrow can look up."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
 
 
 def decode_column(column: Column, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Array:
@@ -114,8 +160,7 @@ def _encode_categorical(column: Categorical, array: pa.Array) -> np.ndarray:
     values = column.values or ()
     codes = _lookup(array, _typed(column, values, array.type))
     codes = np.where(codes < 0, _encode_missing(column, array), codes)
-    fallback = 0 if column.outside == "absorb" else column.other_code
-    return _place_rest(column, codes, "it is not in the list of values", fallback)
+    return _place_rest(column, codes, "it is not in the list of values", column.other_code or 0)
 
 
 def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -145,16 +190,12 @@ def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
     numbers, readable = to_numbers(column, array)
     low, high = column.internal(column.minimum), column.internal(column.maximum)
     inside = readable & (numbers >= low) & (numbers <= high)
-    clamps = column.outside in ("clamp", "absorb")
     bins = np.searchsorted(column.edges, numbers.clip(low, high), side="right") - 1
-    codes = np.where(markers >= 0, markers, np.where(inside | (clamps & readable), bins, -1))
-    if clamps:
-        fallback = column.missing_code()
-        if fallback is None and column.outside == "absorb":
-            fallback = column.regular // 2
-        return _place_rest(column, codes, "it cannot be read as the declared type", fallback)
+    taken = inside if column.outside == "error" else readable
+    codes = np.where(markers >= 0, markers, np.where(taken, bins, -1))
     rule = f"it is not of the declared type or not between {column.minimum} and {column.maximum}"
-    return _place_rest(column, codes, rule, None)
+    missing = column.missing_code()
+    return _place_rest(column, codes, rule, column.regular // 2 if missing is None else missing)
 
 
 def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -190,7 +231,7 @@ def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
     null = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     code = column.missing_code(NULL)
     if code is None:
-        if null.any() and column.outside not in ("other", "absorb"):
+        if null.any() and column.outside == "error":
             raise OutOfDomainError(
                 column.name, "the schema says it is never missing", "Remove 'required: true' or list missingValues."
             )
@@ -201,18 +242,14 @@ def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
     return codes
 
 
-def _place_rest(column: Column, codes: np.ndarray, rule: str, fallback: int | None) -> np.ndarray:
+def _place_rest(column: Column, codes: np.ndarray, rule: str, fallback: int) -> np.ndarray:
     rest = codes < 0
-    if rest.any():
-        if fallback is None:
-            remedy = "Correct the table or the schema, or let the schema take such values: "
-            raise OutOfDomainError(column.name, rule, remedy + f"dp.outside: {_taker(column)}.")
-        codes = np.where(rest, fallback, codes)
-    return codes.astype(np.int32)
-
-
-def _taker(column: Column) -> str:
-    return "other" if isinstance(column, Categorical) else "clamp (with missingValues for what is no number or time)"
+    if column.outside == "error" and rest.any():
+        remedy = "Correct the table or the schema, or remove dp.outside, so that such values get a code of their own."
+        if isinstance(column, Binned):
+            remedy = "Correct the table or the schema, or remove dp.outside, so that such values are clamped."
+        raise OutOfDomainError(column.name, rule, remedy)
+    return np.where(rest, fallback, codes).astype(np.int32)
 
 
 def _lookup(array: pa.Array, values: pa.Array) -> np.ndarray:
@@ -229,7 +266,7 @@ def _typed(column: Column, values: tuple[str, ...], kind: pa.DataType) -> pa.Arr
         return pa.nulls(len(values))
     try:
         return pa.array(values, type=pa.string()).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowInvalid:
         raise SchemaError(
             f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or an `other` label) that is "
             "none. Write the values as the table holds them, or convert the column to text."

@@ -34,10 +34,10 @@ class Column:
         name: the column's name in the table.
         missing: markers of missing values, each with a code of its own, so that `?` comes back as `?`. The empty
             marker stands for null. No markers: the column never is missing.
-        outside: what happens to a value outside the schema: `error`, `clamp` to the bounds (numbers and times; texts
-            that are no number count as missing), `other` (the catch-all code of categories), or `absorb`: every value
-            has a place, if need be the middle bin or the first category. Discovered columns absorb, so that no value
-            of one person can stop a run.
+        outside: what happens to a value outside the schema. By default every value has a code, so that no value of
+            one person can stop a run: numbers and times `clamp` to their bounds, and what is no number or time counts
+            as missing, or goes to the middle bin where nothing may be missing; categories have the catch-all code
+            `other`; `absorb` takes the first category instead. `error` stops the run and charges its whole budget.
         storage: Arrow type of the column in the table, written as Arrow prints it; "" is the kind's natural type. A
             `string` column of numbers or times is text in the column's format, as in CSV files.
         provenance: where each fact comes from: known to all (`public`), taken for public by whoever drafted the schema
@@ -47,7 +47,7 @@ class Column:
 
     name: str = field(kw_only=False)
     missing: tuple[str, ...] = ()
-    outside: Outside = "error"
+    outside: Outside = "absorb"
     storage: str = ""
     provenance: Mapping[str, Provenance] = field(default_factory=dict, hash=False)
     hierarchy: tuple[Any, ...] = ()

@@ -15,9 +15,12 @@ from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
 from lookalike.schema.hierarchy import category_groups, category_levels
 
+OTHERS = ("other", "other values", "(other)", "*")
+"""Labels of the catch-all code where the schema gives none: the first that is no value or marker itself."""
+
 __all__ = [
-    "DEFAULT_BINS", "MAX_CODES", "NULL", "Binned", "Categorical", "Column", "Continuous", "Datetime", "Identifier",
-    "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
+    "DEFAULT_BINS", "MAX_CODES", "NULL", "OTHERS", "Binned", "Categorical", "Column", "Continuous", "Datetime",
+    "Identifier", "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
 ]  # fmt: skip
 
 
@@ -25,19 +28,20 @@ __all__ = [
 class Categorical(Column):
     """A column with a finite list of values, kept as the texts that the table holds.
 
-    >>> ward = Categorical("ward", values=("Surgery", "Medicine"), missing=("?",), outside="other")
+    >>> ward = Categorical("ward", values=("Surgery", "Medicine"), missing=("?",))
     >>> ward.size, ward.other_code, ward.missing_code("?")
     (4, 2, 3)
     """
 
     values: tuple[str, ...] | None = field(default=None, kw_only=False)
-    other_label: str = "other"
+    outside: Outside = "other"
+    other_label: str = OTHERS[0]
 
     facts: ClassVar[tuple[str, ...]] = ("values", "missing")
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to error or other.")
+        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to other or absorb.")
         object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
         if self.values is None:
             self._groups()
@@ -48,9 +52,18 @@ class Categorical(Column):
         self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
         clash = set(self.values) & set(self.missing)
         self._require(not clash, "lists a missing marker among its values", "Keep it in one of the two lists.")
+        self._choose_label()
         self._groups()
         if not self.open_facts:
             self._check_size()
+
+    def _choose_label(self) -> None:
+        """The catch-all must not look like a value."""
+        taken = {*(self.values or ()), *self.missing}
+        if self.has_other and self.other_label in taken:
+            self._require(self.other_label in OTHERS, "lists the label of its catch-all as a value", "Set dp.other.")
+            unused = [text for text in OTHERS if text not in taken] or ["*" * (1 + max(map(len, taken)))]
+            object.__setattr__(self, "other_label", unused[0])
 
     def _lacks(self, fact: str) -> bool:
         return fact == "values" and self.values is None
@@ -87,7 +100,6 @@ class Identifier(Column):
     """
 
     pattern: str = "id-########"
-    outside: Outside = "absorb"
     person: bool = False
     most_rows: int = 1
     repeats: tuple[float, ...] = ()

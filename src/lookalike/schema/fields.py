@@ -142,10 +142,10 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
         "provenance": dict(field.own.get("provenance") or {}),
         "hierarchy": field.levels(),
     }
-    outside = as_text(field.own.get("outside", "absorb" if "pattern" in field.own else "error"))
-    if outside not in OUTSIDES:
-        field.fail(f"dp.outside is {outside!r}", f"Use one of {', '.join(OUTSIDES)}.")
-    shared["outside"] = outside
+    if "outside" in field.own:
+        shared["outside"] = as_text(field.own["outside"])
+        if shared["outside"] not in OUTSIDES:
+            field.fail(f"dp.outside is {shared['outside']!r}", f"Use one of {', '.join(OUTSIDES)}.")
     try:
         column = _column(field, shared)
     except SchemaError as error:
@@ -189,6 +189,9 @@ def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
     kind = Ordinal if field.flag(field.entry, "categoriesOrdered") else Categorical
     if "other" in field.own:
         shared["other_label"] = as_text(field.own["other"])
+    elif values is None or field.type != "string":
+        # The label is no boolean, number or time; and discovery decides itself whether a catch-all is worth a code.
+        shared.setdefault("outside", "absorb")
     return kind(field.entry["name"], values=values, **shared)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.schema import times
-from lookalike.schema.arrays import to_numbers
+from lookalike.schema.arrays import texts_of, to_numbers
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.column import NULL, Column
 from lookalike.schema.storage import is_text, storage_type
@@ -94,7 +94,7 @@ class TextForm(Probe):
     classes: ClassVar[tuple[str, ...]] = TEXT_FORMS
 
     def codes(self, array: pa.Array) -> np.ndarray:
-        distinct = array.cast(pa.string()).dictionary_encode()
+        distinct = texts_of(array).dictionary_encode()
         texts = distinct.dictionary
         codes = np.full(len(texts), len(TEXT_FORMS) - 1, dtype=np.int32)
         patterns = {**NUMBER_FORMS, **COMMA_FORMS, **TIME_FORMS}
@@ -127,7 +127,7 @@ class Places(Probe):
     def codes(self, array: pa.Array) -> np.ndarray:
         numbers = array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
         codes = np.full(len(numbers), MAX_PLACES + 1, dtype=np.int32)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             for places in range(MAX_PLACES, -1, -1):
                 codes[np.round(numbers, places) == numbers] = places
         codes[np.isnan(numbers)] = MAX_PLACES + 2
@@ -204,8 +204,11 @@ class Grid(Probe):
 
 
 def person_numbers(array: pa.Array) -> np.ndarray:
-    """A number for the person of each row; a row without an identifier is a person of its own."""
-    coded = array.dictionary_encode() if not pa.types.is_dictionary(array.type) else array
+    """A number for the person of each row; a row without an identifier is a person of its own.
+
+    A dictionary may list a value twice, or null: only its values say who a person is.
+    """
+    coded = (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).dictionary_encode()
     numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     alone = np.flatnonzero(numbers < 0)
     numbers[alone] = len(coded.dictionary) + np.arange(len(alone))
@@ -215,7 +218,8 @@ def person_numbers(array: pa.Array) -> np.ndarray:
 def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     """Whole ticks of internal numbers; those beyond 2^62 stay at that."""
     tick = base.tick
-    scaled = numbers if tick is None else numbers / float(tick)
+    with np.errstate(all="ignore"):
+        scaled = numbers if tick is None else numbers / float(tick)
     return np.nan_to_num(np.rint(scaled), posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
 
 

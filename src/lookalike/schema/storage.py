@@ -7,11 +7,13 @@ import re
 import pyarrow as pa
 
 from lookalike.errors import SchemaError
+from lookalike.schema import times
 from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Undeclared
 
 _ALIASES = {"large_string": pa.large_string(), "string_view": pa.string_view(), "null": pa.null()}
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
-_DECIMAL = re.compile(r"decimal(?:128)?\((\d+), (-?\d+)\)")
+_DECIMAL = re.compile(r"decimal(32|64|128|256|)\((\d+), (-?\d+)\)")
+_DECIMALS = {"32": pa.decimal32, "64": pa.decimal64, "": pa.decimal128, "128": pa.decimal128, "256": pa.decimal256}
 _ZONED = re.compile(r"timestamp\[(\w+), tz=(.+)\]")
 
 
@@ -26,7 +28,7 @@ def arrow_type(text: str) -> pa.DataType:
     if match := _DICTIONARY.fullmatch(text):
         return pa.dictionary(arrow_type(match[2]), arrow_type(match[1]), ordered=match[3] == "1")
     if match := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(match[1]), int(match[2]))
+        return _DECIMALS[match[1]](int(match[2]), int(match[3]))
     if match := _ZONED.fullmatch(text):
         return pa.timestamp(match[1], tz=match[2])
     try:
@@ -37,6 +39,33 @@ def arrow_type(text: str) -> pa.DataType:
 
 def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def holds_text(kind: pa.DataType, text: str) -> bool:
+    """Whether the text can be read as a value of the type, as a date beyond the year 9999 cannot."""
+    if is_text(kind):
+        return True
+    try:
+        pa.scalar(text).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def any_value(column: Column) -> str:
+    """A text that the column's storage can hold, for a list of values of which none is known."""
+    kind = _value_type(storage_type(column))
+    return next(text for text in ("other", "0", "false", "1970-01-01") if holds_text(kind, text))
+
+
+def holds_identifiers(column: Column) -> bool:
+    """Whether the column's storage can hold made-up identifiers."""
+    kind = _value_type(storage_type(column))
+    return is_text(kind) or pa.types.is_integer(kind)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -61,7 +90,9 @@ def storage_type(column: Column) -> pa.DataType:
     if not column.storage:
         return natural_type(column)
     kind = arrow_type(column.storage)
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value = _value_type(kind)
+    if pa.types.is_timestamp(value):
+        times.check_zone(column.name, value.tz or "")
     if pa.types.is_null(value):
         fits = bool(column.missing)
     elif isinstance(column, Undeclared):

@@ -84,7 +84,8 @@ def _parse(body: bytes, style: CsvStyle, path: str) -> pa.Table:
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(body),
-            read_options=arrow_csv.ReadOptions(use_threads=False),
+            # One block: Arrow refuses a row that is longer than a block, and the length of a text must not show.
+            read_options=arrow_csv.ReadOptions(use_threads=False, block_size=min(len(body) + 1, 2**31 - 1)),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=style.delimiter,
                 newlines_in_values=True,

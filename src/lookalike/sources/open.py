@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lookalike.schema.arrays import texts_of
 from lookalike.schema.codec import bind, encode_column
 from lookalike.schema.column import Column
 from lookalike.schema.columns import Identifier
@@ -21,6 +22,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
 from lookalike.schema.probes import MARKERS, person_numbers
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import holds_text
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
 from lookalike.sources.memory import MemorySource
@@ -47,12 +49,12 @@ class OpenedTable:
 
     def value_counts(self, name: str) -> tuple[list[str], np.ndarray]:
         """The distinct texts of a column but missing markers, and how many rows hold each. Private, both of them."""
-        column = self._rows().column(name)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        counted = pc.value_counts(column.cast(pa.string()).combine_chunks().drop_null())
+        array = self._rows().column(name).combine_chunks()
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        counted = pc.value_counts(texts_of(array).drop_null())
         texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_numpy()
-        kept = [i for i, text in enumerate(texts) if text not in MARKERS]
+        kept = [i for i, text in enumerate(texts) if text not in MARKERS and holds_text(array.type, text)]
         return [texts[i] for i in kept], counts[kept].astype(np.int64)
 
     def _rows(self) -> pa.Table:
@@ -61,20 +63,38 @@ class OpenedTable:
         return self.table
 
 
-def open_source(where: Any, schema: Schema | None) -> OpenedTable:
-    """The encoded table at `where`. Only the door and the evaluation call this.
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table as it was read. What stands in its rows was not looked at yet."""
 
-    Without a schema, one is drafted from the table's names and types. While facts are open, the source has only the
-    columns that are complete.
-    """
-    table, form = read_table(where)
-    bound = bind(schema or draft(table.schema), table.schema).ordered(table.column_names)
-    for column in bound.columns:
-        if isinstance(column, Identifier) and column.person:
-            table = bounded(table, column.name, column.most_rows)
-    complete = [column for column in bound.columns if not column.open_facts]
-    source = _encode(table, complete)
-    return OpenedTable(source, bound, form, table if len(complete) < len(bound.columns) else None)
+    rows: pa.Table = field(repr=False)
+    form: TableForm
+
+    def bound(self, schema: Schema | None) -> Schema:
+        """The schema with the table's order and types; without one, it is drafted from these. Looks at no row."""
+        types = self.rows.schema
+        return bind(schema or draft(types), types).ordered(types.names)
+
+    def encoded(self, bound: Schema) -> OpenedTable:
+        """The rows that may be used, encoded. While facts are open, the source has only the complete columns."""
+        table = self.rows
+        for column in bound.columns:
+            if isinstance(column, Identifier) and column.person:
+                table = bounded(table, column.name, column.most_rows)
+        complete = [column for column in bound.columns if not column.open_facts]
+        source = _encode(table, complete)
+        return OpenedTable(source, bound, self.form, table if len(complete) < len(bound.columns) else None)
+
+
+def read(where: Any) -> ReadTable:
+    """The table at `where`; an InputError where there is none."""
+    return ReadTable(*read_table(where))
+
+
+def open_source(where: Any, schema: Schema | None) -> OpenedTable:
+    """The encoded table at `where`, for the evaluation. The door takes the three steps one by one."""
+    table = read(where)
+    return table.encoded(table.bound(schema))
 
 
 def bounded(table: pa.Table, person: str, most: int) -> pa.Table:

@@ -17,8 +17,8 @@ from lookalike.schema.schema import Schema
 SCHEMA = Schema(
     (
         Integer("age", minimum=0, maximum=99, bins=10),
-        Categorical("sex", ("F", "M"), missing=("?",)),
-        Ordinal("level", ("low", "mid", "high")),
+        Categorical("sex", ("F", "M"), missing=("?",), outside="absorb"),
+        Ordinal("level", ("low", "mid", "high"), outside="absorb"),
     )
 )
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ import pytest
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.codec import bind, decode, decode_column, encode, encode_column
 from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer
+from lookalike.schema.probes import person_numbers
 from lookalike.schema.schema import Schema
 
 SECRET = "SECRET"
@@ -111,6 +113,47 @@ def test_clamp_takes_any_number_and_sends_other_texts_to_missing():
     assert encode_column(floats, pa.array([float("inf"), float("-inf"), float("nan"), None])).tolist() == [1, 0, 2, 2]
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "code"),
+    [
+        ("number 1, before year 1", "0001-01-01T00:00:00+14:00", 0),
+        ("number 2, after year 9999", "9999-12-31T23:59:59-14:00", 11),
+        ("inside", "2024-06-15T12:00:00+02:00", 5),
+        ("no time", "2024-06-15", 6),
+    ],
+)
+def test_times_that_no_calendar_holds_are_clamped(text, value, code):
+    column = Datetime(
+        "x", format="%Y-%m-%dT%H:%M:%S%z", zone="UTC", minimum="2024-01-01", maximum="2024-12-31", bins="month"
+    )
+    assert encode_column(column, pa.array([value])).tolist() == [code], text
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_timestamps_at_the_ends_of_64_bits_are_clamped_and_do_not_wrap_around(unit, zone):
+    column = Datetime("x", minimum="1960-01-01", maximum="1980-12-31", bins=21, resolution="day", zone=zone or "")
+    ends = pa.array([2**63 - 1, -(2**63)], pa.int64()).cast(pa.timestamp(unit, tz=zone))
+    assert encode_column(column, ends).tolist() == [20, 0]
+
+
+def test_a_catch_all_that_the_storage_cannot_hold_absorbs():
+    types = pa.schema([("x", pa.int64())])
+    column = Categorical("x", values=("1", "2"))
+    bound = bind(Schema((column,)), types)["x"]
+    assert (column.size, bound.size, bound.outside) == (3, 2, "absorb")
+    assert encode_column(bound, pa.array([2, 7, None])).tolist() == [1, 0, 0]
+    labelled = bind(Schema((replace(column, other_label="-1"),)), types)["x"]
+    assert (labelled.size, labelled.outside) == (3, "other")
+    full = Categorical("x", values=tuple(str(i) for i in range(128)))
+    assert bind(Schema((full,)), pa.schema([("x", pa.dictionary(pa.int8(), pa.string()))]))["x"].size == 128
+
+
+def test_a_dictionary_that_lists_a_person_twice_names_one_person():
+    people = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 3]), pa.array(["a", "b", "a", None]))
+    assert person_numbers(people).tolist() == [0, 1, 0, 2, 3]
+
+
 def test_other_takes_unknown_categories():
     column = Categorical("x", values=("a",), outside="other", other_label="z", missing=("",))
     codes, back = roundtrip(column, pa.array(["a", "new", None]))
@@ -126,7 +169,7 @@ def test_other_takes_unknown_categories():
         (Integer("x", minimum=0, maximum=9), pa.array(["3", SECRET])),
         (Integer("x", minimum=0, maximum=9), pa.array(["3", "123456789"])),
         (Integer("x", minimum=0, maximum=9), pa.array([3, 123456789])),
-        (Integer("x", minimum=0, maximum=9, outside="clamp"), pa.array([SECRET])),
+        (Integer("x", minimum=0, maximum=9), pa.array([SECRET])),
         (Integer("x", minimum=0, maximum=9), pa.array([3, None])),
         (Integer("x", minimum=0, maximum=9), pa.array([3.5])),
         (Continuous("x", minimum=0, maximum=1), pa.array([123456789.0])),
@@ -134,9 +177,10 @@ def test_other_takes_unknown_categories():
         (Datetime("x", minimum="2024-01-01", maximum="2024-01-31"), pa.array([SECRET])),
     ],
 )
-def test_values_outside_are_refused_without_showing_them(column, array):
+def test_values_outside_have_a_code_or_are_refused_without_showing_them(column, array):
+    assert encode_column(column, array).max() < column.size
     with pytest.raises(OutOfDomainError, match="Column 'x'") as caught:
-        encode_column(column, array)
+        encode_column(replace(column, outside="error"), array)
     assert SECRET not in str(caught.value)
     assert "123456789" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -14,7 +14,7 @@ def test_codes_are_values_then_other_then_missing():
 
 
 def test_null_falls_back_to_the_first_marker():
-    assert Categorical("c", values=("a",), missing=("?",)).missing_code("") == 1
+    assert Categorical("c", values=("a",), missing=("?",), outside="absorb").missing_code("") == 1
     assert Categorical("c", values=("a",)).missing_code("") is None
 
 
@@ -107,3 +107,10 @@ def test_columns_that_say_the_same_are_equal():
 def test_mistakes_are_refused_with_a_remedy(make, message):
     with pytest.raises(SchemaError, match=message):
         make()
+
+
+def test_the_catch_all_does_not_look_like_a_value():
+    assert Categorical("c", values=("a", "other")).other_label == "other values"
+    assert Categorical("c", values=("other", "other values", "(other)"), missing=("*",)).other_label == "*" * 13
+    with pytest.raises(SchemaError, match="label of its catch-all"):
+        Categorical("c", values=("a", "b"), other_label="a")

@@ -13,8 +13,8 @@ from lookalike.schema.schema import Schema
 SCHEMA = Schema(
     (
         Integer("age", minimum=0, maximum=99, bins=10),
-        Categorical("sex", ("F", "M"), missing=("?",)),
-        Ordinal("education level", ("low", "mid", "high")),
+        Categorical("sex", ("F", "M"), missing=("?",), outside="absorb"),
+        Ordinal("education level", ("low", "mid", "high"), outside="absorb"),
         Continuous("weight", minimum=0, maximum=1, bins=4, missing=("",)),
         Continuous("fee", minimum=0, maximum=10, bins=4, decimals=2),
         Datetime("day", minimum="2020-01-01", maximum="2020-12-31", bins="month"),

@@ -16,8 +16,8 @@ from lookalike.sources.frames import read_table
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 COLUMNS = (
-    Categorical("ward", values=("birth", "other"), missing=("?",)),
-    Categorical("sex", values=("F", "M")),
+    Categorical("ward", values=("birth", "other"), missing=("?",), outside="absorb"),
+    Categorical("sex", values=("F", "M"), outside="absorb"),
     Integer("age", minimum=0, maximum=99, bins=10),
     Datetime("start", minimum="2024-01-01", maximum="2024-12-31", bins="month"),
     Datetime("end", minimum="2024-01-01", maximum="2025-01-31", bins="month", missing=("",)),
@@ -25,7 +25,7 @@ COLUMNS = (
     Continuous("net", minimum=0, maximum=10, decimals=2, bins=5),
     Continuous("tax", minimum=0, maximum=2, decimals=1, bins=5),
     Continuous("gross", minimum=0, maximum=12, decimals=2, bins=5),
-    Categorical("grade", values=("low", "high"), missing=("",)),
+    Categorical("grade", values=("low", "high"), missing=("",), outside="absorb"),
     Integer("grade number", minimum=0, maximum=9, bins=3, missing=("",)),
 )
 

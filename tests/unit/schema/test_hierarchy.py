@@ -22,7 +22,7 @@ COARSE = {"school": ["school"], "degree": ["first degree", "higher degree"]}
 
 
 def education(*levels: dict, **settings) -> Categorical:
-    return Categorical("education", values=EDUCATION, hierarchy=levels, **settings)
+    return Categorical("education", values=EDUCATION, hierarchy=levels, **{"outside": "absorb", **settings})
 
 
 def listed(column) -> list[list[int]]:
@@ -42,8 +42,8 @@ def test_the_catch_all_and_missing_markers_stay_apart() -> None:
 
 
 def test_a_name_that_is_a_value_and_a_group_stands_for_the_group() -> None:
-    column = Categorical("x", values=("a", "b", "c", "d"), hierarchy=({"a": ["a", "b"], "c": ["c"], "d": ["d"]},
-                                                                      {"a": ["a"], "rest": ["c", "d"]}))  # fmt: skip
+    levels = ({"a": ["a", "b"], "c": ["c"], "d": ["d"]}, {"a": ["a"], "rest": ["c", "d"]})
+    column = Categorical("x", values=("a", "b", "c", "d"), hierarchy=levels, outside="absorb")
     assert listed(column) == [[0, 0, 1, 2], [0, 0, 1, 1]]
 
 
@@ -134,7 +134,7 @@ def test_the_documented_example_can_be_read(tmp_path) -> None:
     example = text.split("## Hierarchies")[1].split("```yaml\n")[1].split("```")[0]
     (tmp_path / "doc.yaml").write_text("fields:\n" + example, encoding="utf-8")
     schema = Schema.load(tmp_path / "doc.yaml")
-    assert [int(level.max()) + 1 for column in schema.columns for level in column.levels] == [4, 2, 20, 5, 6]
+    assert [int(level.max()) + 1 for column in schema.columns for level in column.levels] == [5, 3, 20, 5, 6]
 
 
 def test_a_run_takes_the_hierarchy_from_the_file_and_the_model_file_keeps_it(tmp_path) -> None:

@@ -149,3 +149,28 @@ def test_the_documented_example_can_be_read(tmp_path):
     assert schema.open_facts == {"discharged": ("bounds", "missing"), "patient": ("missing", "repeats")}
     assert len(schema.constraints) == 4
     assert Schema.from_dict(schema.to_dict()) == schema
+
+
+@pytest.mark.parametrize(
+    ("field", "outside", "size"),
+    [
+        ("type: string, constraints: {required: true, enum: [a, b]}", "other", 3),
+        ("type: string, constraints: {enum: [a, b]}", "other", 4),
+        ("type: string, constraints: {required: true, enum: [a, b]}, dp: {outside: absorb}", "absorb", 2),
+        ("type: integer, constraints: {required: true, enum: [1, 2]}", "absorb", 2),
+        ("type: boolean, constraints: {required: true}", "absorb", 2),
+        ("type: integer, constraints: {required: true, minimum: 0, maximum: 9}", "clamp", 10),
+        ("type: number, constraints: {required: true, minimum: 0, maximum: 9}", "clamp", 32),
+        ("type: date, constraints: {required: true, minimum: 2024-01-01, maximum: 2024-01-31}", "clamp", 31),
+        ('type: string, constraints: {required: true}, dp: {pattern: "####"}', "absorb", 1),
+    ],
+)
+def test_by_default_every_value_has_a_code(tmp_path, field, outside, size):
+    path = tmp_path / "s.yaml"
+    path.write_text(f"fields:\n- {{name: a, {field}}}\n")
+    column = Schema.load(path)["a"]
+    assert (column.outside, column.size) == (outside, size)
+
+
+def test_coded_tables_have_no_more_codes_than_they_say():
+    assert Schema.from_sizes({"a": 1, "b": 7}).domain.sizes == (1, 7)

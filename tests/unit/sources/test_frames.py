@@ -24,7 +24,7 @@ SCHEMA = Schema(
     (
         Integer("i", minimum=0, maximum=9, bins=10),
         Continuous("f", minimum=0, maximum=1, decimals=2, bins=101, missing=("",)),
-        Categorical("c", values=("x", "y"), missing=("",)),
+        Categorical("c", values=("x", "y"), missing=("",), outside="absorb"),
         Categorical("b", values=("false", "true")),
         Datetime("t", minimum="2024-01-01", maximum="2024-12-31", bins=366, missing=("",)),
     )

@@ -1,0 +1,56 @@
+"""The one place where private rows are read: whatever happens there, nothing of it shows but one constant error.
+
+A single row must not decide whether a run ends, how, or with which words. So no warning leaves, and every exception
+becomes `RunStoppedError`, without the exception it came from, after all that is left of the run's budget is charged.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from lookalike.errors import OutOfDomainError, RunStoppedError
+from lookalike.privacy.accountant import Accountant
+from lookalike.privacy.ledger import NO_GUARANTEE
+
+Answer = TypeVar("Answer")
+
+
+def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type[Exception] | tuple[()] = ()) -> Answer:
+    """What `read` returns, or the constant error of a stopped run.
+
+    Lack of memory is told as such, at the same price. A value outside a schema that asks for errors (`outside: error`)
+    is told by column and rule. No noise hides which value that was, so such a run counts as one without a guarantee.
+    What is no `Exception`, as an interrupt by the user, passes as it is.
+
+    Args:
+        accountant: pays for a run that stops.
+        read: reads private rows.
+        refused: errors that say that there is no table; they come out as they are and cost nothing.
+    """
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return read()
+    except Exception as error:  # noqa: BLE001 - whatever a row brought about must not show
+        charged, shown = not isinstance(error, refused), _shown(error, refused)
+    # Raised here, after the handler has ended: else the exception would carry the one it came from.
+    if charged and accountant.remaining > 0:
+        mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+        accountant.charge_rest("stopped", mechanism, 1, "the run stopped while it read private rows")
+    raise shown
+
+
+def _shown(error: Exception, refused: type[Exception] | tuple[()]) -> Exception:
+    """The exception to raise, without traceback, cause or context, whose frames hold private rows."""
+    if isinstance(error, MemoryError):
+        return MemoryError()
+    if isinstance(error, OutOfDomainError):
+        error.args = (f"{error} The ledger counts this run as infinite epsilon, since no noise hides why it stopped.",)
+    elif not isinstance(error, refused):
+        return RunStoppedError()
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
