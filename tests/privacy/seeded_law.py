@@ -43,14 +43,12 @@ class Pair:
         with_x: law for the n + 1 rows.
         own: probability, with x, of each outcome by x itself as the seed.
         seeds: plausible seeds without x in each outcome, 'alone' excepted.
-        n: rows without x.
     """
 
     without: np.ndarray
     with_x: np.ndarray
     own: np.ndarray
     seeds: np.ndarray
-    n: int
 
     def rerouted(self, t: int) -> tuple[np.ndarray, float]:
         """The law with x, where what x makes in classes of less than t others is 'alone', and how much that is."""
@@ -65,7 +63,7 @@ def class_pair(test: SeedTest, own: int, others: np.ndarray) -> Pair:
     laws = [law(test, s, s, int(s.sum())) for s in (sizes, grown)]
     merged = [np.array([full[0], full[1:-1].sum(), full[-1]]) for full in laws]
     mine = np.array([merged[1][0] / (own + 1), 0.0])
-    return Pair(merged[0], merged[1], mine, np.array([own, n]), n)
+    return Pair(merged[0], merged[1], mine, np.array([own, n]))
 
 
 class Mixture:
@@ -92,7 +90,7 @@ class Mixture:
         n, grown = int(counts.sum()), counts + (np.arange(len(counts)) == x)
         laws = [law(test, self.members @ c, self.chances @ c, int(c.sum())) for c in (counts, grown)]
         mine = test.seeded_share / (n + 1) * self.chances[:, x] * passing(test, self.members @ grown)[0]
-        return Pair(laws[0], laws[1], mine, self.members @ counts, n)
+        return Pair(laws[0], laws[1], mine, self.members @ counts)
 
 
 def exact_renyi(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -194,6 +194,20 @@ class SeedBudget:
             low, high = high, 2 * high
         return _boundary(low, high, lambda rows: self.price(test, rows) <= self.epsilon)
 
+    def least_n(self, test: SeedTest, rows: int) -> int | None:
+        """A number of seed rows from which on `rows` seeded rows fit, whatever n is: least up to 2 %; None for none."""
+
+        def seeds(step: int) -> int:
+            return math.ceil(test.k * 1.02**step)
+
+        def fits(step: int) -> bool:
+            return replace(self, n=seeds(step)).price(test, rows) <= self.epsilon
+
+        if fits(0):
+            return test.k
+        enough = math.ceil(math.log(2**40 / test.k, 1.02))
+        return seeds(_boundary(enough, 0, fits)) if fits(enough) else None
+
     def least_k(self, test: SeedTest, rows: int) -> int | None:
         """Smallest k from the test's own on at which `rows` seeded rows fit; None where no k up to n does."""
 
@@ -230,14 +244,15 @@ def _boundary(good: int, bad: int, fits: Callable[[int], bool]) -> int:
 
 
 def _phi(x: Floats | float, order: Floats) -> Floats:
-    """phi(1 + x) = (1 + x)^a - 1 - a x; near 0, where that cancels, Taylor's bound with the largest second derivative.
+    """phi(1 + x) = (1 + x)^a - 1 - a x; near 0, where that cancels, Taylor's a (a-1)/2 x^2, rounded up.
 
-    The bound is at most 1e-5 above; where it is not used, rounding moves phi by less than 1e-8 of itself.
+    The second derivative there is a (a-1) times a factor of (1 + x)^(a-2), below 1 + 2e-5. Where the difference is
+    computed, rounding moves it by less than 1e-8 of itself.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        logarithm = np.log1p(x)
-        small = order * (order - 1) / 2 * np.square(x) * np.exp(np.abs((order - 2) * logarithm))
-        return np.where(order * np.abs(x) < 1e-5, small, np.maximum(np.expm1(order * logarithm) - order * x, 0.0))
+        small = order * (order - 1) / 2 * np.square(x) * (1 + 2e-5)
+        full = np.expm1(order * np.log1p(x)) - order * x
+    return np.where(order * np.abs(x) < 1e-5, small, np.maximum(full, 0.0))
 
 
 def _own_class(test: SeedTest, t: int, orders: Floats) -> Floats:
@@ -292,7 +307,7 @@ def _blocks(test: SeedTest, start: int, stop: int | None = None) -> tuple[Floats
     edges = [max(start, 1)]
     width = max(1, int(0.05 / test.epsilon0))
     while edges[-1] < end or len(edges) == 1:
-        edges.append(edges[-1] + max(1, min(width, edges[-1] // 20)))
+        edges.append(edges[-1] + max(1, min(max(width, (edges[-1] - test.k) // 20), edges[-1] // 20)))
     marks = np.array(edges, dtype=float)
     return marks[:-1], marks[1:] - 1
 
