@@ -26,7 +26,7 @@ def passing(test: SeedTest, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(short > 0, near, 1 - far), np.where(short > 0, 1 - near, far)
 
 
-def law(test: SeedTest, seeds: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
+def law(test: SeedTest, seeds: np.ndarray, weights: np.ndarray, n: float) -> np.ndarray:
     """Probabilities of outcomes with so many plausible seeds and so much probability of being made; then of 'alone'."""
     passes, fails = passing(test, seeds)
     share = test.seeded_share
@@ -56,13 +56,18 @@ class Pair:
         return self.with_x + np.append(-taken, taken.sum()), float(taken.sum())
 
 
-def class_pair(test: SeedTest, own: int, others: np.ndarray) -> Pair:
-    """Tables with `own` rows in x's class, and classes of the sizes `others`."""
-    n, sizes = own + int(others.sum()), np.append(own, others).astype(float)
-    grown = np.append(own + 1.0, others)
-    laws = [law(test, s, s, int(s.sum())) for s in (sizes, grown)]
+def class_pair(test: SeedTest, own: int, others: np.ndarray, factor: float = 1.0) -> Pair:
+    """Tables with `own` rows in x's class, and classes of the sizes `others`.
+
+    In a mixture, plausible seeds make what x makes `factor` times as often as x does, 1/gamma to gamma. What they make
+    more or less of that, they make less or more of in other classes.
+    """
+    n = own + int(others.sum())
+    factor = min(factor, n / own) if own and len(others) else 1.0
+    rest = others * ((n - factor * own) / max(1.0, others.sum()))
+    laws = [law(test, np.append(own + new, others), np.append(factor * own + new, rest), n + new) for new in (0.0, 1.0)]
     merged = [np.array([full[0], full[1:-1].sum(), full[-1]]) for full in laws]
-    mine = np.array([merged[1][0] / (own + 1), 0.0])
+    mine = np.array([merged[1][0] / (factor * own + 1), 0.0])
     return Pair(merged[0], merged[1], mine, np.array([own, n]))
 
 
@@ -128,7 +133,15 @@ def hockey_stick(first: np.ndarray, second: np.ndarray, epsilon: float, rho: flo
     p, q = p[q > -math.inf], q[q > -math.inf]
     left = epsilon - (p - q)
     if rho == 0:
-        return free + float(np.maximum(np.exp(p) * -np.expm1(left), 0.0).sum())
+        return free + float((np.exp(p) * -np.expm1(np.minimum(left, 0.0))).sum())
     mu = math.sqrt(2 * rho)
     far, near = log_ndtr(mu / 2 - left / mu), log_ndtr(-mu / 2 - left / mu)
     return free + float((np.exp(p + far) - np.exp(q + epsilon + near)).sum())
+
+
+def exact_deltas(pair: Pair, rows: int, epsilon: float, rho: float = 0.0) -> tuple[float, float]:
+    """Exact delta of so many rows at epsilon, for adding x and for removing it."""
+    with np.errstate(divide="ignore"):
+        logs = [np.log(law) for law in (pair.with_x, pair.without)]
+    with_x, without = (composed(one, rows) if len(one) == 3 else product_law(one, rows) for one in logs)
+    return hockey_stick(with_x, without, epsilon, rho), hockey_stick(without, with_x, epsilon, rho)

@@ -22,11 +22,9 @@ from tests.privacy.seeded_law import (
     Mixture,
     Pair,
     class_pair,
-    composed,
+    exact_deltas,
     exact_renyi,
-    hockey_stick,
     passing,
-    product_law,
 )
 
 QUICK, THOROUGH = 400, 12_000
@@ -63,12 +61,14 @@ def random_classes(rng: np.random.Generator, k: int, t: int) -> tuple[int, np.nd
 
 
 def class_cases(count: int, seed: int) -> Iterator[Case]:
+    """Classes of any size; in half of the cases their seeds make a row up to gamma times as often as each other."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
-        test = random_test(rng)
+        gamma = float(rng.choice([1.0, 1.0, 1.0, 1.3, 2.0, 6.0]))
+        test, factor = random_test(rng, gamma), gamma ** float(rng.choice([-1, 1, rng.uniform(-1, 1)]))
         t = int(rng.integers(1, test.k + 1))
         own, others = random_classes(rng, test.k, t)
-        yield Case(test, t, own + int(others.sum()), partial(class_pair, own=own, others=others))
+        yield Case(test, t, own + int(others.sum()), partial(class_pair, own=own, others=others, factor=factor))
 
 
 def mixture_cases(count: int, seed: int, per_model: int = 8) -> Iterator[Case]:
@@ -154,14 +154,6 @@ def check_composition(cases: Iterator[Case], seed: int, rows_up_to: int) -> int:
     return priced
 
 
-def exact_deltas(pair: Pair, rows: int, epsilon: float, rho: float = 0.0) -> tuple[float, float]:
-    """Exact delta of so many rows at epsilon, for adding x and for removing it."""
-    with np.errstate(divide="ignore"):
-        logs = [np.log(law) for law in (pair.with_x, pair.without)]
-    with_x, without = (composed(one, rows) if len(one) == 3 else product_law(one, rows) for one in logs)
-    return hockey_stick(with_x, without, epsilon, rho), hockey_stick(without, with_x, epsilon, rho)
-
-
 def test_epsilon_of_several_rows_covers_exact_composition() -> None:
     assert check_composition(class_cases(QUICK // 2, 20), 21, 30) > QUICK // 5
     assert check_composition(mixture_cases(QUICK // 4, 22), 23, 2) > QUICK // 10
@@ -220,7 +212,7 @@ def test_a_lone_row_behind_a_share_near_one_is_priced_at_what_it_tells() -> None
 def test_a_share_near_one_is_refused_unless_the_exact_guarantee_holds() -> None:
     budget, answers = Budget(1.0, 1e-5, "gdp"), set[bool]()
     asked = SeedTest(80, 1.0, seeded_share=0.9999)
-    for seeds in (300, 1000, 3000, 10_000, 30_000, 100_000):
+    for seeds in (300, 3000, 20_000, 100_000):
         counted = NoisyMarginal((), np.array(float(seeds)), 1.0)
         try:
             test = affordable_test(asked, 1, counted, budget, 0.0, tune=True)
@@ -244,7 +236,7 @@ def test_threshold_noise_and_order_do_not_depend_on_the_noisy_count() -> None:
     asked, budget = SeedTest(300, 1.0), Budget(1.0, 1e-6, "gdp")
     settled = {
         affordable_test(asked, 20, NoisyMarginal((), np.array(count), 20.0), budget, 0.01, tune=True)
-        for count in (20_000.0, 20_001.0, 50_000.0, 400_000.0)
+        for count in (20_000.0, 20_001.0, 400_000.0)
     }
     assert len(settled) == 1
     test = settled.pop()
