@@ -76,8 +76,8 @@ class SeedTest:
     def __post_init__(self) -> None:
         if self.k < 2:
             raise BudgetError(f"k is {self.k}; a row needs at least 2 plausible seeds.")
-        if not 0 < self.epsilon0 <= 100:
-            raise BudgetError(f"The threshold's epsilon is {self.epsilon0:g}; it must lie between 0 and 100.")
+        if not 1e-12 <= self.epsilon0 <= 100:
+            raise BudgetError(f"The threshold's epsilon is {self.epsilon0:g}; it must lie between 1e-12 and 100.")
         if not 1 <= self.gamma < math.inf:
             raise BudgetError(f"gamma is {self.gamma:g}; it must be at least 1.")
         if not 0 < self.seeded_share < 1:
