@@ -64,7 +64,7 @@ def class_pair(test: SeedTest, own: int, others: np.ndarray, factor: float = 1.0
     """
     n = own + int(others.sum())
     factor = min(factor, n / own) if own and len(others) else 1.0
-    rest = others * ((n - factor * own) / max(1.0, others.sum()))
+    rest = others * (max(0.0, n - factor * own) / max(1.0, others.sum()))
     laws = [law(test, np.append(own + new, others), np.append(factor * own + new, rest), n + new) for new in (0.0, 1.0)]
     merged = [np.array([full[0], full[1:-1].sum(), full[-1]]) for full in laws]
     mine = np.array([merged[1][0] / (factor * own + 1), 0.0])
