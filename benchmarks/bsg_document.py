@@ -102,8 +102,8 @@ noise, and nothing spent on the network:
 {table}
 
 The paper prices one row (its k = 50 is enough for one) and leaves composition to the reader. 'Paper' and 'tight'
-compose the (epsilon, delta) of one row; 'tight' uses the constants proved in `privacy/seed_price.py` and checked
-there by enumerating small tables. 'Our account' adds that a person's class of rows is hit with probability about
+compose the (epsilon, delta) of one row; 'tight' uses the constants of [the proof](../proofs/seeded_rows.md), which
+exact probabilities check. 'Our account' adds that a person's class of rows is hit with probability about
 k/n only, which bounds the Renyi divergence of one row by order k/n epsilon0^2; it also covers the event 'nothing
 released', which the paper's theorem leaves out. Asking `bsg` for 10,000 seeded rows with k = 50 at epsilon 1 and
 delta 1e-9 is refused with these numbers, before the network is paid for.

@@ -9,9 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import jax
 import numpy as np
-from mbi import CliqueVector, Domain, Factor, LinearMeasurement, estimation, marginal_loss, marginal_oracles
 
 from engine_cases import Case, cases, growing, memory_baseline, peak_mb
 
@@ -20,6 +18,9 @@ MOST_CPU_SECONDS = 90.0
 
 def per_call(case: Case) -> dict:
     """CPU milliseconds of one marginal call after compiling, blocked until the result is there."""
+    import jax
+    from mbi import CliqueVector, Domain, Factor, marginal_oracles
+
     domain = Domain(case.names, case.sizes)
     cliques = [names for names, _ in case.measurements()]
     rng = np.random.default_rng(2)
@@ -53,6 +54,9 @@ def loss_of(case: Case, model) -> float:
 
 def fit(case: Case, warm=None, least_blocks: int = 1) -> tuple[dict, object]:
     """Mirror descent in blocks of 50 steps until the loss is at the noise floor; CPU seconds with compiling."""
+    import jax
+    from mbi import Domain, LinearMeasurement, estimation, marginal_loss
+
     start = time.process_time()
     domain = Domain(case.names, case.sizes)
     measured = [LinearMeasurement(y.ravel(), c, case.sigma) for c, y in case.measurements()]

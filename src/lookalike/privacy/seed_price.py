@@ -6,14 +6,15 @@ rest from the model, count the rows that could have been the seed, and release t
 two-sided geometric noise, P[Z = z] proportional to exp(-epsilon0 |z|). Where the test fails, draw from the model alone.
 
 Below, table D has n rows, D' one more, the row x; N rows of D are plausible seeds of what x would make; p(N) is the
-probability that N plausible seeds pass. Derived here; `tests/privacy/test_deniability.py` checks it by enumeration.
+probability that N plausible seeds pass. Every step is proved in `docs/proofs/seeded_rows.md`, and
+`tests/privacy/test_deniability.py` compares the results with exact probabilities.
 
-One row (`tight_price`). Everything that D' makes more often than D comes from x's class. Its N old rows pass at most
-exp(epsilon0) times as often. Where N >= t, x's own contribution is at most gamma/N of theirs: a factor 1 + gamma/t.
-Where N < t, x itself is the seed with probability 1/(n+1) and passes with p(t) at most: an additive L p(t)/(n+1). The
-paper (theorem 1) bounds p(t) by exp(-epsilon0 (k-t)), has no 1/(n+1), and leaves out the event 'nothing released',
-whose probability moves by up to 1/(n+1); drawing from the model instead hides it among the 1 - L: a factor
-1 + L/((n+1)(1-L)).
+One row (`tight_price`). What D' makes more often than D comes from x's class or from the model alone. The class's N old
+rows pass at most exp(epsilon0) times as often. Where N >= t, x's own contribution is at most gamma/N of theirs: a
+factor 1 + gamma/t. Where N < t, x itself is the seed with probability 1/(n+1) and passes with p(t) at most: an additive
+L p(t)/(n+1). The paper (theorem 1) bounds p(t) by exp(-epsilon0 (k-t)), has no 1/(n+1), and leaves out the event
+'nothing released', whose probability moves by up to 1/(n+1); drawing from the model instead hides it among the 1 - L: a
+factor 1 + L/((n+1)(1-L)).
 
 Many rows (`renyi`). The loss above is met only when x's class is hit, which has probability N p(N) L/n, so the Renyi
 divergence of one row is of order epsilon0^2 k/n and not epsilon0^2. With phi(r) = r^a - 1 - a (r - 1) the divergence
@@ -21,8 +22,9 @@ of order a is log(1 + E[phi(ratio)]) / (a - 1), the expectation under the denomi
   x's class       (L gamma / n) N p(N) phi((1 + gamma/N) p(N+1)/p(N)), largest over N >= t, and for N < t
                   (L gamma / n) N p(N) phi(exp(epsilon0)), after x's own mass L p(t)/(n+1) went into delta;
   other classes   L phi(n/(n+1));
-  model alone     (1-L) phi(1 -+ L u / ((n+1)(1-L))), u = max gamma N (p(N+1) - p(N)) + p(N+1): P phi(1 + d/P) falls
-                  in P, which is at least 1-L.
+  model alone     q phi(1 + d/q), where q and q + d are the smaller and the larger of its two probabilities. Nothing
+                  bounds d/q but q >= 1-L where x fails and makes it larger, d <= L/(n+1). Where x makes others pass,
+                  d <= L u/(n+1) with u = max gamma N (p(N+1) - p(N)) + p(N+1), and 1 + d/q <= exp(epsilon0) (n+1)/n.
 Removing x is bounded the same way with ratios inverted, and needs no delta. Each term falls as n grows, so a lower
 bound on n serves. For a fixed number of kept columns all plausible seeds make a row equally often, and gamma is 1.
 """
@@ -74,8 +76,8 @@ class SeedTest:
     def __post_init__(self) -> None:
         if self.k < 2:
             raise BudgetError(f"k is {self.k}; a row needs at least 2 plausible seeds.")
-        if not 0 < self.epsilon0 <= 100:
-            raise BudgetError(f"The threshold's epsilon is {self.epsilon0:g}; it must lie between 0 and 100.")
+        if not 1e-12 <= self.epsilon0 <= 100:
+            raise BudgetError(f"The threshold's epsilon is {self.epsilon0:g}; it must lie between 1e-12 and 100.")
         if not 1 <= self.gamma < math.inf:
             raise BudgetError(f"gamma is {self.gamma:g}; it must be at least 1.")
         if not 0 < self.seeded_share < 1:
@@ -117,24 +119,10 @@ def renyi(test: SeedTest, t: int, n: int, orders: Floats = ORDERS) -> Floats:
     if test.max_check is not None:
         epsilon = tight_price(test, t, n)[0]
         return np.minimum(epsilon, orders * epsilon**2 / 2) * _SAFETY
-    share, a = test.seeded_share, orders[:, None]
-    low, high = _blocks(test, t)
-    few_low, few_high = _blocks(test, 1, t)
-    beyond = _tail(test, high[-1] + 1, orders)
-    added = (high * np.exp(test.log_pass(high)) * _phi(_ratio(test, low) - 1, a)).max(axis=1)
-    few = (t - 1) * _passes(test, t - 1) * _phi(np.array(math.expm1(test.epsilon0)), orders) if t > 1 else added
-    removed = [
-        (last + 1) * np.exp(test.log_pass(last + 1)) * _phi(1 / _ratio(test, first) - 1, a)
-        for first, last in ((low, high), (few_low, few_high))
-    ]
-    lone = _passes(test, 1) * (orders - 1)
-    own_class = np.max([added, few, beyond, lone, 2 * beyond, *(term.max(axis=1) for term in removed)], axis=0)
-    growth = np.expm1(test.log_pass(low + 1) - test.log_pass(low))
-    moved = float((test.gamma * high * np.exp(test.log_pass(high)) * growth).max()) + _SAFETY
-    moved = max(moved, (test.gamma * t + 1) * _passes(test, t))
-    step = min(1.0, share * moved / ((n + 1) * (1 - share)))
-    rest = share * _around_one(orders, 1 / n) + (1 - share) * _around_one(orders, step)
-    bound = np.log1p((share * test.gamma / n * own_class + rest) * _SAFETY) / (orders - 1)
+    share = test.seeded_share
+    others = share * np.maximum(_phi(1 / n, orders), _phi(-1 / n, orders))
+    total = share * test.gamma / n * _own_class(test, t, orders) + others + _alone(test, n, orders)
+    bound = np.log1p(total * _SAFETY) / (orders - 1)
     return np.where(np.isnan(bound), math.inf, bound)
 
 
@@ -206,6 +194,20 @@ class SeedBudget:
             low, high = high, 2 * high
         return _boundary(low, high, lambda rows: self.price(test, rows) <= self.epsilon)
 
+    def least_n(self, test: SeedTest, rows: int) -> int | None:
+        """A number of seed rows from which on `rows` seeded rows fit, whatever n is: least up to 2 %; None for none."""
+
+        def seeds(step: int) -> int:
+            return math.ceil(test.k * 1.02**step)
+
+        def fits(step: int) -> bool:
+            return replace(self, n=seeds(step)).price(test, rows) <= self.epsilon
+
+        if fits(0):
+            return test.k
+        enough = math.ceil(math.log(2**40 / test.k, 1.02))
+        return seeds(_boundary(enough, 0, fits)) if fits(enough) else None
+
     def least_k(self, test: SeedTest, rows: int) -> int | None:
         """Smallest k from the test's own on at which `rows` seeded rows fit; None where no k up to n does."""
 
@@ -241,20 +243,62 @@ def _boundary(good: int, bad: int, fits: Callable[[int], bool]) -> int:
     return good
 
 
-def _phi(x: Floats, order: Floats) -> Floats:
-    """phi(1 + x) = (1 + x)^a - 1 - a x, without cancellation near x = 0."""
-    with np.errstate(over="ignore", divide="ignore"):
-        return np.maximum(np.expm1(order * np.log1p(x)) - order * x, 0.0)
+def _phi(x: Floats | float, order: Floats) -> Floats:
+    """phi(1 + x) = (1 + x)^a - 1 - a x; near 0, where that cancels, Taylor's a (a-1)/2 x^2, rounded up.
+
+    The second derivative there is a (a-1) times a factor of (1 + x)^(a-2), below 1 + 2e-5. Where the difference is
+    computed, rounding moves it by less than 1e-8 of itself.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        small = order * (order - 1) / 2 * np.square(x) * (1 + 2e-5)
+        full = np.expm1(order * np.log1p(x)) - order * x
+    return np.where(order * np.abs(x) < 1e-5, small, np.maximum(full, 0.0))
 
 
-def _around_one(orders: Floats, step: float) -> Floats:
-    """Largest phi(r) for r within 1 -+ step."""
-    return np.maximum(_phi(np.array(step), orders), _phi(np.array(-step), orders))
+def _own_class(test: SeedTest, t: int, orders: Floats) -> Floats:
+    """Most that the class of the added or removed row adds to E, in units of L gamma / n, once its own mass is out."""
+    a = orders[:, None]
+    low, high = _blocks(test, t)
+    added = high * np.exp(test.log_pass(high)) * _phi(np.expm1(_log_ratio(test, low)), a)
+    few = (t - 1) * _passes(test, t - 1) * _phi(math.expm1(test.epsilon0), orders)
+    lone = _passes(test, 1) * (orders - 1)
+    removed = [
+        (last + 1) * np.exp(test.log_pass(last + 1)) * _phi(np.expm1(-_log_ratio(test, first)), a)
+        for first, last in ((low, high), _blocks(test, 1, t))
+    ]
+    beyond = _tail(test, high[-1] + 1, orders)
+    return np.max([few, lone, beyond, *(term.max(axis=1) for term in (added, *removed))], axis=0)
 
 
-def _ratio(test: SeedTest, seeds: Floats) -> Floats:
-    """Most that one more plausible seed multiplies the release of a row with."""
-    return (1 + test.gamma / seeds) * np.exp(test.log_pass(seeds + 1) - test.log_pass(seeds))
+def _alone(test: SeedTest, n: int, orders: Floats) -> Floats:
+    """Most that the outcome 'from the model alone' adds to E.
+
+    Let q and q + d be its two probabilities, q at least 1 - L. Either direction adds at most q phi(1 + d/q). This grows
+    with d, and falls with q at a given d, but grows with q at a given d/q: so where both d and d/q are bounded, it is
+    largest where q is as small as both bounds, reached together, allow.
+    """
+    least, one = 1 - test.seeded_share, test.seeded_share / (n + 1)
+    most = one * _moved(test)
+    q = max(least, most / (math.exp(test.epsilon0) * (1 + 1 / n) - 1))
+    return np.maximum(least * _phi(one / least, orders), q * _phi(most / q, orders))
+
+
+def _moved(test: SeedTest) -> float:
+    """u, at least gamma N (p(N+1) - p(N)) + p(N+1) for every N.
+
+    p(N+1) - p(N) = P[Z = k-1-N] = r^|k-1-N| (1-r)/(1+r) with r = exp(-epsilon0), so N times it grows until N reaches
+    both k-1 and r/(1-r), and falls from there on. Where counting stops, p no longer grows.
+    """
+    peak = max(test.k - 1, math.ceil(1 / math.expm1(test.epsilon0)))
+    if test.max_plausible is not None:
+        peak = min(peak, test.max_plausible - 1)
+    step = math.exp(-test.epsilon0 * abs(test.k - 1 - peak)) * math.tanh(test.epsilon0 / 2)
+    return 1 + test.gamma * peak * step
+
+
+def _log_ratio(test: SeedTest, seeds: Floats) -> Floats:
+    """Logarithm of the most that one more plausible seed multiplies the release of a row with."""
+    return np.log1p(test.gamma / seeds) + test.log_pass(seeds + 1) - test.log_pass(seeds)
 
 
 def _blocks(test: SeedTest, start: int, stop: int | None = None) -> tuple[Floats, Floats]:
@@ -263,17 +307,17 @@ def _blocks(test: SeedTest, start: int, stop: int | None = None) -> tuple[Floats
     edges = [max(start, 1)]
     width = max(1, int(0.05 / test.epsilon0))
     while edges[-1] < end or len(edges) == 1:
-        edges.append(edges[-1] + max(1, min(width, edges[-1] // 20)))
+        edges.append(edges[-1] + max(1, min(max(width, (edges[-1] - test.k) // 20), edges[-1] // 20)))
     marks = np.array(edges, dtype=float)
     return marks[:-1], marks[1:] - 1
 
 
 def _tail(test: SeedTest, start: float, orders: Floats) -> Floats:
-    """Bound of N phi((1 + gamma/N) p(N+1)/p(N)) over all N >= start, where p is 1 up to exp(-40).
+    """Bound of what `_own_class` takes the largest of, over all N >= start, where p is 1 up to exp(-40).
 
-    phi(1 + x) <= a (a-1)/2 x^2 (1+x)^max(a-2, 0) and x <= gamma/N + tau with tau the tail of the noise: falling in N.
+    With 1 + x = (1 + gamma/N) p(N+1)/p(N), both phi(1 + x) and phi(1/(1 + x)) are at most
+    a (a-1)/2 x^2 (1+x)^max(a-2, 0), and p(N+1)/p(N) <= 1 + exp(-epsilon0 (N - k)): even times N + 1 that falls in N.
     """
-    tail = 4 * math.exp(-test.epsilon0 * max(0.0, start - test.k))
-    x = test.gamma / start + tail
+    x = (1 + test.gamma / start) * (1 + math.exp(-test.epsilon0 * (start - test.k))) - 1
     with np.errstate(over="ignore"):
-        return start * orders * (orders - 1) / 2 * x**2 * (1 + x) ** np.maximum(orders - 2, 0) * (1 + 1 / start)
+        return (start + 1) * orders * (orders - 1) / 2 * x**2 * (1 + x) ** np.maximum(orders - 2, 0)

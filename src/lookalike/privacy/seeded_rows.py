@@ -21,7 +21,7 @@ from lookalike.privacy.ledger import NO_GUARANTEE
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.noise import bit_source, two_sided_geometric
 from lookalike.privacy.rows import Codes, Integers, SystemRandom, require_single_row
-from lookalike.privacy.seed_price import SeedBudget, SeedTest, epsilon_of
+from lookalike.privacy.seed_price import SeedBudget, SeedTest
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
@@ -127,23 +127,28 @@ def affordable_test(
         budget: what the run may spend.
         rho: what the run has spent, or will have, on the same rows before the release.
         tune: whether the threshold noise is chosen to be the cheapest.
+
+    The noisy count decides only whether there are seeds enough. Threshold noise and Renyi order are those at the least
+    number of seeds that affords the rows: an order chosen after a noisy count would not add up with the count's own.
     """
     delta = budget.delta - budget.threshold_delta
     n = seeds_at_least(counted, delta * SEEDS_SHARE)
     account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), tune)
-    tuned = account.tuned(test, rows)
-    price = epsilon_of(tuned, rows, n, rho, account.delta)
-    if price <= budget.epsilon:
-        return tuned
+    needed = account.least_n(test, rows)
+    if needed is not None and needed <= n:
+        return replace(account, n=needed).tuned(test, rows)
+    price = account.price(test, rows)
     most, k = account.most_rows(test), account.least_k(test, rows)
     more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
+    seeds = f"{needed:,} seed rows" if needed is not None else "more seed rows than any table has"
     raise BudgetExceededError(
         f"{rows:,} rows from seeds with k = {test.k} at delta {budget.delta:g}",
         price,
         budget.epsilon,
         "epsilon",
-        f"With this k at most {most:,} rows are affordable; {more}. For any number of rows set seeds='histogram' (one "
-        "noisy histogram in place of seeds) or omega='all' (no seeds). No seed was read.",
+        f"With this k at most {most:,} rows are affordable; {more}. As asked for, it takes {seeds}; {n:,} are certain. "
+        "For any number of rows set seeds='histogram' (one noisy histogram in place of seeds) or omega='all' (no "
+        "seeds). No seed was read.",
     )
 
 
