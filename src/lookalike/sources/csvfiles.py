@@ -82,8 +82,8 @@ def _header(data: bytes, path: str) -> _Header:
     found = _FIRST_LINES[delimiter].match(data, 0, HEADER_LIMIT)
     if found is None and len(data) > HEADER_LIMIT:
         raise InputError(
-            f"The first line of {path} does not end within {HEADER_LIMIT:,} bytes. Begin the file with a line of column "
-            "names, and close quoted names with a quotation mark."
+            f"The first line of {path} does not end within {HEADER_LIMIT:,} bytes. Begin the file with a line of "
+            "column names, and close quoted names with a quotation mark."
         )
     line = data[: found.start(1) if found else len(data)].removeprefix(_BOM)
     _check_bytes(line, path)

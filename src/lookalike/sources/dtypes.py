@@ -23,16 +23,13 @@ _NULLABLE = (
     "Float32",
     "Float64",
 )
-_REMEDIES = {
-    "SparseDtype": "Convert it with .sparse.to_dense(), or drop it.",
-    "Object": "Convert it to a dtype of texts, numbers or times, or drop it.",
-}
+CATEGORY = "category"
 
 
 def pandas_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
     """A pandas frame as an Arrow table, and the dtypes in which its columns can go back.
 
-    A column of categories has the dtype of its categories there, never their list.
+    A dtype of categories holds their list, so it is not kept: its name is.
     """
     import pandas as pd
 
@@ -42,7 +39,7 @@ def pandas_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
         series = frame[name]
         categorical = isinstance(series.dtype, pd.CategoricalDtype)
         arrays[name] = _category_array(series) if categorical else _pandas_array(name, series)
-        dtypes[name] = series.dtype.categories.dtype if categorical else series.dtype
+        dtypes[name] = CATEGORY if categorical else series.dtype
     return pa.table(arrays), dtypes
 
 
@@ -91,7 +88,7 @@ def _text(value: Any) -> str | None:
         if pd.api.types.is_scalar(value) and pd.isna(value):
             return None
         return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
-    except Exception:
+    except Exception:  # noqa: BLE001 - an object may raise anything, and its row must not stop a run
         return None
 
 
@@ -105,25 +102,13 @@ def pandas_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
             continue
         if isinstance(dtype, pd.ArrowDtype):
             frame[name] = pd.array(table.column(name).cast(dtype.pyarrow_dtype), dtype=dtype)
-        elif isinstance(frame[name].dtype, pd.CategoricalDtype):
-            frame[name] = _with_numbers(frame[name], dtype)
-        else:
+        elif dtype != CATEGORY:
             frame[name] = frame[name].astype(dtype)
     return frame
 
 
-def _with_numbers(series: Any, dtype: Any) -> Any:
-    """Categories as numbers again, where they were numbers and all of them still are."""
-    if not (isinstance(dtype, np.dtype) and dtype.kind in "iuf"):
-        return series
-    try:
-        return series.cat.rename_categories(series.cat.categories.astype(dtype))
-    except (ValueError, OverflowError):
-        return series
-
-
 def polars_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
-    """A polars frame as an Arrow table, and its dtypes. A column without a dtype (Null) is text.
+    """A polars frame as an Arrow table, and its dtypes.
 
     The list of an Enum belongs to its dtype, so it is public; the list of a Categorical does not.
     """
@@ -131,9 +116,8 @@ def polars_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
 
     fields, arrays, dtypes = [], [], {}
     for name, dtype in frame.schema.items():
-        series = frame[name].cast(polars.String) if dtype == polars.Null else frame[name]
         try:
-            array = series.to_arrow() if dtype != polars.Object else None
+            array = frame[name].to_arrow() if dtype != polars.Object else None
         except (pa.ArrowException, NotImplementedError):
             array = None
         if array is None:
@@ -141,7 +125,7 @@ def polars_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
         field = pa.field(name, array.type)
         fields.append(with_values(field, dtype.categories.to_list()) if isinstance(dtype, polars.Enum) else field)
         arrays.append(array)
-        dtypes[name] = series.dtype
+        dtypes[name] = dtype
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields)), dtypes
 
 
@@ -163,5 +147,5 @@ def polars_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
 
 
 def _refused(name: str, dtype: str) -> InputError:
-    remedy = _REMEDIES.get(dtype, "Convert it to text with .astype(str), to numbers or to times, or drop it.")
+    remedy = "Convert it to a dtype of texts, numbers, times or booleans, or drop it."
     return InputError(f"Column {name!r} has dtype {dtype}, which cannot be read. {remedy}")

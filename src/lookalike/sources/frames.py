@@ -39,8 +39,8 @@ class TableForm:
     Attributes:
         kind: csv, parquet, feather, pandas, polars or arrow.
         csv: delimiter and line ends of a CSV file.
-        dtypes: dtype of each column of a pandas or polars frame, by name; of a pandas category column the dtype of its
-            categories, never their list.
+        dtypes: dtype of each column of a pandas or polars frame, by name; of a pandas category column only that it is
+            one, for its dtype holds the list of categories.
     """
 
     kind: str
@@ -96,8 +96,7 @@ def _read_path(path: Path) -> tuple[pa.Table, TableForm]:
             with _csv_stream(path) as stream:
                 table, style = read_csv(stream.read(), str(path))
             return table, TableForm(kind, csv=style)
-        # A folder named `town=Ox` above the file is no column of it.
-        table = parquet.read_table(path, partitioning=None) if kind == "parquet" else feather.read_table(path)
+        table = parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
         return _plain(table), TableForm(kind)
 
 
