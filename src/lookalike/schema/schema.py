@@ -49,8 +49,8 @@ class Schema:
         if len(persons) > 1:
             # Rows kept for one person would depend on the rows of the others whom a second column groups her with.
             raise SchemaError(
-                f"{len(persons)} columns say whose row it is: {', '.join(map(repr, persons[:5]))}; the limit is 1. Leave "
-                "'person: true' with one of them, which --person or person= must name too."
+                f"{len(persons)} columns say whose row it is: {', '.join(map(repr, persons[:5]))}; the limit is 1. "
+                "Leave 'person: true' with one of them, which --person or person= must name too."
             )
         for constraint in self.constraints:
             unknown = [name for name in constraint.columns if name not in self.names]

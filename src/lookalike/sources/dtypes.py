@@ -102,7 +102,7 @@ def pandas_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
             continue
         if isinstance(dtype, pd.ArrowDtype):
             frame[name] = pd.array(table.column(name).cast(dtype.pyarrow_dtype), dtype=dtype)
-        elif dtype != CATEGORY:
+        elif not isinstance(dtype, str):
             frame[name] = frame[name].astype(dtype)
     return frame
 
