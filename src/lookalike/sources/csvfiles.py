@@ -21,6 +21,7 @@ HEADER_LIMIT = 1 << 20
 _BLOCK, _MOST_BLOCK = 1 << 14, 1 << 30
 _BOM = codecs.BOM_UTF8
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
+_QUOTED_FIELD = re.compile(rb"(?:\A|(?<=[,;\t|])|(?<=%b))%b" % (_BOM, _QUOTED))
 
 
 def _first_line(mark: str) -> re.Pattern[bytes]:
@@ -68,8 +69,8 @@ def read_names(stream: BinaryIO, path: str) -> list[str]:
     """
     start = b""
     while len(start) <= HEADER_LIMIT and not _FIRST_LINES[_delimiter(start)].match(start):
-        # One call of the operating system: a pipe gives what it has.
-        block = stream.read1(_BLOCK)  # type: ignore[attr-defined]
+        # One call of the operating system: a pipe gives what it has. Long headers are looked through a few times only.
+        block = stream.read1(max(_BLOCK, len(start)))  # type: ignore[attr-defined]
         if not block:
             break
         start += block
@@ -115,8 +116,8 @@ def _check_bytes(body: bytes, path: str) -> None:
 
 
 def _delimiter(data: bytes) -> str:
-    """The separator that the first line uses most; a comma where it uses none."""
-    line = re.split(rb"[\r\n]", data[:HEADER_LIMIT], maxsplit=1)[0]
+    """The separator that the first line uses most outside quoted names; a comma where it uses none."""
+    line = re.split(rb"[\r\n]", _QUOTED_FIELD.sub(b"", data[:HEADER_LIMIT]), maxsplit=1)[0]
     return max(_FIRST_LINES, key=lambda mark: line.count(mark.encode()))
 
 

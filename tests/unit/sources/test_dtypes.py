@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lookalike.errors import InputError
+from lookalike.errors import InputError, SchemaError
 from lookalike.schema.draft import draft
 from lookalike.sources.frames import read_structure, read_table, to_frame
 
@@ -156,7 +156,7 @@ def test_other_dtypes_are_refused_by_name_with_or_without_rows(dtype: str, rows:
 )
 def test_types_that_no_column_has_are_refused_by_the_draft(series: pl.Series) -> None:
     for rows in (0, 1):
-        with pytest.raises(Exception, match="Column 'odd' is stored as .* Convert it"):
+        with pytest.raises(SchemaError, match=r"Column 'odd' is stored as .* Convert it"):
             draft(read_structure(pl.DataFrame({"odd": series[:rows]})))
 
 
