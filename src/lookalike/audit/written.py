@@ -47,7 +47,7 @@ def everything(
 _CLOCKS = ("time", "hash", "prev")
 _PLACES = ("PROTO", "FRAME", "PUT", "GET", "BINPUT", "BINGET", "LONG_BINPUT", "LONG_BINGET")
 """Steps of a pickle whose numbers say where something is, not what."""
-_WORD = re.compile(r"[^\W\d]\w*|(?<![\w.])\d+(?![\w.])")
+_WORD = re.compile(r"\b[^\W\d]\w*|(?<![\w.])\d+(?![\w.])")
 
 
 def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, Any]:
@@ -55,18 +55,21 @@ def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, A
 
     Each is told by its length, its words and whole numbers, and how often the values of the rows `extra` are in it.
     """
+    fitted = release.fitted
+    parts = {"fitted": fitted, "model": release.model, "plan": release.plan, "schema": release.schema}
+    things = {"release": release, "ledger": ledger, "spent": release.spent, "form": fitted.form, **parts}
     values = sorted({str(value) for row in extra.to_pylist() for value in row.values() if value is not None})
     found: dict[str, Any] = {}
-    for name in ("release", "fitted", "model", "plan", "spent", "schema", "form", "ledger"):
-        thing = ledger if name == "ledger" else release if name == "release" else _part(release, name)
-        data, text = pickle.dumps(thing), repr(thing)
-        page = thing._repr_html_() if hasattr(thing, "_repr_html_") else ""
+    for name, thing in things.items():
+        data = pickle.dumps(thing)
         found[f"pickle of {name}"] = {
             "bytes": len(data),
-            "words": _pickled_words(data),
+            # The pickle of a release holds the words of its parts.
+            "words": _pickled_words(data) if name in ("release", "ledger") else [],
             **{f"times {value}": sum(map(data.count, _stored(value))) for value in values},
         }
-        for kind, shown in (("repr", text), ("html", page)):
+        page = thing._repr_html_() if hasattr(thing, "_repr_html_") else ""
+        for kind, shown in (("repr", repr(thing)), ("html", page)):
             found[f"{kind} of {name}"] = {
                 "characters": len(shown),
                 "words": _WORD.findall(shown),
@@ -75,12 +78,8 @@ def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, A
     return found
 
 
-def _part(release: Release, name: str) -> Any:
-    return release.fitted.form if name == "form" else getattr(release, name)
-
-
 def _pickled_words(data: bytes) -> list[str]:
-    """Texts and whole numbers of a pickle. Released numbers are floats and arrays: they count where they are released."""
+    """Texts and whole numbers of a pickle. Released numbers are floats and arrays, which `everything` has already."""
     steps = ((step.name, value) for step, value, _ in pickletools.genops(data))
     return [str(value) for name, value in steps if isinstance(value, str | int) and name not in _PLACES]
 
