@@ -145,6 +145,8 @@ class Counted(Kept):
 
 
 TOWNS = Case("new category", pa.table({"town": ["Ox", "Rye"] * 9}), pa.table({"town": [SECRET]}))
+MORE_RUNS = 60
+"""So many that an event which comes once by chance on the wrong side is still seen to break the claim."""
 DECLARED_TOWNS = Schema((Categorical("town", values=("Ox", "Rye"), outside="other"),))
 
 
@@ -154,21 +156,21 @@ def written_quickly(table: Any, extra: pa.Table, arguments: dict[str, Any]) -> d
 
 @pytest.mark.parametrize(
     ("leak", "where"),
-    [(Pickled, "pickle of"), (Shown, "repr of"), (Counted, "pickle of"), (None, "")],
-    ids=["pickle", "repr", "number in a pickle", "nothing"],
+    [(Pickled, "pickle of"), (Shown, "repr of"), (Counted, "pickle of")],
+    ids=["pickle", "repr", "number in a pickle"],
 )
 def test_a_value_that_only_a_pickle_or_a_repr_carries_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, leak: type[Kept] | None, where: str
+    monkeypatch: pytest.MonkeyPatch, leak: type[Kept], where: str
 ) -> None:
     def leaky(source: Any) -> tuple[pa.Table, frames.TableForm]:
         table, form = frames.read_table(source)
         values = sorted(set(table.column("town").to_pylist()))
-        return table, replace(form, dtypes={"town": leak(values)} if leak else {})
+        return table, replace(form, dtypes={"town": leak(values)})
 
     monkeypatch.setattr(opening, "read_table", leaky)
-    finding = audited(TOWNS, RUNS, write=written_quickly, schema=DECLARED_TOWNS)
-    assert finding.broken == (leak is not None), finding
-    assert finding.event.startswith(where) or leak is None, finding
+    finding = audited(TOWNS, MORE_RUNS, write=written_quickly, schema=DECLARED_TOWNS)
+    assert finding.broken, finding
+    assert finding.event.startswith(where), finding
 
 
 def test_a_page_that_alone_carries_a_value_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +184,7 @@ def test_a_page_that_alone_carries_a_value_is_noticed(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(opening, "read_table", leaky)
     monkeypatch.setattr(Spent, "_repr_html_", lambda self: pages[-1])
-    finding = audited(TOWNS, RUNS, write=written_quickly, schema=DECLARED_TOWNS)
+    finding = audited(TOWNS, MORE_RUNS, write=written_quickly, schema=DECLARED_TOWNS)
     assert finding.broken
     assert finding.event.startswith("html of")
 
@@ -197,14 +199,14 @@ def as_categories(table: pa.Table, extra: pa.Table, arguments: dict[str, Any]) -
 
 
 def test_categories_of_a_frame_tell_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = audited(TOWNS, RUNS, write=as_categories, schema=DECLARED_TOWNS)
+    finding = audited(TOWNS, MORE_RUNS, write=as_categories, schema=DECLARED_TOWNS)
     assert not finding.broken, finding
 
     def kept(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
         return dtypes.pandas_table(frame)[0], dict(frame.dtypes)
 
     monkeypatch.setattr(frames, "pandas_table", kept)
-    assert audited(TOWNS, RUNS, write=as_categories, schema=DECLARED_TOWNS).broken
+    assert audited(TOWNS, MORE_RUNS, write=as_categories, schema=DECLARED_TOWNS).broken
 
 
 @pytest.mark.slow
