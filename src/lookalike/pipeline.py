@@ -5,6 +5,7 @@ schema -> budget -> plan -> ledger -> door -> model -> rows -> values
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -291,7 +292,7 @@ def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
 
 def table_identity(table: Any) -> str | None:
     """Name under which a table's spending is kept: its resolved path. A frame in memory has none."""
-    return str(Path(table).expanduser().resolve()) if isinstance(table, (str, Path)) else None
+    return str(Path(table).resolve()) if isinstance(table, str | os.PathLike) else None
 
 
 def _silent(message: str, fraction: float) -> None:

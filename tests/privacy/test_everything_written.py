@@ -24,7 +24,11 @@ from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
 from lookalike.privacy import counting, door
 from lookalike.privacy.discover import Discovery
+from lookalike.release import Spent
+from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
+from lookalike.sources import dtypes, frames
+from lookalike.sources import open as opening
 from lookalike.synthesizers import METHODS
 
 EPSILON, DELTA, FAILURE, RUNS = 0.2, 1e-5, 1e-8, 45
@@ -104,6 +108,108 @@ def test_an_error_for_the_lone_row_is_noticed() -> None:
     strict = sizes.with_columns(replace(column, outside="error") for column in sizes.columns)
     assert audited(CASES["declared columns"], RUNS, write=stopped, schema=strict).broken
     assert not audited(CASES["declared columns"], RUNS, write=stopped, schema=sizes).broken
+
+
+# What a run gives back: objects, as they are pickled and shown.
+
+
+class Kept:
+    """Something that a form carries along, with values of the table in it."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+
+class Pickled(Kept):
+    """Shows nothing, but keeps the values in its pickle."""
+
+    def __repr__(self) -> str:
+        return "Pickled()"
+
+
+class Shown(Kept):
+    """Pickles to nothing, but shows the values."""
+
+    def __repr__(self) -> str:
+        return f"Shown({self.values})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shown, (None,)
+
+
+class Counted(Kept):
+    """Pickles only how many values there are."""
+
+    def __repr__(self) -> str:
+        return "Counted()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Counted, (len(self.values),)
+
+
+TOWNS = Case("new category", pa.table({"town": ["Ox", "Rye"] * 9}), pa.table({"town": [SECRET]}))
+MORE_RUNS = 60
+"""So many that an event which comes once by chance on the wrong side is still seen to break the claim."""
+DECLARED_TOWNS = Schema((Categorical("town", values=("Ox", "Rye"), outside="other"),))
+
+
+def written_quickly(table: Any, extra: pa.Table, arguments: dict[str, Any]) -> dict[str, Any]:
+    return everything(table, extra, arguments, report=False)
+
+
+@pytest.mark.parametrize(
+    ("leak", "where"),
+    [(Pickled, "pickle of"), (Shown, "repr of"), (Counted, "pickle of")],
+    ids=["pickle", "repr", "number in a pickle"],
+)
+def test_a_value_that_only_a_pickle_or_a_repr_carries_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, leak: type[Kept], where: str
+) -> None:
+    def leaky(source: Any) -> tuple[pa.Table, frames.TableForm]:
+        table, form = frames.read_table(source)
+        values = sorted(set(table.column("town").to_pylist()))
+        return table, replace(form, dtypes={"town": leak(values)})
+
+    monkeypatch.setattr(opening, "read_table", leaky)
+    finding = audited(TOWNS, MORE_RUNS, write=written_quickly, schema=DECLARED_TOWNS)
+    assert finding.broken, finding
+    assert finding.event.startswith(where), finding
+
+
+def test_a_page_that_alone_carries_a_value_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leak in `_repr_html_`, which notebooks show."""
+    pages: list[str] = []
+
+    def leaky(source: Any) -> tuple[pa.Table, frames.TableForm]:
+        table, form = frames.read_table(source)
+        pages.append(", ".join(sorted(set(table.column("town").to_pylist()))))
+        return table, form
+
+    monkeypatch.setattr(opening, "read_table", leaky)
+    monkeypatch.setattr(Spent, "_repr_html_", lambda self: pages[-1])
+    finding = audited(TOWNS, MORE_RUNS, write=written_quickly, schema=DECLARED_TOWNS)
+    assert finding.broken
+    assert finding.event.startswith("html of")
+
+
+def as_categories(table: pa.Table, extra: pa.Table, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A run on a pandas frame of categories, from which one row was filtered out before: its category is left."""
+    frame = table.to_pandas().astype("category")[:-1]
+    coded = pa.table(
+        {name: extra.column(name).cast(pa.large_string()).dictionary_encode() for name in extra.column_names}
+    )
+    return everything(frame, coded, arguments, report=False)
+
+
+def test_categories_of_a_frame_tell_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = audited(TOWNS, MORE_RUNS, write=as_categories, schema=DECLARED_TOWNS)
+    assert not finding.broken, finding
+
+    def kept(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
+        return dtypes.pandas_table(frame)[0], dict(frame.dtypes)
+
+    monkeypatch.setattr(frames, "pandas_table", kept)
+    assert audited(TOWNS, MORE_RUNS, write=as_categories, schema=DECLARED_TOWNS).broken
 
 
 @pytest.mark.slow

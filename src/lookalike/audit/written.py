@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import pickletools
+import re
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,10 +40,59 @@ def everything(
         "progress": said,
         "report": release.report() if report else "",
         "attack": likelihood(release, extra),
+        **given_back(release, ledger, extra),
     }
 
 
 _CLOCKS = ("time", "hash", "prev")
+_PLACES = ("PROTO", "FRAME", "PUT", "GET", "BINPUT", "BINGET", "LONG_BINPUT", "LONG_BINGET")
+"""Steps of a pickle whose numbers say where something is, not what."""
+_WORD = re.compile(r"\b[^\W\d]\w*|(?<![\w.])\d+(?![\w.])")
+
+
+def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, Any]:
+    """What the objects hold and show that a run gives back: a pickle goes to others as a file does, and so does a page.
+
+    Each is told by its length, its words and whole numbers, and how often the values of the rows `extra` are in it.
+    """
+    fitted = release.fitted
+    parts = {"fitted": fitted, "model": release.model, "plan": release.plan, "schema": release.schema}
+    things = {"release": release, "ledger": ledger, "spent": release.spent, "form": fitted.form, **parts}
+    values = sorted({str(value) for row in extra.to_pylist() for value in row.values() if value is not None})
+    found: dict[str, Any] = {}
+    for name, thing in things.items():
+        data = pickle.dumps(thing)
+        found[f"pickle of {name}"] = {
+            "bytes": len(data),
+            # The pickle of a release holds the words of its parts.
+            "words": _pickled_words(data) if name in ("release", "ledger") else [],
+            **{f"times {value}": sum(map(data.count, _stored(value))) for value in values},
+        }
+        page = thing._repr_html_() if hasattr(thing, "_repr_html_") else ""
+        for kind, shown in (("repr", repr(thing)), ("html", page)):
+            found[f"{kind} of {name}"] = {
+                "characters": len(shown),
+                "words": _WORD.findall(shown),
+                **{f"times {value}": shown.count(value) for value in values},
+            }
+    return found
+
+
+def _pickled_words(data: bytes) -> list[str]:
+    """Texts and whole numbers of a pickle. Released numbers are floats and arrays, which `everything` has already."""
+    steps = ((step.name, value) for step, value, _ in pickletools.genops(data))
+    return [str(value) for name, value in steps if isinstance(value, str | int) and name not in _PLACES]
+
+
+def _stored(value: str) -> set[bytes]:
+    """A value as it would stand in a file: as text, and where it is a number as a float or a whole number."""
+    found = {value.encode()}
+    try:
+        found.add(struct.pack("<d", float(value)))
+        found.add(struct.pack("<q", int(value)))
+    except (ValueError, struct.error):
+        pass
+    return found
 
 
 def likelihood(release: Release, extra: pa.Table) -> float:

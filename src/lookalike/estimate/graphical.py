@@ -133,6 +133,10 @@ class GraphicalModel:
         }
         return meta, {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds what a model file holds: the network's running parts are made anew."""
+        return type(self).from_parts, self.to_parts()
+
     @classmethod
     def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> GraphicalModel:
         """The model that `to_parts` took apart."""

@@ -149,7 +149,7 @@ class _Search:
         if not names:
             return
         people = {name: cast(Identifier, self.columns[name]) for name in names}
-        probes = [RowsPerPerson(name, most=column.most_rows) for name, column in people.items()]
+        probes = [RowsPerPerson(name, base=column) for name, column in people.items()]
         for probe, answer in zip(probes, self._measure(probes, PERSONS), strict=True):
             persons = np.maximum(answer.values, 0.0) / np.arange(1, probe.most + 1)
             column = people[probe.name]

@@ -177,7 +177,8 @@ def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataTyp
     indices = np.concatenate([np.arange(len(regular)), positions])[codes]
     indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
     values = pa.concat_arrays([regular, shown]).cast(value_kind)
-    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
+    # Measured values come by how frequent they are, which is no order of theirs.
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered and column.fact("values") != "measured")
 
 
 def _work_kind(kind: pa.DataType) -> pa.DataType:

@@ -41,7 +41,8 @@ def with_person(schema: Schema, name: str, most_rows: int) -> Schema:
     """The schema with one column as the identifier of persons, of each of whom at most `most_rows` rows are used."""
     column = schema[name]
     if isinstance(column, Identifier):
-        return schema.with_columns([replace(column, person=True, most_rows=most_rows)])
+        repeats = column.repeats if column.most_rows == most_rows else ()
+        return schema.with_columns([replace(column, person=True, most_rows=most_rows, repeats=repeats)])
     marks: dict[str, Provenance] = {"missing": "open"} if "missing" in column.open_facts else {}
     person = Identifier(
         name, missing=column.missing, storage=column.storage, person=True, most_rows=most_rows, provenance=marks

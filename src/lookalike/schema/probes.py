@@ -9,6 +9,7 @@ every value without an error, whatever stands in the table.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ from lookalike.schema import times
 from lookalike.schema.arrays import texts_of, to_numbers
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.column import NULL, Column
+from lookalike.schema.columns import Identifier
 from lookalike.schema.storage import is_text, storage_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
@@ -175,14 +177,18 @@ class Roundness(Probe):
 class RowsPerPerson(Probe):
     """How many rows belong to the person of each row, up to `most`. A person's rows depend on no other person."""
 
-    most: int
+    base: Identifier
+
+    @property
+    def most(self) -> int:
+        return self.base.most_rows
 
     @property
     def regular(self) -> int:
         return self.most
 
     def codes(self, array: pa.Array) -> np.ndarray:
-        people = person_numbers(array)
+        people = person_numbers(self.base, array)
         return (np.minimum(np.bincount(people)[people], self.most) - 1).astype(np.int32)
 
 
@@ -203,16 +209,33 @@ class Grid(Probe):
         return np.where(readable, np.maximum(places, 0), len(self.edges)).astype(np.int32)
 
 
-def person_numbers(array: pa.Array) -> np.ndarray:
+def person_numbers(column: Identifier, array: pa.Array) -> np.ndarray:
     """A number for the person of each row; a row without an identifier is a person of its own.
 
-    A dictionary may list a value twice, or null: only its values say who a person is.
+    Equal values are one person, however the array is stored. They are compared as bytes: texts that are no UTF-8 stay
+    different persons, so that nobody's rows are chosen together with those of another.
     """
-    coded = (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).dictionary_encode()
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    values = array.cast(kind)
+    texts = (values if is_text(kind) else values.cast(pa.string())).cast(pa.binary()).cast(pa.large_binary())
+    nobody = pc.is_in(texts, value_set=pa.array([text.encode() for text in _nobody(column, kind)], pa.large_binary()))
+    coded = pc.if_else(nobody, pa.scalar(None, pa.large_binary()), texts).dictionary_encode()
     numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     alone = np.flatnonzero(numbers < 0)
     numbers[alone] = len(coded.dictionary) + np.arange(len(alone))
     return numbers
+
+
+def _nobody(column: Identifier, kind: pa.DataType) -> list[str]:
+    """Texts that are no identifier: declared missing markers; all known ones as long as nobody has declared which.
+
+    What discovery measures comes after rows are bound to persons, so it must not change who is a person.
+    """
+    markers = column.missing if column.fact("missing") in ("public", "assumed") else (*MARKERS, *column.missing)
+    if is_text(kind):
+        return [NULL, *markers]
+    numbers = [marker for marker in markers if re.fullmatch(r"[+-]?[0-9]+", marker)]
+    return [str(int(number)) for number in numbers]
 
 
 def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import yaml
 
 from lookalike.errors import SchemaError
 from lookalike.schema import fields
-from lookalike.schema.columns import Column, Integer
+from lookalike.schema.columns import Column, Identifier, Integer
 from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.domain import Domain
 
@@ -45,6 +45,13 @@ class Schema:
         if not self.columns:
             raise SchemaError("The schema has no columns; it needs at least 1.")
         check_names(self.names, "The schema")
+        persons = [column.name for column in self.columns if isinstance(column, Identifier) and column.person]
+        if len(persons) > 1:
+            # Rows kept for one person would depend on the rows of the others whom a second column groups her with.
+            raise SchemaError(
+                f"{len(persons)} columns say whose row it is: {', '.join(map(repr, persons[:5]))}; the limit is 1. "
+                "Leave 'person: true' with one of them, which --person or person= must name too."
+            )
         for constraint in self.constraints:
             unknown = [name for name in constraint.columns if name not in self.names]
             if unknown:

@@ -16,6 +16,22 @@ from lookalike.errors import InputError
 from lookalike.schema.schema import MAX_COLUMNS
 
 WRITE_ROWS = 1 << 16
+HEADER_LIMIT = 1 << 20
+"""Most bytes that the line of column names may take."""
+_BLOCK, _MOST_BLOCK = 1 << 14, 1 << 30
+_BOM = codecs.BOM_UTF8
+_QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
+_QUOTED_FIELD = re.compile(rb"(?:\A|(?<=[,;\t|])|(?<=%b))%b" % (_BOM, _QUOTED))
+
+
+def _first_line(mark: str) -> re.Pattern[bytes]:
+    """Fields and the end of their line; a field that begins with a quotation mark may hold line ends."""
+    plain = rb"[^\r\n%b]*+" % re.escape(mark).encode()
+    fields = rb'(?:(?:%b|(?!"))%b%b)*+(?:%b|(?!"))%b' % (_QUOTED, plain, re.escape(mark).encode(), _QUOTED, plain)
+    return re.compile(rb"(?:%b)?+%b(\r\n|\r|\n)" % (_BOM, fields))
+
+
+_FIRST_LINES = {mark: _first_line(mark) for mark in (",", ";", "\t", "|")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +43,64 @@ class CsvStyle:
     bom: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The names in the first line, how the file is written, and where its rows begin."""
+
+    names: list[str]
+    style: CsvStyle
+    end: int
+
+
 def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
     """A table of texts; an empty field is null. `path` only serves the messages."""
-    bom = data.startswith(codecs.BOM_UTF8)
-    body = data[len(codecs.BOM_UTF8) :] if bom else data
-    _check_bytes(body, path)
-    body, line_end = _unix_lines(body)
-    header = body[: body.find(b"\n")]
-    delimiter = _delimiter(header)
-    columns = header.count(delimiter.encode()) + 1
-    if columns > MAX_COLUMNS:
-        raise InputError(f"{path} has {columns:,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
-    style = CsvStyle(delimiter, line_end, bom)
-    return _parse(body, style, path), style
+    _check_bytes(data.removeprefix(_BOM), path)
+    header = _header(data, path)
+    rows = data[header.end :]
+    if header.style.line_end == "\r":
+        rows = rows.replace(b"\r", b"\n")
+    return _parse(rows, header, path), header.style
 
 
-def _unix_lines(body: bytes) -> tuple[bytes, str]:
-    """The text with a line feed after its header, and the line end that the header has: the header alone decides."""
-    first = re.search(rb"\r\n|\r|\n", body)
-    line_end = first.group().decode() if first else "\n"
-    if line_end == "\r":
-        body = body.replace(b"\r", b"\n")
-    return body if first else body + b"\n", line_end
+def read_names(stream: BinaryIO, path: str) -> list[str]:
+    """The names of the columns, from the header alone: of the rest, at most the block in which the header ends is read.
+
+    What is broken further on in the file does not show.
+    """
+    start = b""
+    while len(start) <= HEADER_LIMIT and not _FIRST_LINES[_delimiter(start)].match(start):
+        # One call of the operating system: a pipe gives what it has. Long headers are looked through a few times only.
+        block = stream.read1(max(_BLOCK, len(start)))  # type: ignore[attr-defined]
+        if not block:
+            break
+        start += block
+    return _header(start, path).names
+
+
+def _header(data: bytes, path: str) -> _Header:
+    """The header at the start of a file, of which `data` holds at least so much."""
+    delimiter = _delimiter(data)
+    found = _FIRST_LINES[delimiter].match(data, 0, HEADER_LIMIT)
+    if found is None and len(data) > HEADER_LIMIT:
+        raise InputError(
+            f"The first line of {path} does not end within {HEADER_LIMIT:,} bytes. Begin the file with a line of "
+            "column names, and close quoted names with a quotation mark."
+        )
+    line = data[: found.start(1) if found else len(data)].removeprefix(_BOM)
+    _check_bytes(line, path)
+    try:
+        names = next(csv.reader(io.StringIO(line.decode(), newline=""), delimiter=delimiter))
+    except csv.Error:
+        raise InputError(f"The first line of {path} cannot be read as CSV. Check its quotes and separators.") from None
+    if len(names) > MAX_COLUMNS:
+        raise InputError(f"{path} has {len(names):,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
+    style = CsvStyle(delimiter, found[1].decode() if found else "\n", data.startswith(_BOM))
+    return _Header(names, style, found.end() if found else len(data))
 
 
 def _check_bytes(body: bytes, path: str) -> None:
     if not body.strip():
-        raise InputError(f"{path} is empty. A table needs at least a header line.")
+        raise InputError(f"{path} is empty or begins with an empty line. A table needs at least a header line.")
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path} is UTF-16 text. Save it as UTF-8.")
     if b"\0" in body:
@@ -68,13 +115,17 @@ def _check_bytes(body: bytes, path: str) -> None:
         raise InputError(f'{path} has an odd number of quotation marks, so one is not closed. Write "" inside quotes.')
 
 
-def _delimiter(header: bytes) -> str:
-    """The separator that the header line uses most; a comma where it uses none."""
-    return max((",", ";", "\t", "|"), key=lambda mark: header.count(mark.encode()))
+def _delimiter(data: bytes) -> str:
+    """The separator that the first line uses most outside quoted names; a comma where it uses none."""
+    line = re.split(rb"[\r\n]", _QUOTED_FIELD.sub(b"", data[:HEADER_LIMIT]), maxsplit=1)[0]
+    return max(_FIRST_LINES, key=lambda mark: line.count(mark.encode()))
 
 
-def _parse(body: bytes, style: CsvStyle, path: str) -> pa.Table:
-    names = next(csv.reader(io.StringIO(_header_text(body)), delimiter=style.delimiter), [])
+def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
+    """The rows as texts. Names and types are given, so that Arrow takes none from what it reads."""
+    types = pa.schema([(name, pa.string()) for name in header.names])
+    if not rows.strip(b"\r\n") and (len(header.names) > 1 or not rows):
+        return types.empty_table()
     ragged: list[tuple[int, int, int]] = []
 
     def refuse(row: arrow_csv.InvalidRow) -> str:
@@ -83,17 +134,19 @@ def _parse(body: bytes, style: CsvStyle, path: str) -> pa.Table:
 
     try:
         return arrow_csv.read_csv(
-            pa.BufferReader(body),
-            # One block: Arrow refuses a row that is longer than a block, and the length of a text must not show.
-            read_options=arrow_csv.ReadOptions(use_threads=False, block_size=min(len(body) + 1, 2**31 - 1)),
+            pa.BufferReader(rows),
+            # A row must fit into a block, so one long field must not need a longer one than others do.
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, column_names=header.names, block_size=min(len(rows) + 1, _MOST_BLOCK)
+            ),
             parse_options=arrow_csv.ParseOptions(
-                delimiter=style.delimiter,
+                delimiter=header.style.delimiter,
                 newlines_in_values=True,
-                ignore_empty_lines=len(names) > 1,
+                ignore_empty_lines=len(header.names) > 1,
                 invalid_row_handler=refuse,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
+                column_types=types,
                 null_values=[""],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
@@ -102,17 +155,9 @@ def _parse(body: bytes, style: CsvStyle, path: str) -> pa.Table:
     except pa.ArrowInvalid:
         if ragged:
             line, expected, actual = ragged[0]
-            message = f"{path}, row {line}: {actual} fields, but the header has {expected}. "
+            message = f"{path}, row {line + 1}: {actual} fields, but the header has {expected}. "
             raise InputError(message + "Quote fields that hold separators, and give every row all fields.") from None
         raise InputError(f"{path} cannot be read as CSV. Check its quotes and separators.") from None
-
-
-def _header_text(body: bytes) -> str:
-    """The first line, or more where a quoted name goes over a line end."""
-    end = body.find(b"\n")
-    while end >= 0 and body.count(b'"', 0, end) % 2:
-        end = body.find(b"\n", end + 1)
-    return body[: end if end >= 0 else len(body)].decode("utf-8")
 
 
 def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle) -> None:

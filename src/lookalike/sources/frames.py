@@ -10,8 +10,9 @@ import errno
 import gzip
 import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -22,9 +23,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError, SchemaError
-from lookalike.schema.draft import with_values
 from lookalike.schema.schema import check_names
-from lookalike.sources.csvfiles import CsvStyle, read_csv, write_csv
+from lookalike.sources.csvfiles import CsvStyle, read_csv, read_names, write_csv
+from lookalike.sources.dtypes import pandas_frame, pandas_table, polars_frame, polars_table
 
 _PARQUET = (".parquet", ".pq")
 _FEATHER = (".feather", ".arrow", ".ipc")
@@ -38,7 +39,8 @@ class TableForm:
     Attributes:
         kind: csv, parquet, feather, pandas, polars or arrow.
         csv: delimiter and line ends of a CSV file.
-        dtypes: dtype of each column of a pandas or polars frame, by name.
+        dtypes: dtype of each column of a pandas or polars frame, by name; of a pandas category column only that it is
+            one, for its dtype holds the list of categories.
     """
 
     kind: str
@@ -53,27 +55,30 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
         InputError: the file cannot be read as a table, or there are no columns.
     """
     table, form = _read_path(Path(source)) if isinstance(source, str | os.PathLike) else _read_frame(source)
-    try:
-        check_names(table.column_names, "The table")
-    except SchemaError as error:
-        raise InputError(str(error)) from None
-    if table.num_columns == 0:
-        raise InputError("The table has no columns; it needs at least 1.")
+    _check_columns(table.schema)
     return table, form
 
 
 def read_structure(source: Any) -> pa.Schema:
-    """Names, order and storage types of a table's columns, without its rows: what everybody may know about it."""
-    if not isinstance(source, str | os.PathLike):
-        return _read_frame(source)[0].schema
-    path = Path(source)
-    kind = kind_of_path(path)
-    if kind == "parquet" and path.is_file():
-        try:
-            return parquet.read_schema(path).remove_metadata()
-        except (pa.ArrowInvalid, pa.ArrowException, OSError):
-            raise InputError(f"{path} cannot be read as {kind}: the file is damaged or of another kind.") from None
-    return _read_path(path)[0].schema
+    """Names, order and storage types of a table's columns, without its rows: what everybody may know about it.
+
+    Of a CSV file no more than the header is read, of other files only what says their types.
+    """
+    if isinstance(source, str | os.PathLike):
+        types = _path_structure(Path(source))
+    else:
+        types = _read_frame(source, rows=False)[0].schema
+    _check_columns(types)
+    return types
+
+
+def _check_columns(types: pa.Schema) -> None:
+    try:
+        check_names(types.names, "The table")
+    except SchemaError as error:
+        raise InputError(str(error)) from None
+    if not types.names:
+        raise InputError("The table has no columns; it needs at least 1.")
 
 
 def kind_of_path(path: Path) -> str:
@@ -86,93 +91,86 @@ def kind_of_path(path: Path) -> str:
 
 
 def _read_path(path: Path) -> tuple[pa.Table, TableForm]:
+    with _reading(path) as kind:
+        if kind == "csv":
+            with _csv_stream(path) as stream:
+                table, style = read_csv(stream.read(), str(path))
+            return table, TableForm(kind, csv=style)
+        table = parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
+        return _plain(table), TableForm(kind)
+
+
+def _path_structure(path: Path) -> pa.Schema:
+    with _reading(path) as kind:
+        if kind == "csv":
+            with _csv_stream(path) as stream:
+                return pa.schema([(name, pa.string()) for name in read_names(stream, str(path))])
+        if kind == "parquet":
+            return _plain_schema(parquet.read_schema(path))
+        with open(path, "rb") as stream:
+            return _plain_schema(pa.ipc.open_file(stream).schema)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[str]:
+    """The kind of the file at `path`; whatever goes wrong with reading it becomes one clear error."""
     kind = kind_of_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory. Give the path of one file.")
     try:
-        if kind == "csv":
-            table, style = read_csv(_bytes(path), str(path))
-            return table, TableForm(kind, csv=style)
-        table = parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
-    except (pa.ArrowInvalid, pa.ArrowException):
+        yield kind
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError(f"{path} is not a complete gzip file. Compress it again.") from None
+    except pa.ArrowException:
         raise InputError(f"{path} cannot be read as {kind}: the file is damaged or of another kind.") from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {_reason(error)}. Check the path and its permissions.") from None
-    return _plain(table), TableForm(kind)
 
 
-def _bytes(path: Path) -> bytes:
-    if not path.name.lower().endswith(".gz"):
-        return path.read_bytes()
-    try:
-        with gzip.open(path) as stream:
-            return stream.read()
-    except (gzip.BadGzipFile, EOFError):
-        raise InputError(f"{path} is not a complete gzip file. Compress it again.") from None
+def _csv_stream(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb"))
 
 
-def _read_frame(frame: Any) -> tuple[pa.Table, TableForm]:
+def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
+    """The table and form of a frame; without rows, no value of it is looked at."""
     if isinstance(frame, pa.Table):
-        return _plain(frame), TableForm("arrow")
+        return _plain(frame if rows else frame.slice(0, 0)), TableForm("arrow")
     try:
         wrapped: Any = nw.from_native(frame, pass_through=False)
     except TypeError:
         raise InputError(
             f"Cannot read a table from {type(frame).__name__}. Give a path, or a pandas, polars or Arrow table."
         ) from None
+    except nw.exceptions.DuplicateError:
+        raise InputError("The table has two columns of the same name. Rename one of the two.") from None
+    if any(not isinstance(name, str) for name in wrapped.collect_schema().names()):
+        raise InputError("The table has a column whose name is no text. Rename the columns to texts.")
+    wrapped = wrapped if rows else wrapped.head(0)
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect()
-    implementation = str(wrapped.implementation.value if hasattr(wrapped.implementation, "value") else "")
-    names = list(wrapped.columns)
-    if any(not isinstance(name, str) for name in names):
-        raise InputError("The table has a column whose name is no text. Rename the columns to texts.")
-    native = wrapped.to_native()
-    dtypes = dict(zip(names, native.dtypes, strict=True)) if implementation in ("pandas", "polars") else {}
-    try:
-        table = wrapped.to_arrow().select(names)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        raise InputError("A column of the table holds values of several types. Convert it to one type.") from None
-    listed = {name: list(kind.categories) for name, kind in dtypes.items() if type(kind).__name__ == "Enum"}
-    if listed:
-        fields = [with_values(f, listed[f.name]) if listed.get(f.name) else f for f in table.schema]
-        table = table.cast(pa.schema(fields))
-    return _plain(table), TableForm(implementation if dtypes else "arrow", dtypes=dtypes)
+    if wrapped.implementation.is_pandas_like():
+        table, dtypes = pandas_table(wrapped.to_pandas())
+        return table, TableForm("pandas", dtypes=dtypes)
+    if wrapped.implementation.is_polars():
+        table, dtypes = polars_table(wrapped.to_native())
+        return table, TableForm("polars", dtypes=dtypes)
+    return _plain(wrapped.to_arrow()), TableForm("arrow")
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """The table without the metadata of its maker, which may carry an index or statistics."""
-    return table.replace_schema_metadata(None)
+    """The table without the metadata of its maker, which may carry an index, statistics or lists of values."""
+    return pa.Table.from_arrays(table.columns, schema=_plain_schema(table.schema))
+
+
+def _plain_schema(types: pa.Schema) -> pa.Schema:
+    return pa.schema([field.remove_metadata() for field in types])
 
 
 def to_frame(table: pa.Table, form: TableForm) -> Any:
     """The table as a frame of the given form: pandas, polars, else Arrow."""
     if form.kind == "pandas":
-        return _to_pandas(table, form.dtypes)
-    if form.kind == "polars":
-        import polars
-
-        frame: Any = polars.from_arrow(table)
-        casts = {
-            name: kind for name, kind in form.dtypes.items() if name in frame.columns and frame.schema[name] != kind
-        }
-        for name, kind in casts.items():
-            texts = frame[name].cast(polars.String) if isinstance(kind, polars.Enum) else None
-            # A schema of one's own may make other values than the Enum has: they stay texts.
-            if texts is None:
-                frame = frame.with_columns(polars.col(name).cast(kind))
-            elif set(texts.drop_nulls().unique()) <= set(kind.categories):
-                frame = frame.with_columns(texts.cast(kind))
-        return frame
-    return table
-
-
-def _to_pandas(table: pa.Table, dtypes: dict[str, Any]) -> Any:
-    frame: Any = table.to_pandas()
-    for name, dtype in dtypes.items():
-        # A categorical keeps the schema's categories: the list of the input's may be private.
-        if name in frame.columns and frame[name].dtype != dtype and getattr(dtype, "name", "") != "category":
-            frame[name] = frame[name].astype(dtype)
-    return frame
+        return pandas_frame(table, form.dtypes)
+    return polars_frame(table, form.dtypes) if form.kind == "polars" else table
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle | None = None) -> None:

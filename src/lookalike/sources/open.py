@@ -80,7 +80,7 @@ class ReadTable:
         table = self.rows
         for column in bound.columns:
             if isinstance(column, Identifier) and column.person:
-                table = bounded(table, column.name, column.most_rows)
+                table = bounded(table, column)
         complete = [column for column in bound.columns if not column.open_facts]
         source = _encode(table, complete)
         return OpenedTable(source, bound, self.form, table if len(complete) < len(bound.columns) else None)
@@ -97,14 +97,14 @@ def open_source(where: Any, schema: Schema | None) -> OpenedTable:
     return table.encoded(table.bound(schema))
 
 
-def bounded(table: pa.Table, person: str, most: int) -> pa.Table:
-    """The table with at most so many rows of each person, chosen at random and by nobody else's rows."""
-    people = person_numbers(table.column(person).combine_chunks())
+def bounded(table: pa.Table, person: Identifier) -> pa.Table:
+    """The table with at most `most_rows` rows of each person, chosen at random and by nobody else's rows."""
+    people = person_numbers(person, table.column(person.name).combine_chunks())
     order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(people)), people))
     ordered = people[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     ranks = np.arange(len(people)) - np.repeat(starts, np.diff(np.append(starts, len(people))))
-    return table.take(pa.array(np.sort(order[ranks < most])))
+    return table.take(pa.array(np.sort(order[ranks < person.most_rows])))
 
 
 def _encode(table: pa.Table, columns: Sequence[Column]) -> MemorySource:
