@@ -33,7 +33,7 @@ class Schema:
     >>> from lookalike.schema.columns import Categorical
     >>> schema = Schema((Integer("age", minimum=0, maximum=99, bins=10), Categorical("sex", ("F", "M"))))
     >>> schema.domain.sizes
-    (10, 2)
+    (10, 3)
     """
 
     columns: tuple[Column, ...]
