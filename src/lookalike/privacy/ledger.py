@@ -268,13 +268,14 @@ class Run:
         return number
 
     def _check_plan(self, charge: Charge) -> None:
+        if not charge.releases:  # as of a run that had to stop: it is no step of a plan
+            return
         bug = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
         if charge.mechanism == NO_GUARANTEE and self.noise != NO_NOISE:
             raise BudgetError(
                 f"Step {charge.step!r} would release rows without noise in a run that began as one with noise. {bug}"
             )
-        # A charge that releases nothing, as that of a run that had to stop, is no step of a plan.
-        if self._left is None or not charge.releases:
+        if self._left is None:
             return
         if charge.step not in self._left:
             raise BudgetError(f"Step {charge.step!r} is not in the plan of the method, so it may spend nothing. {bug}")

@@ -40,7 +40,7 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
     # Raised here, after the handler has ended: else the exception would carry the one it came from.
     if charged and accountant.remaining > 0:
         mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
-        accountant.charge_rest("stopped", mechanism, 1, "the run stopped while it read private rows")
+        accountant.charge_rest("stopped", mechanism, 0, "the run stopped while it read private rows")
     raise shown
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.codec import bind, decode, decode_column, encode, encode_column
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer
 from lookalike.schema.probes import person_numbers
 from lookalike.schema.schema import Schema
 
@@ -151,7 +151,7 @@ def test_a_catch_all_that_the_storage_cannot_hold_absorbs():
 
 def test_a_dictionary_that_lists_a_person_twice_names_one_person():
     people = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 3]), pa.array(["a", "b", "a", None]))
-    assert person_numbers(people).tolist() == [0, 1, 0, 2, 3]
+    assert person_numbers(Identifier("who", person=True), people).tolist() == [0, 1, 0, 2, 3]
 
 
 def test_other_takes_unknown_categories():
