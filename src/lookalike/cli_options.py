@@ -75,6 +75,6 @@ def settings_of(method: str, given: list[str] | None, workload: str | None) -> d
             raise InputError(f"--set {text!r} has no value; write --set NAME=VALUE.")
         try:
             settings[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             settings[name] = value
     return settings
