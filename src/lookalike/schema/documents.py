@@ -57,6 +57,8 @@ class Reader:
 
     def json(self, text: str, where: str) -> Any:
         """The value of a JSON text: finite numbers of 64 bits, every key once."""
+        if sum(text.count(mark) for mark in ",[{") > self.most_values:
+            raise self.error(f"{where} {self.too_many}")
         try:
             value = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number)
         except RecursionError:
