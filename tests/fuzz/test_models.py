@@ -8,13 +8,15 @@ import random
 import re
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lookalike import cli
-from lookalike.errors import LookalikeError, ModelFileError
+from lookalike.errors import BudgetError, ModelFileError, SchemaError
+from lookalike.generate import copula, network_model, prefix_histogram
 from lookalike.release import load
 
 from .models import KINDS, Members, members, pack
@@ -68,18 +70,25 @@ def spoil_members(files: Members, rng: random.Random) -> Members:
     return files
 
 
+@pytest.fixture(autouse=True)
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marginals that are counted in a large sample take most of the time otherwise."""
+    for module in (copula, network_model, prefix_histogram):
+        monkeypatch.setattr(module, "SAMPLE_ROWS", 2000)
+    monkeypatch.setattr(sys, "argv", [])
+
+
 def use(path: Path, full: bool) -> None:
     """Everything that a model is for."""
     fitted = load(path)
     repr(fitted)
     fitted._repr_html_()
-    for action in (lambda: fitted.sample_arrow(10, seed=0), lambda: fitted.query("count"), *([fitted.report] * full)):
-        try:
-            action()
-        except LookalikeError as error:
-            # A model of three released rows makes no ten, and a name with all kinds of quotes cannot be asked for.
-            assert not isinstance(error, ModelFileError)
+    fitted.query("count")
+    # Of a few released rows no ten can be made, and what was changed in the schema may make rules that no row keeps.
+    with suppress(BudgetError, SchemaError):
+        fitted.sample_arrow(10, seed=0)
     if full:
+        fitted.report()
         out = path.with_name("out.csv")
         sys.argv = ["lookalike", "sample", str(path), "-o", str(out), "--seed", "1"]
         with pytest.raises(SystemExit) as exit_:
