@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from rich.table import Table
 
 from lookalike import __version__, cli_audit, cli_judging, cli_planning
 from lookalike.cli_options import (
@@ -41,7 +40,7 @@ from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.release import Release, check_target, load, write_page
 from lookalike.schema.columns import Identifier
 from lookalike.schema.schema import Schema
-from lookalike.terminal import notes, output, print_json, progress_bar
+from lookalike.terminal import notes, output, print_json, progress_bar, table_of
 
 app = typer.Typer(
     name="lookalike",
@@ -190,7 +189,7 @@ def main() -> NoReturn:
     try:
         app()
     except LookalikeError as error:
-        notes.print(f"Error: {error}", markup=False, style="red" if notes.is_terminal else None)
+        notes.print(f"Error: {error}", style="red" if notes.is_terminal else None)
         sys.exit(2)
     except KeyboardInterrupt:
         notes.print("Stopped. What was charged stays charged; see 'lookalike ledger'.")
@@ -256,33 +255,32 @@ def _note_made_up(before: Schema, after: Schema, *, drafted: bool) -> None:
     if named:
         notes.print(
             f"Made up: {', '.join(named)}. Their names are those of identifiers, so their values were not looked at.\n"
-            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
-            markup=False,
+            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
         )
     names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
     if names:
         notes.print(
             f"Made up: {', '.join(names)}. Few of their values are frequent enough to be told, so these columns hold\n"
-            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
-            markup=False,
+            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
         )
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
-    table = Table(title=f"Ledger of {book.identity}", title_justify="left")
-    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "spent", "charges", "status"):
-        table.add_column(heading, no_wrap=True)
-    for run in runs:
-        values = (
+    rows = [
+        (
             run.number,
             run.started[:16].replace("T", " "),
             run.method,
             f"{run.epsilon:g}",
             f"{run.delta:g}",
             f"{run.epsilon_counted:.6g}",
+            len(run.charges),
+            run.status,
         )
-        table.add_row(*map(str, values), str(len(run.charges)), run.status)
-    output.print(table)
+        for run in runs
+    ]
+    headings = ("run", "time (UTC)", "method", "epsilon", "delta", "spent", "charges", "status")
+    output.print(table_of(f"Ledger of {book.identity}", headings, rows, wrap=False))
     cap = book.cap
     left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
     output.print(f"Total: epsilon {spent:.6g}, delta {delta:.3g} ({left}).")

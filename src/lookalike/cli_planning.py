@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from lookalike.cli_options import (
@@ -36,7 +35,7 @@ from lookalike.privacy.budget import Budget
 from lookalike.release import check_rows, check_target
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
-from lookalike.terminal import output, print_json
+from lookalike.terminal import output, print_json, table_of
 
 _MOST_COLUMNS = 20
 
@@ -126,7 +125,7 @@ def methods(as_json: JsonOption = False) -> None:
         print_json(listed)
         return
     for name, method in METHODS.items():
-        output.print(f"[bold]{name}[/bold]  {method.info.title}")
+        output.print(f"{name}  {method.info.title}", style="bold")
         output.print(f"  paper:      {method.info.paper}")
         output.print(f"  good for:   {method.info.good_for}")
         output.print(f"  guarantee:  {_guarantee(method.accounting)}")
@@ -139,13 +138,12 @@ def plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reas
     """The steps of a plan for the screen."""
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    table = Table(title=title, title_justify="left", caption=reason, caption_justify="left")
-    for heading in ("step", "mechanism", "releases", "share", "what"):
-        table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
+    rows = []
     for step in steps:
         releases = str(step.releases) if step.releases >= 0 else "as it goes"
-        table.add_row(step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note)
-    return table
+        rows.append((step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note))
+    headings = ("step", "mechanism", "releases", "share", "what")
+    return table_of(title, headings, rows, right=("releases", "share"), caption=reason)
 
 
 def _guarantee(accounting: str) -> str:
@@ -194,17 +192,16 @@ def _rounded(value: float) -> str:
 
 
 def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequence[str]) -> Table:
-    table = Table()
     shares = ["share of rows"] if errors[0].distance is not None else []
-    for name in (heading, "cells", "noise (stddev)", "rows misplaced", *shares):
-        table.add_column(name, justify="left" if name == heading else "right")
+    right = ("cells", "noise (stddev)", "rows misplaced", *shares)
+    rows = []
     for error in errors:
         about = "~" if set(error.attrs) & set(guessed) else ""
         cells = [", ".join(error.attrs), f"{about}{error.cells:,}", f"{error.stddev:.1f}", f"{error.rows:,.0f}"]
         if error.distance is not None:
             cells.append(f"{error.distance:.2%}" if error.distance < 1 else "all noise")
-        table.add_row(*map(escape, cells))
-    return table
+        rows.append(cells)
+    return table_of("", (heading, *right), rows, right=right)
 
 
 def _reading(ahead: Outlook) -> str:
