@@ -31,11 +31,12 @@ from lookalike.cli_options import (
 )
 from lookalike.forecast import ExpectedError, Resources
 from lookalike.pipeline import Outlook, as_ledger, as_schema, outlook, plan_run, reason_of, with_persons
+from lookalike.places import check_apart, check_target
 from lookalike.privacy.budget import Budget
-from lookalike.release import check_rows, check_target
+from lookalike.release import check_rows
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
-from lookalike.terminal import output, print_json, table_of
+from lookalike.terminal import output, print_json, shown, table_of
 
 _MOST_COLUMNS = 20
 
@@ -72,6 +73,7 @@ def plan(
 ) -> None:
     """Show what a run would spend, take and get wrong, step by step, without opening the data."""
     check_rows(rows)
+    check_apart({"--ledger": ledger}, {"the private table": table, "the schema": schema, "the domain": domain})
     public, people = with_persons(
         schema_of(schema, domain, table), person, neighbours_of(neighbours, max_rows_per_person)
     )
@@ -102,9 +104,11 @@ def schema(
     ] = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
+    check_apart({"--out": out}, {"the private table": table})
     drafted = as_schema(None, table)
     if out is None:
-        sys.stdout.write(drafted.to_yaml())
+        text = drafted.to_yaml()
+        sys.stdout.write(shown(text) if output.is_terminal else text)
         return
     check_target(out, table=False)
     drafted.save(out)

@@ -7,9 +7,8 @@ needs no pickle to load, so opening a file from a stranger runs no code, and all
 from __future__ import annotations
 
 import html
-import os
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,14 @@ from lookalike.generate.conditional import rows_where
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
 from lookalike.generate.stored import LARGEST_COUNT, Stored
+from lookalike.places import check_not_read
 from lookalike.privacy.budget import ACCOUNTINGS, LARGEST_EPSILON, SMALLEST_EPSILON, Accounting, Budget, epsilon_spent
 from lookalike.privacy.ledger import NO_GUARANTEE, Charge
 from lookalike.schema import codec
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
+from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
@@ -135,6 +135,7 @@ class FittedModel:
         measurements: the noisy marginals that the run paid for; error bars come from them.
         residuals: noisy distances of marginals from public references; they narrow the bounds of what was not measured.
         most_cells: how many cells (rows times columns) a sample without a number of rows may have; None for any.
+        inputs: files that the run read or keeps its account in: none of them is written over.
     """
 
     schema: Schema
@@ -144,6 +145,7 @@ class FittedModel:
     measurements: tuple[NoisyMarginal, ...] = ()
     residuals: tuple[NoisyResidual, ...] = ()
     most_cells: int | None = None
+    inputs: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def rows(self) -> int:
@@ -159,12 +161,27 @@ class FittedModel:
         return to_frame(self.sample_arrow(rows, seed=seed, where=where), self.form)
 
     def write(
-        self, path: str | Path, rows: int | None = None, *, seed: int | None = None, where: str | None = None
+        self,
+        path: str | Path,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        where: str | None = None,
+        escape_formulas: bool = False,
     ) -> int:
-        """Write a synthetic table to a file of the kind its name says, and return its number of rows."""
+        """Write a synthetic table to a file of the kind its name says, and return its number of rows.
+
+        With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
+        """
         table = self.sample_arrow(rows, seed=seed, where=where)
-        write_table(table, path, csv=self.form.csv if self.form.kind == "csv" else None)
+        self.write_rows(table, path, escape_formulas=escape_formulas)
         return table.num_rows
+
+    def write_rows(self, table: pa.Table, path: str | Path, *, escape_formulas: bool = False) -> None:
+        """Write a table that this model made, in the form of the private one."""
+        check_not_read(path, self.inputs)
+        style = self.form.csv if self.form.kind == "csv" else None
+        write_table(table, path, csv=style, escape_formulas=escape_formulas)
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """A synthetic table as an Arrow table."""
@@ -201,6 +218,7 @@ class FittedModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
+        check_not_read(path, self.inputs)
         meta, arrays = self.model.to_parts()
         document = {
             "format": FORMAT,
@@ -313,21 +331,6 @@ def check_rows(rows: int | None, most: int | None = None) -> None:
         raise InputError(f"{rows:,} rows were asked for, but these settings make {most:,}; set seeded_rows={rows}.")
 
 
-def check_target(path: Path, *, table: bool) -> None:
-    """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
-    if table:
-        kind_of_path(path)
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(
-            f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place."
-        )
-    if path.is_dir():
-        raise InputError(f"{path} is a folder. Give the name of a file.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
-
-
 def write_page(path: Path, page: str) -> None:
     """Write a page of HTML, whole or not at all."""
     write_file(path, lambda stream: stream.write(page.encode()))
@@ -352,10 +355,9 @@ class Release:
         """The synthetic rows in the same kind of frame as the private ones; an Arrow table for files."""
         return to_frame(self.rows, self.fitted.form)
 
-    def write(self, path: str | Path) -> None:
-        """Write the rows to a file of the kind its name says, whole or not at all."""
-        form = self.fitted.form
-        write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
+    def write(self, path: str | Path, *, escape_formulas: bool = False) -> None:
+        """Write the rows to a file of the kind its name says, whole or not at all; see `FittedModel.write`."""
+        self.fitted.write_rows(self.rows, path, escape_formulas=escape_formulas)
 
     def report(self) -> str:
         """The public report as one self-contained HTML page, made from released values only."""
