@@ -60,7 +60,7 @@ BOMBS = {
     "aliases": (ALIASES + "fields: *i\n", "anchor or alias"),
     "depth": ("fields: " + "[" * 5000, "nested"),
     "depth by lines": ("".join(" " * i + "a:\n" for i in range(2000)), "nested"),
-    "many values": ("fields: [" + "1," * 600_000 + "]", "values"),
+    "many values": ("fields: [" + "1," * 300_000 + "]", "values"),
     "size": ("# " + "x" * (9 * MEGABYTE), "bytes"),
     "a key twice": ("fields: []\nfields: []\n", "twice"),
     "bins": (
@@ -142,11 +142,18 @@ HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }\n"
 
 
 def test_a_zip_bomb_is_refused_without_the_memory(tmp_path: Path) -> None:
-    zeros = 600 * MEGABYTE
-    path = archive_of(tmp_path / "m", model__json=b"{}", x__npy=array_file(HEADER % (zeros // 8), bytes(zeros)))
-    assert path.stat().st_size < MEGABYTE
+    zeros = 300 * MEGABYTE
+    path = archive_of(tmp_path / "m", model__json=b"{}")
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("x.npy", "w") as member,
+    ):
+        member.write(array_file(HEADER % (zeros // 8)))
+        for _ in range(zeros // MEGABYTE):
+            member.write(bytes(MEGABYTE))
+    assert path.stat().st_size < 2 * MEGABYTE
     program = (
-        "import resource, sys; from lookalike import load, LookalikeError\n"
+        "import resource, sys; from lookalike.release import load; from lookalike.errors import LookalikeError\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try: load(sys.argv[1])\n"
         "except LookalikeError as error: print(error)\n"
@@ -155,7 +162,7 @@ def test_a_zip_bomb_is_refused_without_the_memory(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     message, growth = done.stdout.strip().rsplit("\n", 1)
     assert "max-model-mb" in message
-    assert int(growth) < 400_000  # kilobytes, most of which are our own modules
+    assert int(growth) < 50_000  # kilobytes
 
 
 @pytest.mark.parametrize(
@@ -171,7 +178,7 @@ def test_a_zip_bomb_is_refused_without_the_memory(tmp_path: Path) -> None:
 )
 def test_arrays_that_are_not_what_they_say(tmp_path: Path, array: bytes) -> None:
     path = archive_of(tmp_path / "m", model__json=b"{}", x__npy=array)
-    with pytest.raises(ModelFileError, match="x.npy"):
+    with pytest.raises(ModelFileError, match=r"x\.npy"):
         load(path)
 
 

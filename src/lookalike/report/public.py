@@ -290,8 +290,8 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     ]
     if association["pairs_left_out"]:
         limits.append(
-            f"{association['pairs_left_out']:,} pairs of more than {_MAX_PAIR_CELLS:,} cells are shown as if the columns "
-            "had nothing in common: their tables are too large for this page."
+            f"{association['pairs_left_out']:,} pairs of more than {_MAX_PAIR_CELLS:,} cells are shown as if the "
+            "columns had nothing in common: such tables are too large for this page."
         )
     if bars.measurements:
         doubtful = sum(column.get("doubtful", 0) for column in numbers["columns"])

@@ -19,7 +19,7 @@ import yaml
 from lookalike.errors import LookalikeError, SchemaError
 
 MAX_BYTES = 8 * 2**20
-MAX_VALUES = 500_000
+MAX_VALUES = 250_000
 MAX_DEPTH = 32
 LARGEST_INTEGER = 2**63 - 1
 _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep, which is the limit. Flatten it."
@@ -57,8 +57,7 @@ class Reader:
 
     def json(self, text: str, where: str) -> Any:
         """The value of a JSON text: finite numbers of 64 bits, every key once."""
-        if sum(text.count(mark) for mark in ",[{") > self.most_values:
-            raise self.error(f"{where} {self.too_many}")
+        self._check_length(text, where, ",[{")
         try:
             value = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number)
         except RecursionError:
@@ -70,6 +69,7 @@ class Reader:
 
     def yaml(self, text: str, where: str, *, texts: bool) -> tuple[Any, yaml.Node | None]:
         """The value of a YAML text and the tree that it was made from. With `texts`, every scalar stays a text."""
+        self._check_length(text, where, ",[{\n")
         try:
             loader = (_TextLoader if texts else _TypedLoader)(text)
             loader.limits = self
@@ -87,6 +87,11 @@ class Reader:
         if not texts:
             self._check(value, where)
         return value, tree
+
+    def _check_length(self, text: str, where: str, marks: str) -> None:
+        """Refuse a text with more signs between values than it may have values: counting is fast, parsing is not."""
+        if sum(text.count(mark) for mark in marks) > self.most_values:
+            raise self.error(f"{where} {self.too_many}")
 
     def _check(self, value: Any, where: str) -> None:
         """Refuse what would exhaust or surprise whoever uses the value: depth, number of values, odd numbers, texts."""

@@ -19,7 +19,7 @@ from lookalike.schema.schema import MAX_COLUMNS
 WRITE_ROWS = 1 << 16
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """What starts a formula in some spreadsheet, full-width forms included."""
-_NUMBER = re.compile(r"[+-]?\d*[.,]?\d*(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
