@@ -282,7 +282,7 @@ def _fitted(stored: Stored) -> FittedModel:
         )
     schema = Schema.from_dict(stored.value("schema", dict))
     domain = schema.domain
-    model = model_from_parts(stored.text("kind"), stored.value("model", dict), stored.arrays)
+    model = model_from_parts(stored.text("kind"), stored.value("model", dict), dict(stored.arrays))
     stored.require(model.domain == domain, "has a model of other columns than its schema's")
     _check_writable(schema)
     form = stored.part("form")

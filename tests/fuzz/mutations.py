@@ -47,8 +47,10 @@ def spoil_tree(tree: Any, rng: random.Random) -> Any:
         if not spots:
             return hostile(rng)
         holder, key = rng.choice(spots)
-        action = rng.randrange(8)
-        if action == 0:
+        action, value = rng.randrange(8), holder[key]
+        if rng.random() < 0.4 and isinstance(value, str | int | float) and not isinstance(value, bool):
+            holder[key] = _near(value, rng)
+        elif action == 0:
             del holder[key]
         elif action == 1:
             other, place = rng.choice(spots)
@@ -57,11 +59,17 @@ def spoil_tree(tree: Any, rng: random.Random) -> Any:
             holder[rng.choice(TEXTS)] = holder.pop(key)
         elif action == 3 and isinstance(holder, list):
             holder.insert(key, holder[key])
-        elif action == 4 and isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
-            holder[key] = holder[key] * rng.choice((-1, 0, 2, 0.5, 1000)) + rng.choice((0, 1, -1))
         else:
             holder[key] = hostile(rng)
     return tree
+
+
+def _near(value: Any, rng: random.Random) -> Any:
+    """Another value of the same type: what looks right is what gets furthest."""
+    if isinstance(value, str):
+        return rng.choice(TEXTS)
+    changed = value * rng.choice((-1, 0, 1, 2, 0.5, 1000)) + rng.choice((0, 1, -1))
+    return int(changed) if isinstance(value, int) else float(changed)
 
 
 def _spots(tree: Any) -> Any:
