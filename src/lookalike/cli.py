@@ -13,16 +13,18 @@ from typing import Annotated, Any, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
-from rich.table import Table
 
 from lookalike import __version__, cli_audit, cli_judging, cli_planning
+from lookalike.archive import MODEL_MB
 from lookalike.cli_options import (
     DeltaOption,
     DomainOption,
     EpsilonOption,
+    FormulaOption,
     JsonOption,
     LedgerOption,
     MethodOption,
+    ModelSizeOption,
     NeighboursOption,
     PersonOption,
     RowsPerPersonOption,
@@ -37,11 +39,12 @@ from lookalike.cli_options import (
 from lookalike.cli_planning import plan_table
 from lookalike.errors import InputError, LookalikeError
 from lookalike.pipeline import Generation, as_ledger, check_generator, plan_run, reason_of, synthesize, with_persons
+from lookalike.places import check_apart, check_target, with_side_files
 from lookalike.privacy.ledger import Ledger, RunSummary, epsilon_json, epsilon_text
-from lookalike.release import Release, check_target, load, write_page
+from lookalike.release import Release, load, write_page
 from lookalike.schema.columns import Identifier
 from lookalike.schema.schema import Schema
-from lookalike.terminal import notes, output, print_json, progress_bar
+from lookalike.terminal import notes, output, print_json, progress_bar, table_of
 
 app = typer.Typer(
     name="lookalike",
@@ -79,9 +82,15 @@ def synth(
     person: PersonOption = None,
     workload: WorkloadOption = None,
     setting: SettingOption = None,
+    escape_formulas: FormulaOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
+    book = as_ledger(ledger, table)
+    inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
+    check_apart({"--ledger": ledger}, inputs)
+    beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
+    check_apart({"--out": out, "--model": model, "--report": report}, {**inputs, **beside})
     public = schema_of(schema, domain, table)
     check_target(out, table=True)
     for path in filter(None, (model, report)):
@@ -107,9 +116,8 @@ def synth(
             progress=progress,
             **settings,
         )
-    book = as_ledger(ledger, table)
     with _rescue(release, book):
-        release.write(out)
+        release.write(out, escape_formulas=escape_formulas)
         if model is not None:
             release.fitted.save(model)
         if report is not None:
@@ -128,10 +136,14 @@ def sample(
         str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Fixes the sample.")] = None,
+    escape_formulas: FormulaOption = False,
+    max_model_mb: ModelSizeOption = MODEL_MB,
 ) -> None:
     """Draw more rows from a stored model. Touches no private data and costs nothing."""
+    check_apart({"--out": out}, {"the model": model})
     check_target(out, table=True)
-    written = load(model).write(out, rows, seed=seed, where=where)
+    fitted = load(model, most_mb=max_model_mb)
+    written = fitted.write(out, rows, seed=seed, where=where, escape_formulas=escape_formulas)
     output.print(f"{written:,} rows written to {out}; no budget was spent.")
 
 
@@ -145,6 +157,7 @@ def ledger(
     as_json: JsonOption = False,
 ) -> None:
     """Show what has been spent on a table, by which run; set what it may ever spend."""
+    check_apart({"--ledger": ledger}, {"the private table": table})
     book = as_ledger(ledger, table)
     if cap is not None:
         book.set_cap(cap)
@@ -188,14 +201,35 @@ cli_audit.add_commands(app)
 def main() -> NoReturn:
     """Run the command line; a user's mistake ends in one paragraph and exit code 2, never in a traceback."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except LookalikeError as error:
-        notes.print(f"Error: {error}", markup=False, style="red" if notes.is_terminal else None)
+        notes.print(f"Error: {error}", style="red" if notes.is_terminal else None)
         sys.exit(2)
-    except KeyboardInterrupt:
-        notes.print("Stopped. What was charged stays charged; see 'lookalike ledger'.")
-        sys.exit(130)
-    sys.exit(0)
+    except Exception as error:
+        # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            notes.print("Stopped. What was charged stays charged; see 'lookalike ledger'.")
+            sys.exit(130)
+        if not hasattr(error, "format_message"):
+            raise
+        _print_usage(error)
+        sys.exit(getattr(error, "exit_code", 2))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_usage(error: Any) -> None:
+    context, message = getattr(error, "ctx", None), error.format_message()
+    if message.startswith("Usage:"):
+        notes.print(message)
+        return
+    if context is not None:
+        notes.print(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
+    notes.print(f"Error: {message}")
+
+
+def _file(workload: str | None) -> Path | None:
+    """The file of a workload, None for one in words."""
+    return Path(workload) if workload is not None and Path(workload).suffix else None
 
 
 def _generator(name: str) -> Generation:
@@ -258,24 +292,19 @@ def _note_made_up(before: Schema, after: Schema, *, drafted: bool) -> None:
     if named:
         notes.print(
             f"Made up: {', '.join(named)}. Their names are those of identifiers, so their values were not looked at.\n"
-            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
-            markup=False,
+            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
         )
     names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
     if names:
         notes.print(
             f"Made up: {', '.join(names)}. Few of their values are frequent enough to be told, so these columns hold\n"
-            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file.",
-            markup=False,
+            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
         )
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
-    table = Table(title=f"Ledger of {book.identity}", title_justify="left")
-    for heading in ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status"):
-        table.add_column(heading, no_wrap=True)
-    for run in runs:
-        values = (
+    rows = [
+        (
             run.number,
             run.started[:16].replace("T", " "),
             run.method,
@@ -283,9 +312,13 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
             f"{run.delta:g}",
             epsilon_text(run.epsilon_counted),
             run.noise if run.private else f"{run.noise}: NOT PRIVATE",
+            len(run.charges),
+            run.status,
         )
-        table.add_row(*map(str, values), str(len(run.charges)), run.status)
-    output.print(table)
+        for run in runs
+    ]
+    headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
+    output.print(table_of(f"Ledger of {book.identity}", headings, rows, wrap=False))
     cap = book.cap
     left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")

@@ -8,13 +8,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from lookalike.cli_options import DeltaOption, EpsilonOption, JsonOption
 from lookalike.errors import InputError, LookalikeError
 from lookalike.privacy.discover import Discovery
-from lookalike.terminal import notes, output, print_json, progress_bar
+from lookalike.terminal import notes, output, print_json, progress_bar, table_of
 
 _LEAST_RUNS = 6
 
@@ -81,15 +79,15 @@ def audit(
 def _print_findings(
     method: str, epsilon: float, findings: dict[str, Any], refused: dict[str, str], failure: float
 ) -> None:
-    table = Table(title=f"Audit of {method}, claimed epsilon {epsilon:g}", title_justify="left")
-    for heading in ("one person more", "event that told most", "came in", "epsilon shown", "at most"):
-        table.add_column(heading, justify="left" if heading.startswith(("one", "event")) else "right")
+    right = ("came in", "epsilon shown", "at most")
+    rows = []
     for name, finding in findings.items():
         rates = f"{finding.hits[0]} / {finding.hits[1]} of {finding.runs}"
         shown = f"{finding.epsilon:.3g}{'  BROKEN' if finding.broken else ''}"
         event = finding.event if len(finding.event) <= 44 else f"...{finding.event[-41:]}"
-        table.add_row(name, escape(event), rates, shown, f"{finding.most:.3g}")
-    output.print(table)
+        rows.append((name, event, rates, shown, f"{finding.most:.3g}"))
+    title = f"Audit of {method}, claimed epsilon {epsilon:g}"
+    output.print(table_of(title, ("one person more", "event that told most", *right), rows, right=right))
     if any(finding.broken for finding in findings.values()):
         output.print("The guarantee is FALSE: please report this, with the version and the line above.")
     else:
@@ -100,4 +98,4 @@ def _print_findings(
         if any(finding.most <= epsilon for finding in findings.values()):
             output.print("Here even a plain leak would have gone unseen: raise --runs or lower --epsilon.")
     for name, reason in refused.items():
-        notes.print(f"{name}: not run. {reason}", markup=False)
+        notes.print(f"{name}: not run. {reason}")

@@ -9,9 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from lookalike.archive import MODEL_MB
+from lookalike.cli_options import ModelSizeOption
 from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, synthesize
-from lookalike.release import check_target, load, write_page
+from lookalike.places import check_apart, check_target
+from lookalike.release import load, write_page
 from lookalike.schema.schema import Schema
 from lookalike.terminal import notes, print_json, print_table, progress_bar
 
@@ -55,9 +58,12 @@ def evaluate(
     from lookalike.evaluate import real_data
     from lookalike.report.internal import internal_name, internal_report
 
+    inputs = {"the real table": real, "the synthetic table": synth, "the real rows to test on": holdout}
+    page = None if report is None else internal_name(report)
+    check_apart({"--report": page}, {**inputs, "the schema": schema, "the domain": domain})
     public = _schema(schema, domain)
-    if report is not None:
-        check_target(internal_name(report), table=False)
+    if page is not None:
+        check_target(page, table=False)
     with progress_bar() as progress:
         found = real_data.evaluate(
             real,
@@ -76,9 +82,9 @@ def evaluate(
         print_json(found.numbers)
     else:
         print_table("NOT PRIVATE: real against synthetic", ("measure", "value", "reading"), found.table())
-    if report is not None:
-        write_page(internal_name(report), internal_report(found))
-        notes.print(f"Internal report (NOT PRIVATE): {internal_name(report)}")
+    if page is not None:
+        write_page(page, internal_report(found))
+        notes.print(f"Internal report (NOT PRIVATE): {page}")
 
 
 def compare(
@@ -106,9 +112,12 @@ def compare(
     from lookalike.report.comparison import comparison_report
     from lookalike.report.internal import internal_name
 
+    page = None if report is None else internal_name(report)
+    inputs = {"the real table": real, "the schema": schema, "the domain": domain}
+    check_apart({"--results": results, "--report": page}, inputs)
     public = _schema(schema, domain)
-    if report is not None:
-        check_target(internal_name(report), table=False)
+    if page is not None:
+        check_target(page, table=False)
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     run = partial(judge_method, table=real, schema=public, synthesize=synthesize, svm=svm)
     with progress_bar() as progress:
@@ -125,19 +134,20 @@ def compare(
         if rows:
             headings = tuple(rows[0])
             print_table(f"NOT PRIVATE: {measure}", headings, [[str(row[h]) for h in headings] for row in rows])
-    if report is not None:
-        write_page(internal_name(report), comparison_report(lines))
-        notes.print(f"Page with plots (NOT PRIVATE): {internal_name(report)}")
+    if page is not None:
+        write_page(page, comparison_report(lines))
+        notes.print(f"Page with plots (NOT PRIVATE): {page}")
 
 
 def query(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'synth --model'.")],
     question: Annotated[str, typer.Argument(help="For instance: count by sex where age >= 30.")],
     level: Annotated[float, typer.Option(help="Probability with which the interval holds the true count.")] = 0.9,
+    max_model_mb: ModelSizeOption = MODEL_MB,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a stored model for a count with its error bars. Touches no private data and costs nothing."""
-    fitted = load(model)
+    fitted = load(model, most_mb=max_model_mb)
     found = fitted.query(question, level=level)
     if as_json:
         rows = [{"values": dict(zip(found.by, labels, strict=True)), **asdict(answer)} for labels, answer in found.rows]

@@ -48,6 +48,16 @@ PersonOption = Annotated[
     str | None, typer.Option("--person", help="Column that says whose row it is; surplus rows go.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+FormulaOption = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="Put an apostrophe before texts of a CSV file that a spreadsheet would run as formulas.",
+    ),
+]
+ModelSizeOption = Annotated[
+    float, typer.Option("--max-model-mb", help="Most memory that a model file may take, in MiB.")
+]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one per table.")]
 
 
@@ -79,6 +89,6 @@ def settings_of(method: str, given: list[str] | None, workload: str | None) -> d
             raise InputError(f"--set {text!r} has no value; write --set NAME=VALUE.")
         try:
             settings[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             settings[name] = value
     return settings

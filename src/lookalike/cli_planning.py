@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from lookalike.cli_options import (
@@ -32,12 +31,13 @@ from lookalike.cli_options import (
 )
 from lookalike.forecast import ExpectedError, Resources
 from lookalike.pipeline import Outlook, as_ledger, as_schema, outlook, plan_run, reason_of, with_persons
+from lookalike.places import check_apart, check_target
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import epsilon_text
-from lookalike.release import check_rows, check_target
+from lookalike.release import check_rows
 from lookalike.synthesizers import METHODS, default_settings
 from lookalike.synthesizers.base import PlannedStep
-from lookalike.terminal import output, print_json
+from lookalike.terminal import output, print_json, shown, table_of
 
 _MOST_COLUMNS = 20
 
@@ -74,6 +74,7 @@ def plan(
 ) -> None:
     """Show what a run would spend, take and get wrong, step by step, without opening the data."""
     check_rows(rows)
+    check_apart({"--ledger": ledger}, {"the private table": table, "the schema": schema, "the domain": domain})
     public, people = with_persons(
         schema_of(schema, domain, table), person, neighbours_of(neighbours, max_rows_per_person)
     )
@@ -105,9 +106,11 @@ def schema(
     ] = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. Rows are not used; open facts are marked so."""
+    check_apart({"--out": out}, {"the private table": table})
     drafted = as_schema(None, table)
     if out is None:
-        sys.stdout.write(drafted.to_yaml())
+        text = drafted.to_yaml()
+        sys.stdout.write(shown(text) if output.is_terminal else text)
         return
     check_target(out, table=False)
     drafted.save(out)
@@ -128,7 +131,7 @@ def methods(as_json: JsonOption = False) -> None:
         print_json(listed)
         return
     for name, method in METHODS.items():
-        output.print(f"[bold]{name}[/bold]  {method.info.title}")
+        output.print(f"{name}  {method.info.title}", style="bold")
         output.print(f"  paper:      {method.info.paper}")
         output.print(f"  good for:   {method.info.good_for}")
         output.print(f"  guarantee:  {_guarantee(method.accounting)}")
@@ -141,13 +144,12 @@ def plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reas
     """The steps of a plan for the screen."""
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    table = Table(title=title, title_justify="left", caption=reason, caption_justify="left")
-    for heading in ("step", "mechanism", "releases", "share", "what"):
-        table.add_column(heading, justify="right" if heading in ("releases", "share") else "left")
+    rows = []
     for step in steps:
         releases = str(step.releases) if step.releases >= 0 else "as it goes"
-        table.add_row(step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note)
-    return table
+        rows.append((step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note))
+    headings = ("step", "mechanism", "releases", "share", "what")
+    return table_of(title, headings, rows, right=("releases", "share"), caption=reason)
 
 
 def _guarantee(accounting: str) -> str:
@@ -196,17 +198,16 @@ def _rounded(value: float) -> str:
 
 
 def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequence[str]) -> Table:
-    table = Table()
     shares = ["share of rows"] if errors[0].distance is not None else []
-    for name in (heading, "cells", "noise (stddev)", "rows misplaced", *shares):
-        table.add_column(name, justify="left" if name == heading else "right")
+    right = ("cells", "noise (stddev)", "rows misplaced", *shares)
+    rows = []
     for error in errors:
         about = "~" if set(error.attrs) & set(guessed) else ""
         cells = [", ".join(error.attrs), f"{about}{error.cells:,}", f"{error.stddev:.1f}", f"{error.rows:,.0f}"]
         if error.distance is not None:
             cells.append(f"{error.distance:.2%}" if error.distance < 1 else "all noise")
-        table.add_row(*map(escape, cells))
-    return table
+        rows.append(cells)
+    return table_of("", (heading, *right), rows, right=right)
 
 
 def _reading(ahead: Outlook) -> str:

@@ -16,6 +16,7 @@ from lookalike.errors import SchemaError
 from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import RowsModel, gum_model
+from lookalike.places import with_side_files
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import GuardedTable, open_table
@@ -133,7 +134,15 @@ def synthesize(
         threshold_delta=budget.threshold_delta,
     )
     report("making rows", 0.9)
-    fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released), tuple(door.residuals))
+    fitted = FittedModel(
+        door.schema,
+        model,
+        spent,
+        door.form,
+        tuple(door.released),
+        tuple(door.residuals),
+        inputs=_files_of(table, book),
+    )
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
     report("done", 1.0)
     return release
@@ -293,6 +302,12 @@ def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
 def table_identity(table: Any) -> str | None:
     """Name under which a table's spending is kept: its resolved path. A frame in memory has none."""
     return str(Path(table).resolve()) if isinstance(table, str | os.PathLike) else None
+
+
+def _files_of(table: Any, book: Ledger) -> tuple[str, ...]:
+    """The files of a run that none of its results may overwrite."""
+    read = [Path(table).expanduser()] if isinstance(table, (str, Path)) else []
+    return tuple(str(path.resolve()) for path in (*read, *with_side_files(book.path)))
 
 
 def _silent(message: str, fraction: float) -> None:

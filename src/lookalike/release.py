@@ -1,39 +1,45 @@
 """What a run gives back: a synthetic table, the model that made it, and the account of what it cost.
 
 A model file is a zip archive of `model.json` (format version, kind, schema, provenance) and one `.npy` per array. It
-needs no pickle to load, so opening a file from a stranger runs no code.
+needs no pickle to load, so opening a file from a stranger runs no code, and all that it says is checked: see `load`.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import zipfile
-from dataclasses import asdict, dataclass
+import html
+import re
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lookalike.errors import InputError, ModelFileError
+from lookalike.archive import MODEL_MB, read_archive, write_archive
+from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.estimate.answers import AnsweredQuestion, answer_question
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.conditional import rows_where
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, epsilon_spent
+from lookalike.generate.stored import LARGEST_COUNT, Stored
+from lookalike.places import check_not_read
+from lookalike.privacy.budget import ACCOUNTINGS, LARGEST_EPSILON, SMALLEST_EPSILON, Accounting, Budget, epsilon_spent
 from lookalike.privacy.ledger import NO_GUARANTEE, Charge
 from lookalike.schema import codec
 from lookalike.schema.conditions import parse_question
+from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import CsvStyle, TableForm, kind_of_path, to_frame, write_file, write_table
+from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
 from lookalike.synthesizers.base import PlannedStep
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 FORMAT = 1
+MOST_CELLS = 25_000_000
+"""Cells that a loaded model makes without being told a number of rows: the number in the file may be anything."""
+_FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow")
+_RHO = re.compile(r"\d{1,50}(?:/[1-9]\d{0,49})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +87,44 @@ class Spent:
         return {**{name: getattr(self, name) for name in self.__slots__}, "charges": charges}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Spent:
-        charges = tuple(Charge(**{**charge, "rho": Fraction(charge["rho"])}) for charge in values["charges"])
-        return cls(**{**values, "charges": charges})
+    def from_stored(cls, stored: Stored) -> Spent:
+        """The account that `to_json` wrote: charges within the budget, private only if every charge is."""
+        spent = cls(
+            method=stored.text("method"),
+            settings=stored.value("settings", dict),
+            epsilon=stored.number("epsilon", SMALLEST_EPSILON, LARGEST_EPSILON),
+            delta=stored.number("delta", 0.0, 1.0),
+            accounting=stored.choice("accounting", ACCOUNTINGS),
+            neighbours=stored.text("neighbours"),
+            charges=tuple(_stored_charge(charge) for charge in stored.parts("charges")),
+            private=stored.value("private", bool),
+            threshold_delta=stored.number("threshold_delta", 0.0, 1.0, 0.0),
+        )
+        budget = Budget(spent.epsilon, spent.delta, spent.accounting, spent.threshold_delta)
+        guaranteed = all(charge.mechanism != NO_GUARANTEE for charge in spent.charges)
+        stored.require(not guaranteed or spent.rho <= budget.total, "charges more than its budget")
+        stored.require(guaranteed or not spent.private, "calls itself private with a charge that is not")
+        return spent
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{step}</td><td>{float(rho):.6g}</td></tr>" for step, rho in self.by_step().items())
+        rows = "".join(
+            f"<tr><td>{html.escape(step)}</td><td>{float(rho):.6g}</td></tr>" for step, rho in self.by_step().items()
+        )
         head = f"epsilon {self.epsilon_spent:.4g} of {self.epsilon:g}, delta {self.delta:g}, {self.neighbours}"
-        return f"<table><caption>{head}</caption><tr><th>step</th><th>rho</th></tr>{rows}</table>"
+        return f"<table><caption>{html.escape(head)}</caption><tr><th>step</th><th>rho</th></tr>{rows}</table>"
+
+
+def _stored_charge(stored: Stored) -> Charge:
+    rho = stored.text("rho")
+    stored.require(_RHO.fullmatch(rho) is not None, f"has {rho[:50]!r} as 'rho', where a fraction belongs")
+    return Charge(
+        step=stored.text("step"),
+        mechanism=stored.text("mechanism"),
+        releases=stored.whole("releases", 0, 2**53),
+        rho=Fraction(rho),
+        detail=stored.text("detail", ""),
+        delta=stored.number("delta", 0.0, 1.0, 0.0),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +134,8 @@ class FittedModel:
     Attributes:
         measurements: the noisy marginals that the run paid for; error bars come from them.
         residuals: noisy distances of marginals from public references; they narrow the bounds of what was not measured.
+        most_cells: how many cells (rows times columns) a sample without a number of rows may have; None for any.
+        inputs: files that the run read or keeps its account in: none of them is written over.
     """
 
     schema: Schema
@@ -106,6 +144,8 @@ class FittedModel:
     form: TableForm
     measurements: tuple[NoisyMarginal, ...] = ()
     residuals: tuple[NoisyResidual, ...] = ()
+    most_cells: int | None = None
+    inputs: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def rows(self) -> int:
@@ -121,22 +161,46 @@ class FittedModel:
         return to_frame(self.sample_arrow(rows, seed=seed, where=where), self.form)
 
     def write(
-        self, path: str | Path, rows: int | None = None, *, seed: int | None = None, where: str | None = None
+        self,
+        path: str | Path,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        where: str | None = None,
+        escape_formulas: bool = False,
     ) -> int:
-        """Write a synthetic table to a file of the kind its name says, and return its number of rows."""
+        """Write a synthetic table to a file of the kind its name says, and return its number of rows.
+
+        With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
+        """
         table = self.sample_arrow(rows, seed=seed, where=where)
-        write_table(table, path, csv=self.form.csv if self.form.kind == "csv" else None)
+        self.write_rows(table, path, escape_formulas=escape_formulas)
         return table.num_rows
+
+    def write_rows(self, table: pa.Table, path: str | Path, *, escape_formulas: bool = False) -> None:
+        """Write a table that this model made, in the form of the private one."""
+        check_not_read(path, self.inputs)
+        style = self.form.csv if self.form.kind == "csv" else None
+        write_table(table, path, csv=style, escape_formulas=escape_formulas)
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """A synthetic table as an Arrow table."""
         check_rows(rows)
+        self._check_cells(rows)
         rng = np.random.default_rng(seed)
         if where is None:
             codes = self.model.sample(self.rows if rows is None else rows, rng)
         else:
             codes = rows_where(self.model, parse_question(f"count where {where}", self.schema), rows, rng)
         return codec.decode(self.schema, codes, rng=rng)
+
+    def _check_cells(self, rows: int | None) -> None:
+        cells = self.rows * len(self.schema.columns)
+        if rows is None and self.most_cells is not None and cells > self.most_cells:
+            raise InputError(
+                f"The model stands for {self.rows:,} rows of {len(self.schema.columns):,} columns, more than "
+                f"{self.most_cells:,} cells. If you want them all, say so: --rows {self.rows} (rows={self.rows})."
+            )
 
     def error_bars(self) -> ErrorBars:
         """Intervals for counts, from the recorded noise alone."""
@@ -154,6 +218,7 @@ class FittedModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
+        check_not_read(path, self.inputs)
         meta, arrays = self.model.to_parts()
         document = {
             "format": FORMAT,
@@ -174,65 +239,88 @@ class FittedModel:
                 arrays[f"measured-{i}-groups"] = measurement.groups
         for i, residual in enumerate(self.residuals):
             arrays[f"reference-{i}"] = residual.reference
-
-        def write(stream: BinaryIO) -> None:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr("model.json", json.dumps(document, indent=1))
-                for name, array in arrays.items():
-                    buffer = io.BytesIO()
-                    np.save(buffer, array, allow_pickle=False)
-                    archive.writestr(f"{name}.npy", buffer.getvalue())
-
-        write_file(Path(path), write)
+        write_file(Path(path), lambda stream: write_archive(stream, document, arrays))
 
     def _repr_html_(self) -> str:
-        title = f"{self.spent.method} model of {len(self.schema.domain)} columns, about {self.rows:,} rows"
+        title = f"{html.escape(self.spent.method)} model of {len(self.schema.domain)} columns, about {self.rows:,} rows"
         return f"<p><b>{title}</b></p>{self.spent._repr_html_()}"
 
 
-def load(path: str | Path) -> FittedModel:
-    """The model stored at `path` by `FittedModel.save`."""
+def load(path: str | Path, *, most_mb: float = MODEL_MB) -> FittedModel:
+    """The model stored at `path` by `FittedModel.save`. The file may come from a stranger: all it says is checked.
+
+    Args:
+        path: the model file.
+        most_mb: most memory, in MiB, that its arrays may take.
+
+    Raises:
+        ModelFileError: there is no such file, it is damaged or no model, or it is larger than allowed.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            document = json.loads(archive.read("model.json"))
-            if document.get("format") != FORMAT:
-                raise ModelFileError(
-                    f"{path} has model format {document.get('format')!r}; this version reads format {FORMAT}. "
-                    "Use the version of lookalike that wrote it."
-                )
-            arrays = {
-                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-                if name.endswith(".npy")
-            }
-        return FittedModel(
-            schema=Schema.from_dict(document["schema"]),
-            model=model_from_parts(document["kind"], document["model"], arrays),
-            spent=Spent.from_json(document["spent"]),
-            form=TableForm(document["form"]["kind"], CsvStyle(**document["form"]["csv"])),
-            measurements=tuple(
-                NoisyMarginal(
-                    tuple(entry["attrs"]),
-                    arrays[f"measured-{i}"],
-                    entry["stddev"],
-                    arrays.get(f"measured-{i}-groups"),
-                    entry["ledger_entry"],
-                    tuple(entry["contrasts"]) if entry.get("contrasts") else None,
-                )
-                for i, entry in enumerate(document.get("measurements", ()))
-            ),
-            residuals=tuple(
-                NoisyResidual(tuple(entry["attrs"]), arrays[f"reference-{i}"], entry["value"], entry["stddev"])
-                for i, entry in enumerate(document.get("residuals", ()))
-            ),
-        )
+        document, arrays = read_archive(path, most_mb)
+        return _fitted(Stored(document, arrays, "the file"))
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+    except OSError as error:
+        raise ModelFileError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from None
+    except LookalikeError as error:
+        reason = str(error).rstrip(".")
+    except Exception as error:  # noqa: BLE001
+        # Whatever a library makes of a damaged file: a wrong checksum, an impossible time, a stack that is too deep.
+        reason = type(error).__name__
+    raise ModelFileError(
+        f"{path} is not a lookalike model or is damaged: {reason}. Make it again with "
+        "'lookalike synth ... --model FILE'."
+    )
+
+
+def _fitted(stored: Stored) -> FittedModel:
+    if stored.meta.get("format") != FORMAT:
         raise ModelFileError(
-            f"{path} is not a lookalike model or is damaged ({type(error).__name__}). Make it again with "
-            "'lookalike synth ... --model FILE'."
-        ) from error
+            f"it has model format {str(stored.meta.get('format'))[:20]!r}; this version reads format {FORMAT}. Use the "
+            "version of lookalike that wrote it"
+        )
+    schema = Schema.from_dict(stored.value("schema", dict))
+    domain = schema.domain
+    model = model_from_parts(stored.text("kind"), stored.value("model", dict), dict(stored.arrays))
+    stored.require(model.domain == domain, "has a model of other columns than its schema's")
+    _check_writable(schema)
+    form = stored.part("form")
+    measurements = [
+        entry.measurement(domain, f"measured-{i}", f"measured-{i}-groups", "ledger_entry")
+        for i, entry in enumerate(stored.parts("measurements"))
+    ]
+    return FittedModel(
+        schema=schema,
+        model=model,
+        spent=Spent.from_stored(stored.part("spent")),
+        form=TableForm(form.choice("kind", _FORMS), _stored_style(form.part("csv"))),
+        measurements=tuple(measurements),
+        residuals=tuple(_stored_residual(entry, i, domain) for i, entry in enumerate(stored.parts("residuals"))),
+        most_cells=MOST_CELLS,
+    )
+
+
+def _stored_residual(stored: Stored, number: int, domain: Domain) -> NoisyResidual:
+    attrs = stored.clique("attrs", domain)
+    reference = stored.table(f"reference-{number}", domain.shape(attrs), -LARGEST_COUNT, LARGEST_COUNT)
+    return NoisyResidual(attrs, reference, stored.number("value", -LARGEST_COUNT, LARGEST_COUNT), stored.stddev())
+
+
+def _stored_style(stored: Stored) -> CsvStyle:
+    delimiter, line_end = (
+        stored.choice("delimiter", (",", ";", "\t", "|")),
+        stored.choice("line_end", ("\n", "\r\n", "\r")),
+    )
+    return CsvStyle(delimiter, line_end, stored.value("bom", bool))
+
+
+def _check_writable(schema: Schema) -> None:
+    """Write a few rows with the lowest, middle and highest codes: a schema that cannot is found out now."""
+    sizes = np.array(schema.domain.sizes)
+    codes = np.stack([0 * sizes, sizes // 2, sizes - 1]).astype(np.int32)
+    with np.errstate(all="raise"):
+        codec.decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
 
 
 def check_rows(rows: int | None, most: int | None = None) -> None:
@@ -241,21 +329,6 @@ def check_rows(rows: int | None, most: int | None = None) -> None:
         raise InputError(f"{rows} rows were asked for; ask for at least 1.")
     if rows is not None and most is not None and rows > most:
         raise InputError(f"{rows:,} rows were asked for, but these settings make {most:,}; set seeded_rows={rows}.")
-
-
-def check_target(path: Path, *, table: bool) -> None:
-    """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
-    if table:
-        kind_of_path(path)
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(
-            f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place."
-        )
-    if path.is_dir():
-        raise InputError(f"{path} is a folder. Give the name of a file.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
 
 
 def write_page(path: Path, page: str) -> None:
@@ -282,10 +355,9 @@ class Release:
         """The synthetic rows in the same kind of frame as the private ones; an Arrow table for files."""
         return to_frame(self.rows, self.fitted.form)
 
-    def write(self, path: str | Path) -> None:
-        """Write the rows to a file of the kind its name says, whole or not at all."""
-        form = self.fitted.form
-        write_table(self.rows, path, csv=form.csv if form.kind == "csv" else None)
+    def write(self, path: str | Path, *, escape_formulas: bool = False) -> None:
+        """Write the rows to a file of the kind its name says, whole or not at all; see `FittedModel.write`."""
+        self.fitted.write_rows(self.rows, path, escape_formulas=escape_formulas)
 
     def report(self) -> str:
         """The public report as one self-contained HTML page, made from released values only."""

@@ -53,6 +53,7 @@ MAY_IMPORT = {
     "privacy/counting.py": {"base"},
     "evaluate/real_data.py": {"frames.read_table"},
     "pipeline.py": {"frames.read_structure"},
+    "places.py": {"frames.kind_of_path"},
     "release.py": {f"frames.{name}" for name in
                    ("CsvStyle", "TableForm", "kind_of_path", "to_frame", "write_file", "write_table")},
 }  # fmt: skip

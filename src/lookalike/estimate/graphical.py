@@ -8,15 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lookalike.errors import SchemaError
+from lookalike.generate.stored import Stored
 from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import clique_mask, connected_components
 from lookalike.tables.contraction import Network
-from lookalike.tables.cost import DEFAULT_LIMITS, Limits
+from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.tables.extension import extend_plan
 from lookalike.tables.many_marginals import BlockQueries, blocks_of, flat_potentials, projections
 from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan
+
+_LARGEST = 1e5
+"""Largest potential of a stored model: exp of a tenth of it is beyond any table."""
+_STORED_LIMITS = Limits(60.0, 1000.0)
 
 
 class GraphicalModel:
@@ -140,9 +145,23 @@ class GraphicalModel:
     @classmethod
     def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> GraphicalModel:
         """The model that `to_parts` took apart."""
-        domain = Domain(tuple(meta["names"]), tuple(int(size) for size in meta["sizes"]))
-        potentials = {tuple(clique): arrays[f"potential_{i}"] for i, clique in enumerate(meta["cliques"])}
-        return cls(domain, potentials, float(meta["total"]), ContractionPlan.from_json(domain, meta["plan"]))
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
+        cliques = stored.cliques("cliques", domain)
+        stored.require(len(set(cliques)) == len(cliques), "has a potential twice")
+        potentials = {
+            clique: stored.table(f"potential_{i}", domain.shape(clique), -_LARGEST, _LARGEST, never=True)
+            for i, clique in enumerate(cliques)
+        }
+        plan = _stored_plan(stored.part("plan"), domain)
+        masks = [clique_mask(domain, leaf) for leaf in plan.leaves]
+        inside = (any(mask & ~leaf == 0 for leaf in masks) for mask in (clique_mask(domain, c) for c in cliques))
+        stored.require(all(inside), "has a potential that no leaf of its plan holds")
+        _STORED_LIMITS.check("The stored model", plan_cost(plan))
+        model = cls(domain, potentials, stored.total(), plan)
+        if model.zeros:
+            stored.require(bool(np.isfinite(model.network.log_z)), "gives every row the probability 0")
+        return model
 
     def _parts(self, clique: Clique) -> list[Clique]:
         """The clique cut into what lies in each connected component of the model; uncovered attributes are left out."""
@@ -198,3 +217,18 @@ def evaluated(plan: ContractionPlan, potentials: Mapping[Clique, np.ndarray]) ->
     network = Network(plan, impossible=impossible)
     network.sweep(flat)
     return network
+
+
+def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:
+    """The plan of a model file: whole numbers and known columns, no leaf inside another, one tree per component."""
+    leaves = stored.cliques("leaves", domain)
+    masks = [clique_mask(domain, leaf) for leaf in leaves]
+    apart = all(a & ~b for i, a in enumerate(masks) for j, b in enumerate(masks) if i != j)
+    stored.require(apart and all(leaves), "has a leaf inside another, or an empty one")
+    stored.wholes("order", 0, len(domain) - 1)
+    for pair in stored.value("children", list):
+        nodes = Stored({"pair": pair}, what=stored.what).wholes("pair", 0, 2 * len(leaves))
+        stored.require(len(nodes) == 2, "has a node without two children")
+    plan = ContractionPlan.from_json(domain, dict(stored.meta))
+    stored.require(len(plan.roots) == len(connected_components(masks)), "has another number of trees than components")
+    return plan

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from lookalike.generate.model import Parts
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 from lookalike.tables.elimination import Factor, eliminated_cells, sum_product
 
@@ -163,14 +164,27 @@ class BayesNet:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        return cls(
-            domain=Domain.of(meta["domain"]),
-            total=float(meta["total"]),
-            order=tuple(meta["order"]),
-            parents=tuple(tuple(parents) for parents in meta["parents"]),
-            tables=tuple(arrays[f"table{place}"] for place in range(len(meta["order"]))),
-            buckets={name: np.array(mapping, dtype=np.int64) for name, mapping in meta["buckets"].items()},
+        stored = Stored(meta, arrays)
+        domain, listed = stored.domain(), stored.part("buckets")
+        buckets = {}
+        for name in listed.meta:
+            mapping = np.array(listed.wholes(name, 0, domain.size(name) - 1), dtype=np.int64)
+            listed.require(mapping.shape == domain.shape([name]), f"maps {len(mapping):,} codes of {name!r}")
+            buckets[name] = listed.grouped(mapping, name, int(mapping.max()) + 1)
+            listed.require(mapping.size * (int(mapping.max()) + 1) <= MAX_CELLS, f"has too many buckets of {name!r}")
+        order = stored.texts("order")
+        parents = tuple(
+            Stored({"parents": names}, what=f"parents of {stored.what}").texts("parents")
+            for names in stored.value("parents", list)
         )
+        seen = {name: int(buckets[name].max()) + 1 if name in buckets else domain.size(name) for name in domain.names}
+        stored.require(
+            len(order) == len(parents) == len(domain) and all(name in domain for names in parents for name in names),
+            "has an order or parents that are not those of its columns",
+        )
+        shapes = [(*(seen[p] for p in names), domain.size(own)) for own, names in zip(order, parents, strict=True)]
+        tables = tuple(stored.laws(f"table{place}", shape) for place, shape in enumerate(shapes))
+        return cls(domain, stored.total(), order, parents, tables, buckets)
 
 
 def counted(domain: Domain, codes: np.ndarray, attrs: Iterable[str]) -> np.ndarray:

@@ -11,6 +11,7 @@ from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.generate.bayes_net import counted
 from lookalike.generate.model import Parts
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
 SAMPLE_ROWS = 200_000
@@ -75,9 +76,15 @@ class GaussianCopula:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        domain = Domain.of(meta["domain"])
-        margins = tuple(np.split(arrays["margins"], np.cumsum(domain.sizes)[:-1]))
-        return cls(domain, float(meta["total"]), margins, arrays["correlation"])
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
+        joined = stored.table("margins", (sum(domain.sizes),), 0.0, 1.0)
+        margins = tuple(np.split(joined, np.cumsum(domain.sizes)[:-1]))
+        stored.require(all(abs(margin.sum() - 1) < 1e-3 for margin in margins), "has margins that do not add up to 1")
+        correlation = stored.table("correlation", (len(domain),) * 2, -1.0 - 1e-6, 1.0 + 1e-6)
+        sound = np.allclose(correlation, correlation.T) and np.allclose(np.diag(correlation), 1.0)
+        stored.require(sound and float(np.linalg.eigvalsh(correlation)[0]) > 1e-9, "has a matrix of no correlations")
+        return cls(domain, stored.total(), margins, correlation)
 
 
 def thresholds(margin: np.ndarray) -> np.ndarray:

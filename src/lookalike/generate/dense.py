@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
 
@@ -57,5 +58,8 @@ class DenseModel:
     @classmethod
     def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> DenseModel:
         """The model that `to_parts` took apart."""
-        domain = Domain(tuple(meta["names"]), tuple(int(size) for size in meta["sizes"]))
-        return cls(domain, arrays["probabilities"], float(meta["total"]))
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
+        probabilities = stored.table("probabilities", domain.sizes, 0.0, 1.0)
+        stored.require(abs(float(probabilities.sum()) - 1.0) < 1e-3, "has probabilities that do not add up to 1")
+        return cls(domain, probabilities, stored.total())

@@ -44,6 +44,6 @@ KINDS: dict[str, type[Model]] = {
 
 def model_from_parts(kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     """The model that `to_parts` took apart."""
-    if kind not in KINDS:
-        raise ModelFileError(f"This version knows no model of kind {kind!r}; it knows {', '.join(KINDS)}.")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ModelFileError(f"its model is of kind {str(kind)[:50]!r}; this version knows {', '.join(KINDS)}")
     return KINDS[kind].from_parts(meta, arrays)

@@ -15,6 +15,7 @@ Weights = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 _LEAST = 1e-7
 _BLOCK_ROWS = 1 << 13
+_BLOCK_CELLS = 1 << 26
 
 
 class Pass(NamedTuple):
@@ -89,8 +90,9 @@ class Generator:
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Codes of `rows` independent rows."""
         codes = np.empty((rows, len(self.sizes)), dtype=np.int32, order="F")
-        for start in range(0, rows, _BLOCK_ROWS):
-            count = min(_BLOCK_ROWS, rows - start)
+        block = max(1, min(_BLOCK_ROWS, _BLOCK_CELLS // max(*self.weights[0].shape, sum(self.sizes))))
+        for start in range(0, rows, block):
+            count = min(block, rows - start)
             codes[start : start + count] = self.draw(self.forward(self.noise(count, rng)).probabilities, rng)
         return codes
 

@@ -11,11 +11,13 @@ import numpy as np
 from lookalike.generate.bayes_net import counted
 from lookalike.generate.model import Parts
 from lookalike.generate.network import Generator
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
 SAMPLE_ROWS = 50_000
 """Rows in which marginals are counted. A cell of probability p is off by sqrt(p / 5e4)."""
 
+_LARGEST_WEIGHT = 1e6
 _WEIGHTS = ("first", "first_bias", "second", "second_bias")
 
 
@@ -59,6 +61,8 @@ class NetworkModel:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        domain = Domain.of(meta["domain"])
-        first, bias, second, values = (arrays[name] for name in _WEIGHTS)
-        return cls(domain, float(meta["total"]), Generator(domain.sizes, (first, bias, second, values)))
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
+        axes = zip(_WEIGHTS, (2, 1, 2, 1), strict=True)
+        first, bias, second, values = (stored.weights(name, count, _LARGEST_WEIGHT) for name, count in axes)
+        return cls(domain, stored.total(), Generator(domain.sizes, (first, bias, second, values)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from lookalike.generate.bayes_net import SAMPLE_ROWS, BayesNet, counted
 from lookalike.generate.model import Parts
+from lookalike.generate.stored import LARGEST_COUNT, Stored
 from lookalike.schema.domain import Domain
 from lookalike.tables.prefixes import PrefixCounts
 
@@ -82,4 +83,12 @@ class PrefixHistogram:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        return cls(BayesNet.from_parts(meta["network"], arrays), arrays["cells"], arrays["counts"])
+        stored = Stored(meta, arrays)
+        network = BayesNet.from_parts(stored.value("network", dict), arrays)
+        counts = stored.weights("counts", 1, LARGEST_COUNT) if arrays.get("counts", np.empty(0)).size else np.empty(0)
+        if not counts.size:
+            return cls(network, np.empty((0, arrays["cells"].shape[1]), dtype=np.int32), counts)
+        sizes = [network.domain.size(name) for name in network.order[: arrays["cells"].shape[-1]]]
+        cells = stored.codes("cells", sizes)
+        stored.require(bool((counts >= 0).all()) and len(cells) == len(counts), "has counts that do not fit its cells")
+        return cls(network, cells, counts)

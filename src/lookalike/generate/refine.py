@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lookalike.errors import ModelFileError
 from lookalike.generate.initial_rows import draw_given
 from lookalike.generate.model import Model, Parts
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
 
@@ -97,14 +97,16 @@ class RefinedModel:
         # The list of kinds holds this class too, so it can only be asked for now.
         from lookalike.generate.kinds import model_from_parts
 
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
         inner = {name.removeprefix("coarse_"): a for name, a in arrays.items() if name.startswith("coarse_")}
-        coarse = model_from_parts(meta["coarse_kind"], meta["coarse"], inner)
-        maps = {name: arrays[f"map_{i}"] for i, name in enumerate(meta["merged"])}
-        shares = {name: arrays[f"share_{i}"] for i, name in enumerate(meta["merged"])}
-        try:
-            return cls(Domain(tuple(meta["names"]), tuple(meta["sizes"])), coarse, maps, shares)
-        except ValueError as error:
-            raise ModelFileError(f"The stored model is damaged: {error}.") from error
+        coarse = model_from_parts(stored.text("coarse_kind"), stored.value("coarse", dict), inner)
+        maps, shares = {}, {}
+        for i, name in enumerate(stored.texts("merged")):
+            stored.require(name in domain and name in coarse.domain, f"merges {name!r}, a column it does not have")
+            maps[name] = stored.labels(f"map_{i}", domain.shape([name]), coarse.domain.size(name))
+            shares[name] = stored.table(f"share_{i}", domain.shape([name]), 0.0, 1.0 + 1e-9)
+        return cls(domain, coarse, maps, shares)
 
     def _expanded(self, clique: tuple[str, ...], table: np.ndarray) -> np.ndarray:
         for axis, name in enumerate(clique):

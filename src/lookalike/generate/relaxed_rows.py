@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lookalike.generate.model import Parts
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
+from lookalike.tables.one_hot import first_places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +80,15 @@ class RelaxedRows:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        return cls(Domain.of(meta["domain"]), float(meta["total"]), arrays["laws"])
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
+        laws = stored.weights("laws", 2, 1.0)
+        stored.require(
+            len(laws) == sum(domain.sizes) and bool((laws >= 0).all()), "has laws that do not fit its columns"
+        )
+        sums = np.add.reduceat(laws, first_places(domain.sizes), axis=0, dtype=np.float64)
+        stored.require(bool((np.abs(sums - 1) < 1e-3).all()), "has laws that do not add up to 1")
+        return cls(domain, stored.total(), laws)
 
 
 def mixture(blocks: Sequence[np.ndarray]) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from lookalike.errors import BudgetError
 from lookalike.generate.bayes_net import BayesNet, counted
 from lookalike.generate.model import Parts
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
 
@@ -57,4 +58,6 @@ class ReleasedRows:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        return cls(BayesNet.from_parts(meta["network"], arrays), arrays["codes"])
+        stored = Stored(meta, arrays)
+        network = BayesNet.from_parts(stored.value("network", dict), arrays)
+        return cls(network, stored.codes("codes", network.domain.sizes))

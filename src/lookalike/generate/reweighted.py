@@ -18,6 +18,7 @@ from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.exchange import ExchangeSettings, choose_rows, drawn
 from lookalike.generate.gibbs import gibbs_sweep
 from lookalike.generate.particles import MeasuredCells, WeightPenalty, fit_weights
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -52,9 +53,24 @@ class SupportSettings:
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> SupportSettings:
-        exchange = dict(values["exchange"], orders=tuple(values["exchange"]["orders"]))
-        return cls(**{**values, "exchange": ExchangeSettings(**exchange)})
+    def from_stored(cls, stored: Stored) -> SupportSettings:
+        exchange = stored.part("exchange")
+        return cls(
+            stored.whole("most_rows", 1, 5_000_000),
+            stored.whole("whole_domain", 0, 1_000_000),
+            stored.whole("renewals", 0, 100),
+            stored.whole("iterations", 1, 2000),
+            stored.number("ridge", 0.0, 1e6),
+            stored.number("line", 0.0, 1e6),
+            stored.number("single", 0.0, 1e6),
+            ExchangeSettings(
+                exchange.whole("passes", 0, 100),
+                exchange.whole("candidates", 1, 1000),
+                exchange.wholes("orders", 1, 8),
+                exchange.whole("cells", 0, 20_000_000),
+                exchange.whole("sets", 0, 100_000),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,19 +184,13 @@ class ReweightedModel:
     @classmethod
     def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReweightedModel:
         """The model that `to_parts` took apart."""
+        stored = Stored(meta, arrays)
+        network = GraphicalModel.from_parts(stored.value("network", dict), arrays)
         measured = [
-            NoisyMarginal(
-                tuple(m["attrs"]),
-                arrays[f"measured_{i}"],
-                float(m["stddev"]),
-                arrays.get(f"groups_{i}"),
-                int(m["entry"]),
-                tuple(m["contrasts"]) if m.get("contrasts") else None,
-            )
-            for i, m in enumerate(meta["measured"])
+            entry.measurement(network.domain, f"measured_{i}", f"groups_{i}", "entry")
+            for i, entry in enumerate(stored.parts("measured"))
         ]
-        network = GraphicalModel.from_parts(meta["network"], arrays)
-        return cls(network, measured, SupportSettings.from_json(meta["settings"]))
+        return cls(network, measured, SupportSettings.from_stored(stored.part("settings")))
 
     def _network_parameters(self) -> np.ndarray:
         """The network's potentials as parameters of the measured sets; sets outside the network start at 0."""

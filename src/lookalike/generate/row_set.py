@@ -10,6 +10,7 @@ import numpy as np
 
 from lookalike.generate.bayes_net import counted
 from lookalike.generate.model import Parts
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
 
@@ -53,5 +54,6 @@ class RowSet:
 
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        codes = np.asfortranarray(arrays["codes"].astype(np.int32))
-        return cls(Domain.of(meta["domain"]), float(meta["total"]), codes)
+        stored = Stored(meta, arrays)
+        domain = stored.domain()
+        return cls(domain, stored.total(), stored.codes("codes", domain.sizes))

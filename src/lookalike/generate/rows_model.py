@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from lookalike.generate.initial_rows import draw_given, forest_rows, independent
 from lookalike.generate.model import Parts
 from lookalike.generate.raking import Raking, raked_rows
 from lookalike.generate.row_update import GumSchedule, update_rows
+from lookalike.generate.stored import LARGEST_COUNT, LARGEST_TOTAL, Stored
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -44,9 +45,22 @@ class GumSettings:
         return cls(start="independent", schedule=GumSchedule())
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> GumSettings:
-        schedule = dict(values["schedule"], duplicate=tuple(values["schedule"]["duplicate"]))
-        return cls(values["start"], GumSchedule(**schedule), Raking(**values["raking"]), values["append"])
+    def from_stored(cls, stored: Stored) -> GumSettings:
+        sweeps, pool = stored.part("schedule"), stored.part("raking")
+        schedule = GumSchedule(
+            sweeps.whole("sweeps", 0, 1000),
+            sweeps.number("decay", 0.0, 1.0),
+            sweeps.whole("decay_every", 1, 10_000),
+            sweeps.numbers("duplicate", 0.0, 1.0),
+            sweeps.value("settle", bool),
+        )
+        raking = Raking(
+            pool.whole("pool_factor", 1, 1000),
+            pool.whole("max_codes", 0, 200_000_000),
+            pool.whole("sweeps", 1, 1000),
+            pool.number("smoothing", 0.0, 1000.0),
+        )
+        return cls(stored.choice("start", get_args(Start)), schedule, raking, stored.value("append", bool))
 
 
 def generate_rows(
@@ -128,13 +142,16 @@ class RowsModel:
     @classmethod
     def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowsModel:
         """The model that `to_parts` took apart."""
-        domain = Domain(tuple(meta["names"]), tuple(int(size) for size in meta["sizes"]))
-        cliques = tuple(tuple(clique) for clique in meta["cliques"])
-        tables = tuple(arrays[f"table_{i}"] for i in range(len(cliques)))
-        stddevs = tuple(float(stddev) for stddev in meta["stddevs"])
-        targets = ConsistentMarginals(domain, cliques, tables, stddevs, float(meta["total"]))
-        codes = np.asfortranarray(arrays["codes"].astype(np.int32))
-        return cls(codes, targets, GumSettings.from_json(meta["settings"]))
+        stored = Stored(meta, arrays)
+        domain, total = stored.domain(), stored.total()
+        cliques = stored.cliques("cliques", domain)
+        tables = tuple(
+            stored.table(f"table_{i}", domain.shape(clique), 0.0, LARGEST_TOTAL) for i, clique in enumerate(cliques)
+        )
+        agree = all(abs(float(table.sum()) - total) <= 1e-3 * max(1.0, total) for table in tables)
+        stored.require(agree, "has tables of another total than its own")
+        targets = ConsistentMarginals(domain, cliques, tables, stored.numbers("stddevs", 0.0, LARGEST_COUNT), total)
+        return cls(stored.codes("codes", domain.sizes), targets, GumSettings.from_stored(stored.part("settings")))
 
 
 def gum_model(

@@ -29,6 +29,7 @@ _MAX_BINS = 128
 _MAX_PAIR_ROWS = 20
 _MAX_PAIR_COLUMNS = 8
 _PAIRS = 6
+_MAX_PAIR_CELLS = 1_000_000
 
 Numbers = dict[str, Any]
 
@@ -223,11 +224,14 @@ def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list
     columns = schema.columns[:_MAX_MAP_COLUMNS]
     names = [column.name for column in columns]
     cliques = list(combinations(names, 2))
-    tables = dict(zip(cliques, model.marginals(cliques), strict=True)) if cliques else {}
+    told = [pair for pair in cliques if schema.domain.cells(pair) <= _MAX_PAIR_CELLS]
+    tables = dict(zip(told, model.marginals(told), strict=True)) if told else {}
     values, measured = np.eye(len(names)), np.zeros((len(names), len(names)), dtype=bool)
     for (one, two), table in tables.items():
         i, j = names.index(one), names.index(two)
         values[i, j] = values[j, i] = _cramers_v(table)
+    for one, two in cliques:
+        i, j = names.index(one), names.index(two)
         measured[i, j] = measured[j, i] = any({one, two} <= set(m.attrs) for m in bars.measurements)
     small = [c for c in cliques if _fits(schema.domain.shape(c))]
     strongest = sorted(small, key=lambda c: -values[names.index(c[0]), names.index(c[1])])[:_PAIRS]
@@ -241,6 +245,7 @@ def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list
         "measured": measured.tolist(),
         "pairs": len(cliques),
         "pairs_measured": int(measured.sum()) // 2,
+        "pairs_left_out": len(cliques) - len(told),
     }
     return association, pairs
 
@@ -283,6 +288,11 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
         f"{association['pairs_measured']:,} of {association['pairs']:,} pairs of columns were measured directly. All "
         "other association follows from those; where the real table has more, it is lost.",
     ]
+    if association["pairs_left_out"]:
+        limits.append(
+            f"{association['pairs_left_out']:,} pairs of more than {_MAX_PAIR_CELLS:,} cells are shown as if the "
+            "columns had nothing in common: such tables are too large for this page."
+        )
     if bars.measurements:
         doubtful = sum(column.get("doubtful", 0) for column in numbers["columns"])
         if doubtful:

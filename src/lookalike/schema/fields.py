@@ -108,6 +108,21 @@ class _Field:
             self.fail(f"dp.{key} has {len(left)} {first} and {len(right)} {second}", "Give as many numbers in each.")
             return ()
 
+    def steps(self) -> tuple[tuple[int, float], ...]:
+        """The steps to which values are rounded, in whole ticks, with their shares."""
+        try:
+            return tuple((int(step), share) for step, share in self.pairs("rounding", "steps", "shares"))
+        except ValueError:
+            self.fail("dp.rounding has a step that is no whole number", "Count steps in whole ticks.")
+            return ()
+
+    def marks(self) -> dict[str, Any]:
+        """Where each fact comes from."""
+        marks = self.own.get("provenance") or {}
+        if not isinstance(marks, Mapping):
+            self.fail(f"dp.provenance is {marks!r}", "It must be a mapping of facts to where they come from.")
+        return {as_text(fact): as_text(mark) for fact, mark in marks.items()}
+
     def levels(self) -> tuple[Any, ...]:
         """The levels of the hierarchy: mappings of groups to members, numbers of groups, or lists of lower edges."""
         found: list[Any] = []
@@ -139,7 +154,7 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
     shared: dict[str, Any] = {
         "missing": (NULL,) if markers is None else markers,
         "storage": as_text(field.own.get("storage", "")),
-        "provenance": dict(field.own.get("provenance") or {}),
+        "provenance": field.marks(),
         "hierarchy": field.levels(),
     }
     if "outside" in field.own:
@@ -219,7 +234,7 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
         shared["resolution"] = as_text(field.own.get("resolution", ""))
         shared["zone"] = as_text(field.own.get("zone", ""))
     shared["shape"] = field.pairs("shape", "edges", "weights")
-    shared["rounding"] = field.pairs("rounding", "steps", "shares")
+    shared["rounding"] = field.steps()
     return kind(name, minimum=field.rules.get("minimum"), maximum=field.rules.get("maximum"), **shared)
 
 

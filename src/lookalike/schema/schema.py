@@ -19,10 +19,13 @@ from lookalike.errors import SchemaError
 from lookalike.schema import fields
 from lookalike.schema.columns import Column, Identifier, Integer
 from lookalike.schema.constraints import Constraint, constraint_of
+from lookalike.schema.documents import Reader
 from lookalike.schema.domain import Domain
 
 VERSION = 1
 MAX_COLUMNS = 10_000
+MAX_CODES_IN_ALL = 4_000_000
+"""Largest number of codes of all columns together: a schema of a few kilobytes could ask for gigabytes of bins."""
 _KEYS = ("fields", "missingValues", "dp", "$schema", "primaryKey", "foreignKeys", "title", "name", "description")
 
 
@@ -107,15 +110,12 @@ class Schema:
                 raise SchemaError(
                     f"{where}: column {name!r} has size {size!r}; it must be a whole number of at least 1."
                 )
-        return cls(tuple(Integer.coded(name, size) for name, size in sizes.items()))
+        return cls(_within_limits((Integer.coded(name, size) for name, size in sizes.items()), where))
 
     @classmethod
     def from_domain_json(cls, path: str | Path) -> Schema:
         """The schema of an integer-coded table from a JSON object {column: number of values}."""
-        try:
-            sizes = json.loads(_read_text(path))
-        except ValueError:
-            raise SchemaError(f'{path} is not JSON. Write an object such as {{"age": 16, "sex": 2}}.') from None
+        sizes = Reader().json(Reader().text(path), str(path))
         if not isinstance(sizes, dict) or not sizes:
             raise SchemaError(f"{path} holds no JSON object {{column: number of values}}. Write one entry per column.")
         return cls.from_sizes(sizes, where=str(path))
@@ -133,12 +133,13 @@ class Schema:
         if version != str(VERSION):
             raise SchemaError(f"The schema has dp.version {version!r}; this program reads version {VERSION}.")
         markers = content.get("missingValues")
-        columns = []
-        for i, entry in enumerate(content["fields"]):
-            place = where[i] if i < len(where) else f"field {i + 1}"
-            columns.append(fields.column_of(entry, place, markers))
+        places = (where[i] if i < len(where) else f"field {i + 1}" for i in range(len(content["fields"])))
+        made = (fields.column_of(entry, place, markers) for entry, place in zip(content["fields"], places, strict=True))
+        columns = _within_limits(made, "The schema")
         rules = (own.get("constraints") or []) if isinstance(own, Mapping) else []
-        return cls(tuple(columns), tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)))
+        if not isinstance(rules, list):
+            raise SchemaError(f"dp.constraints is a {type(rules).__name__}; it must be a list of rules.")
+        return cls(columns, tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)))
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the schema file."""
@@ -150,20 +151,14 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """The schema in a YAML file. Errors name the line and the field, its value, the limit and the remedy."""
-        text = _read_text(path)
-        try:
-            # Every scalar stays text, so that `no`, `007` and `1.0` in a list of categories are what they look like.
-            content = yaml.load(text, Loader=yaml.BaseLoader)
-            tree = yaml.compose(text, Loader=yaml.BaseLoader)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f" (line {mark.line + 1})" if mark else ""
-            raise SchemaError(f"{path} is not YAML{line}: {getattr(error, 'problem', 'broken text')}.") from None
+        content, tree = Reader().yaml(Reader().text(path), str(path), texts=True)
         return cls.from_dict(content, where=_places(tree, str(path)))
 
     def to_yaml(self) -> str:
         """The text of the schema file."""
-        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+        return yaml.dump(
+            self.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None
+        )
 
     def save(self, path: str | Path) -> None:
         """Writes the YAML file."""
@@ -190,6 +185,13 @@ class Schema:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes every value out: aliases, which this program refuses to read, are never made."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def check_names(names: Sequence[str], what: str) -> None:
     """Refuses too many columns and columns of the same name."""
     if len(names) > MAX_COLUMNS:
@@ -200,13 +202,20 @@ def check_names(names: Sequence[str], what: str) -> None:
         raise SchemaError(f"{what} has two columns named {twice!r}. Rename one of the two.")
 
 
-def _read_text(path: str | Path) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise SchemaError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+def _within_limits(columns: Iterable[Column], where: str) -> tuple[Column, ...]:
+    """The columns, made one after another until there are too many or they have too many codes together."""
+    found, codes = [], 0
+    for column in columns:
+        found.append(column)
+        codes += 0 if column.open_facts else column.size
+        if codes > MAX_CODES_IN_ALL:
+            raise SchemaError(
+                f"{where} has columns of more than {MAX_CODES_IN_ALL:,} codes in all, which is the limit. Use fewer "
+                "bins, or leave columns out."
+            )
+        if len(found) > MAX_COLUMNS:
+            raise SchemaError(f"{where} has more than {MAX_COLUMNS:,} columns, which is the limit. Leave columns out.")
+    return tuple(found)
 
 
 def _places(tree: Any, path: str) -> list[str]:

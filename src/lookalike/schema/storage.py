@@ -25,15 +25,15 @@ def arrow_type(text: str) -> pa.DataType:
     """
     if text in _ALIASES:
         return _ALIASES[text]
-    if match := _DICTIONARY.fullmatch(text):
-        return pa.dictionary(arrow_type(match[2]), arrow_type(match[1]), ordered=match[3] == "1")
-    if match := _DECIMAL.fullmatch(text):
-        return _DECIMALS[match[1]](int(match[2]), int(match[3]))
-    if match := _ZONED.fullmatch(text):
-        return pa.timestamp(match[1], tz=match[2])
     try:
+        if match := _DICTIONARY.fullmatch(text):
+            return pa.dictionary(arrow_type(match[2]), arrow_type(match[1]), ordered=match[3] == "1")
+        if match := _DECIMAL.fullmatch(text):
+            return _DECIMALS[match[1]](int(match[2]), int(match[3]))
+        if match := _ZONED.fullmatch(text):
+            return pa.timestamp(match[1], tz=match[2])
         return pa.type_for_alias(text)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException):
         raise SchemaError(f"No storage type {text!r}. Use a type that Arrow knows, such as string or int64.") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from lookalike.errors import InputError, ModelTooLargeError, SchemaError
+from lookalike.schema.documents import Reader
 from lookalike.schema.domain import Clique, Domain
 
 MAX_SETS = 200_000
@@ -95,13 +94,10 @@ def read_workload(text: str) -> WorkloadSpec:
         if not _NAMED.fullmatch(text):
             raise InputError(f"The workload {text!r} is not known. {_HINT} Files end in .yaml, .yml or .json.")
         return text
-    try:
-        content = path.read_text(encoding="utf-8")
-        loaded = json.loads(content) if path.suffix.lower() == ".json" else yaml.safe_load(content)
-    except OSError as error:
-        raise InputError(f"The workload file {path} cannot be read: {error.strerror}.") from None
-    except (ValueError, yaml.YAMLError) as error:
-        raise InputError(f"The workload file {path} is not {path.suffix[1:].upper()}: {error}") from None
+    reader, where = Reader(InputError), f"The workload file {path}"
+    content = reader.text(path)
+    is_json = path.suffix.lower() == ".json"
+    loaded = reader.json(content, where) if is_json else reader.yaml(content, where, texts=False)[0]
     return loaded if isinstance(loaded, str) else _listed(loaded)
 
 

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -32,6 +33,9 @@ def _first_line(mark: str) -> re.Pattern[bytes]:
 
 
 _FIRST_LINES = {mark: _first_line(mark) for mark in (",", ";", "\t", "|")}
+_FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+"""What starts a formula in some spreadsheet, full-width forms included."""
+_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +164,29 @@ def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
         raise InputError(f"{path} cannot be read as CSV. Check its quotes and separators.") from None
 
 
-def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle) -> None:
-    """Writes header and rows; texts are quoted only where they must be, null becomes an empty field."""
+def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, *, escape_formulas: bool = False) -> None:
+    """Writes header and rows; texts are quoted only where they must be, null becomes an empty field.
+
+    With `escape_formulas`, texts that a spreadsheet would take for formulas start with an apostrophe; numbers do not.
+    """
     text = io.TextIOWrapper(stream, encoding="utf-8-sig" if style.bom else "utf-8", newline="", write_through=True)
     writer = csv.writer(text, delimiter=style.delimiter, lineterminator=style.line_end)
-    writer.writerow(table.column_names)
+    written = without_formulas if escape_formulas else list
+    writer.writerow(written(table.column_names))
     for start in range(0, table.num_rows, WRITE_ROWS):
-        columns = [as_texts(column) for column in table.slice(start, WRITE_ROWS).columns]
+        columns = [written(as_texts(column)) for column in table.slice(start, WRITE_ROWS).columns]
         writer.writerows(zip(*columns, strict=True))
     text.flush()
     text.detach()
+
+
+def without_formulas(texts: Sequence[str | None]) -> list[str | None]:
+    """The texts, with an apostrophe before those that a spreadsheet would take for formulas. Numbers stay as they are.
+
+    >>> without_formulas(["=1+1", "-5.2e3", "-a", None, "@x", "b", "-1,5"])
+    ["'=1+1", '-5.2e3', "'-a", None, "'@x", 'b', '-1,5']
+    """
+    return [f"'{text}" if text and text[0] in _FORMULA and not _NUMBER.fullmatch(text) else text for text in texts]
 
 
 def as_texts(column: pa.ChunkedArray) -> list[str | None]:

@@ -173,8 +173,13 @@ def to_frame(table: pa.Table, form: TableForm) -> Any:
     return polars_frame(table, form.dtypes) if form.kind == "polars" else table
 
 
-def write_table(table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle | None = None) -> None:
-    """Writes a file of the kind its name says: first under a temporary name, then renamed, so never half a file."""
+def write_table(
+    table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle | None = None, escape_formulas: bool = False
+) -> None:
+    """Writes a file of the kind its name says: first under a temporary name, then renamed, so never half a file.
+
+    With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
+    """
     target = Path(path)
     kind = kind_of_path(target)
     if kind == "parquet":
@@ -184,15 +189,15 @@ def write_table(table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle 
     else:
         style = csv or CsvStyle(delimiter="\t" if ".tsv" in target.name.lower() else ",")
         packed = target.name.lower().endswith(".gz")
-        write_file(target, lambda stream: _write_csv(table, stream, style, packed))
+        write_file(target, lambda stream: _write_csv(table, stream, style, packed, escape_formulas))
 
 
-def _write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, packed: bool) -> None:
+def _write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, packed: bool, escape_formulas: bool) -> None:
     if not packed:
-        write_csv(table, stream, style)
+        write_csv(table, stream, style, escape_formulas=escape_formulas)
         return
     with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as inner:
-        write_csv(table, cast(BinaryIO, inner), style)
+        write_csv(table, cast(BinaryIO, inner), style, escape_formulas=escape_formulas)
 
 
 def write_file(target: Path, write: Callable[[BinaryIO], object]) -> None:

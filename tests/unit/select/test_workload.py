@@ -119,7 +119,7 @@ def test_files_hold_the_same_as_lists(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [("w.json", "{", "is not JSON"), ("w.yaml", "a: [", "is not YAML"), ("none.yaml", None, "cannot be read")],
+    [("w.json", "{", "is not JSON"), ("w.yaml", "a: [", "is not YAML"), ("none.yaml", None, "Cannot read")],
 )
 def test_bad_files_are_named(tmp_path: Path, name: str, content: str | None, message: str) -> None:
     if content is not None:

@@ -1,0 +1,146 @@
+"""The file of a model: a zip archive of one JSON document and one `.npy` per array, read under limits.
+
+A file may be hostile. Nothing is believed that was not checked, and nothing large is made before its size is known to
+be allowed: the archive's directory is measured before it is read, arrays are made only of a few plain number types, and
+a declared shape must be exactly as large as what the archive holds. No pickle, no code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lookalike.errors import ModelFileError
+from lookalike.schema.documents import Reader
+
+MODEL_MB = 256
+"""Largest model that is loaded unless told otherwise, in MiB of memory."""
+
+DOCUMENT = "model.json"
+_MAX_DOCUMENT = 32 * 2**20
+_MAX_VALUES = 2_000_000
+_MAX_DIRECTORY = 4 * 2**20
+_DTYPES = ("<f8", "<f4", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1")
+_MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}\.npy")
+_HEADER = re.compile(
+    rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': (True|False), 'shape': \(((?:\d{1,15}, ?)*(?:\d{1,15})?)\), \} *\n"
+)
+_END = struct.Struct("<4s4H2LH")
+_CHUNK = 2**20
+
+
+def write_archive(stream: BinaryIO, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write a document and its arrays."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(DOCUMENT, json.dumps(document, indent=1))
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            archive.writestr(f"{name}.npy", buffer.getvalue())
+
+
+def read_archive(path: str | Path, most_mb: float = MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document and the arrays that `write_archive` wrote.
+
+    Raises a ModelFileError for what is not such a file or needs more than `most_mb` MiB of memory; other exceptions of
+    the zip reader, such as those of a wrong checksum, are left to the caller.
+    """
+    most_bytes = int(most_mb * 2**20)
+    with open(path, "rb") as stream:
+        _check_directory(stream, most_bytes)
+        with zipfile.ZipFile(stream) as archive:
+            members = _members(archive)
+            if DOCUMENT not in members:
+                raise ModelFileError(f"it has no {DOCUMENT}")
+            document = _document(archive, members.pop(DOCUMENT))
+            arrays: dict[str, np.ndarray] = {}
+            left = most_bytes
+            for name, info in members.items():
+                arrays[name.removesuffix(".npy")], used = _array(archive, info, left, most_mb)
+                left -= used
+    return document, arrays
+
+
+def _check_directory(stream: BinaryIO, most_bytes: int) -> None:
+    """Refuse an archive that is too large, or whose list of members is, before that list is read."""
+    size = os.fstat(stream.fileno()).st_size
+    if size > most_bytes + _MAX_DOCUMENT:
+        raise _too_large(f"it has {size:,} bytes,", most_bytes / 2**20)
+    stream.seek(max(0, size - _END.size - 20))
+    tail = stream.read()
+    if len(tail) < _END.size:
+        raise ModelFileError("it is no zip archive")
+    mark, *_, directory, _, comment = _END.unpack(tail[-_END.size :])
+    if mark != b"PK\5\6" or comment:
+        raise ModelFileError("it is no zip archive, or its end is missing")
+    if directory > _MAX_DIRECTORY or tail[:4] == b"PK\6\7":
+        raise ModelFileError(f"it lists more members than fit into {_MAX_DIRECTORY:,} bytes, which is the limit")
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        if info.filename != DOCUMENT and not _MEMBER.fullmatch(info.filename):
+            raise ModelFileError(f"it holds {info.filename[:100]!r}, which is no part of a model")
+        if info.filename in members:
+            raise ModelFileError(f"it holds {info.filename} twice")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+            raise ModelFileError(f"{info.filename} is encrypted, or compressed in another way than models are")
+        members[info.filename] = info
+    return members
+
+
+def _document(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
+    if info.file_size > _MAX_DOCUMENT:
+        raise ModelFileError(f"{DOCUMENT} has {info.file_size:,} bytes; the limit is {_MAX_DOCUMENT:,}")
+    reader = Reader(ModelFileError, most_values=_MAX_VALUES)
+    document = reader.json(archive.read(info).decode("utf-8"), DOCUMENT)
+    if not isinstance(document, dict):
+        raise ModelFileError(f"{DOCUMENT} holds no JSON object")
+    return document
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, most_mb: float) -> tuple[np.ndarray, int]:
+    """One array and how much memory it counts for; its header is checked before any of it is made."""
+    with archive.open(info) as stream:
+        start = stream.read(10)
+        if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
+            raise ModelFileError(f"{info.filename} is no array that a model may hold")
+        length = int.from_bytes(start[8:], "little")
+        match = _HEADER.fullmatch(stream.read(length))
+        if match is None or match[1].decode() not in _DTYPES:
+            raise ModelFileError(f"{info.filename} is no array of plain numbers")
+        kind = np.dtype(match[1].decode())
+        shape = tuple(int(size) for size in match[3].replace(b" ", b"").split(b",") if size)
+        cells = math.prod(shape)
+        if len(shape) > 32 or cells * kind.itemsize != info.file_size - 10 - length:
+            raise ModelFileError(f"{info.filename} declares the shape {shape}, which is not what it holds")
+        # Codes are stored in as few bytes as they need and used in four.
+        used = cells * max(4, kind.itemsize)
+        if used > left:
+            raise _too_large("its arrays need", most_mb)
+        data = bytearray(cells * kind.itemsize)
+        view, filled = memoryview(data), 0
+        while chunk := stream.read(_CHUNK):
+            view[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+        if filled != len(data):
+            raise ModelFileError(f"{info.filename} ends too early")
+    array = np.frombuffer(data, dtype=kind)
+    return array.reshape(shape, order="F" if match[2] == b"True" else "C"), used
+
+
+def _too_large(what: str, most_mb: float) -> ModelFileError:
+    return ModelFileError(
+        f"{what} more than the limit of {most_mb:,.0f} MiB. If you trust the file, raise it: --max-model-mb on the "
+        "command line, load(path, most_mb=...) in Python"
+    )
