@@ -13,6 +13,7 @@ import numpy as np
 
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.storage import whole_range
 
 SIGNIFICANT = 4.0
 """Noisy counts above so many standard deviations count as real: one in 30,000 empty cells passes."""
@@ -75,7 +76,12 @@ def coarse_grid(base: Binned) -> Grid:
     top = _POWERS if isinstance(base, Integer) or not unit else 52
     powers = 2.0 ** np.arange(0 if unit else -_POWERS, top)
     edges = np.concatenate((-powers[::-1], [0.0], powers))
-    return Grid(edges.astype(np.int64) if unit else edges, 2**top - 1 if unit else 2.0**top, np.empty(0), 0.0, unit)
+    if not unit:
+        return Grid(edges, 2.0**top, np.empty(0), 0.0, 0)
+    # Noise must not make rows where the type has no numbers: they could not be written.
+    low, high = whole_range(base) if isinstance(base, Integer) else (-(2**63), 2**63)
+    whole = edges.astype(np.int64)
+    return Grid(whole[(whole >= low) & (whole <= high)], min(2**top - 1, high), np.empty(0), 0.0, 1)
 
 
 def one_cell(base: Binned) -> Grid:

@@ -64,6 +64,13 @@ def holds_identifiers(column: Column) -> bool:
     return is_text(kind) or pa.types.is_integer(kind)
 
 
+def whole_range(column: Column) -> tuple[int, int]:
+    """Smallest and largest whole number that the column's storage can hold; those of 64 bits where it is no integer."""
+    kind = _value_type(storage_type(column))
+    bits = kind.bit_width if pa.types.is_integer(kind) else 64
+    return (0, 2**bits - 1) if pa.types.is_unsigned_integer(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
 def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 

@@ -262,3 +262,12 @@ def test_every_drafted_column_has_a_probe():
     assert isinstance(form_probe(Integer("x", storage="int64")), Nulls)
     assert isinstance(form_probe(Continuous("x", storage="double")), Places)
     assert isinstance(form_probe(Datetime("x", storage="timestamp[us]")), Resolution)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64", "int64", "string"])
+def test_a_grid_has_only_numbers_that_the_type_can_hold(kind: str) -> None:
+    grid = binning.coarse_grid(Integer("x", storage=kind))
+    low, high = (0, 2**61) if kind == "string" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    assert grid.high == min(2**61 - 1, high)
+    assert grid.edges[0] == (-(2**60) if kind in ("int64", "string") else low)
+    assert (np.diff(grid.edges) > 0).all()
