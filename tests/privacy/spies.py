@@ -34,6 +34,7 @@ class Draw:
     """One act of randomness.
 
     Attributes:
+        step: what the run was doing, where it says so in `Tape.step`.
         kind: "gaussian", "geometric" or "choice".
         scale: stddev or scale of the noise; for a choice its epsilon.
         charged: what the ledger said at the time.
@@ -43,6 +44,7 @@ class Draw:
         answer: what came out.
     """
 
+    step: str
     kind: str
     scale: float
     shape: tuple[int, ...]
@@ -66,6 +68,8 @@ class Tape:
         answers: a tape whose answers are given again; without one, noise is drawn from `rng`.
         shift: a constant to be used as noise instead.
         ledger: where charges are looked up.
+        step: name of what the run is doing, for messages.
+        result: what the run returned.
     """
 
     answers: Tape | None = None
@@ -73,6 +77,7 @@ class Tape:
     ledger: Ledger | None = None
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     draws: list[Draw] = field(default_factory=list)
+    step: str = ""
     result: Any = None
 
     @property
@@ -87,7 +92,9 @@ class Tape:
 
     def choose(self, scores: Any, epsilon: float, sensitivity: float, *, insecure_rng: Any = None) -> int:
         exact = np.array(scores, dtype=float)
-        draw = Draw("choice", float(epsilon), exact.shape, self.charged, insecure_rng is None, float(sensitivity))
+        draw = Draw(
+            self.step, "choice", float(epsilon), exact.shape, self.charged, insecure_rng is None, float(sensitivity)
+        )
         draw.exact = exact
         earlier = self._next(draw)
         weights = np.exp((exact - exact.max()) * epsilon / (2 * sensitivity))
@@ -97,7 +104,7 @@ class Tape:
 
     def _noise(self, kind: str, scale: float, size: Any, insecure_rng: Any) -> Noise:
         shape = tuple(size) if isinstance(size, Sequence) else (int(size),)
-        draw = Draw(kind, float(scale), shape, self.charged, insecure_rng is None)
+        draw = Draw(self.step, kind, float(scale), shape, self.charged, insecure_rng is None)
         return Noise.of(self, draw, self._next(draw))
 
     def _next(self, draw: Draw) -> Draw | None:
@@ -195,66 +202,64 @@ def listening(tape: Tape) -> Iterator[Tape]:
 # Privacy loss.
 
 
-def losses(tapes: Sequence[Tape]) -> np.ndarray:
-    """rho of every pair of runs with the same answers, draw by draw: shape (draws, tapes, tapes), running sums.
+def loss(tapes: Sequence[Tape], place: int, relation: str) -> np.ndarray:
+    """rho of one draw for all pairs of neighbours among runs with the same answers.
 
-    Gaussian noise: |change|^2 / (2 stddev^2). Geometric: (|change|_1 / scale)^2 / 2. A choice: the width of the
-    interval of its log-ratios, squared, over 8; no score may change by more than the sensitivity that was passed.
+    The first tape is of a table without a person, the others are of that table with a person's rows. Gaussian noise:
+    |change|^2 / (2 stddev^2). Geometric: (|change|_1 / scale)^2 / 2. A choice: the width of the interval of its
+    log-ratios, squared, over 8; besides, no score may change by more than the sensitivity that was passed.
     """
-    found = np.zeros((len(tapes[0].draws), len(tapes), len(tapes)))
-    for i, draw in enumerate(tapes[0].draws):
-        exact = np.array([np.ravel(tape.draws[i].exact) for tape in tapes], dtype=float)
-        for j in range(len(tapes)):
-            change = exact - exact[j]
-            if draw.kind == "gaussian":
-                found[i, j] = (change**2).sum(axis=1) / (2 * draw.scale**2)
-            elif draw.kind == "geometric":
-                found[i, j] = (np.abs(change).sum(axis=1) / draw.scale) ** 2 / 2
-            else:
-                rates = change * draw.scale / (2 * draw.sensitivity)
-                found[i, j] = (rates.max(axis=1) - rates.min(axis=1)) ** 2 / 8
-    return np.cumsum(found, axis=0)
+    draw = tapes[0].draws[place]
+    exact = np.array([np.ravel(tape.draws[place].exact) for tape in tapes], dtype=float)
+    change = exact[1:] - (exact[:1] if relation == "add-remove" else exact[1:, None])
+    if draw.kind == "gaussian":
+        return (change**2).sum(axis=-1) / (2 * draw.scale**2)
+    if draw.kind == "geometric":
+        return (np.abs(change).sum(axis=-1) / draw.scale) ** 2 / 2
+    if np.abs(change).max() > draw.sensitivity:
+        times = np.abs(change).max() / draw.sensitivity
+        raise Violation(f"{draw.step}: a score moves by {times:.6g} times the sensitivity that was passed")
+    rates = change * draw.scale / (2 * draw.sensitivity)
+    return (rates.max(axis=-1) - rates.min(axis=-1)) ** 2 / 8
 
 
-def largest_moves(tapes: Sequence[Tape], relation: str) -> list[float]:
-    """For every choice the largest change of any score between neighbours, in units of the sensitivity passed."""
-    moves = []
-    for i, draw in enumerate(tapes[0].draws):
-        if draw.kind == "choice":
-            exact = np.array([tape.draws[i].exact for tape in tapes])
-            firsts = range(1) if relation == "add-remove" else range(1, len(tapes))
-            changes = [np.abs(exact[1 if relation == "replace" else 0 :] - exact[j]).max() for j in firsts]
-            moves.append(float(max(changes)) / draw.sensitivity)
-    return moves
+def largest_move(tapes: Sequence[Tape], place: int, relation: str) -> float:
+    """The largest change of any score of a choice between neighbours, in units of the sensitivity that was passed."""
+    exact = np.array([tape.draws[place].exact for tape in tapes])
+    change = exact[1:] - (exact[:1] if relation == "add-remove" else exact[1:, None])
+    return float(np.abs(change).max()) / tapes[0].draws[place].sensitivity
 
 
-def check_paid(tapes: Sequence[Tape], relation: str = "add-remove", allowed: float | None = None) -> float:
-    """The share of the charge that some pair of neighbours uses up; a Violation where it is more than all.
+def check_paid(tapes: Sequence[Tape], relation: str = "add-remove", rest: bool = False) -> dict[str, float]:
+    """The share of its charges that each step uses up for some pair of neighbours; a Violation where it is too much.
 
-    The first tape is of the table without the person, the others are of that table with a person's rows.
+    All draws between two charges are the first one's to pay for, so that a charge that is missing, late or meant for
+    something else shows.
 
     Args:
-        tapes: runs with the same answers.
-        relation: which of these tables are neighbours.
-        allowed: what is charged, where the ledger says it in another unit; then not looked up at every draw.
+        tapes: runs with the same answers, the first without the person.
+        relation: which tables are neighbours.
+        rest: all that is left was charged at once, so only the sums of charges and losses are compared.
     """
     for tape in tapes[1:]:
         if not same(tape.result, tapes[0].result):
             raise Violation("results differ on neighbouring tables, given the same answers")
-    for move in largest_moves(tapes, relation):
-        if move > 1:
-            raise Violation(f"a score moves by {move:.6g} times the sensitivity that was passed")
-    found = losses(tapes)
-    if not len(found):
+    draws, shares = tapes[0].draws, dict[str, float]()
+    if not draws:
         raise Violation("nothing was drawn")
-    found = found[:, 0, 1:] if relation == "add-remove" else found[:, 1:, 1:]
-    worst = found.reshape(len(found), -1).max(axis=1)
-    for draw, loss in zip(tapes[0].draws, worst, strict=True):
-        paid = float(draw.charged) if allowed is None else allowed
-        if loss > paid * (1 + 1e-9):
-            raise Violation(f"neighbours differ by rho {loss:.6g} where {paid:.6g} was charged before the noise")
-    total = float(tapes[0].charged) if allowed is None else allowed
-    return float(worst[-1]) / total
+    start, before = 0, Fraction(0)
+    while start < len(draws):
+        paid, step = draws[start].charged, draws[start].step
+        stop = next((i for i in range(start, len(draws)) if draws[i].charged != paid), len(draws))
+        if rest:
+            start, before = 0, Fraction(0)
+        worst = float(sum(loss(tapes, place, relation) for place in range(start, stop)).max())  # type: ignore[union-attr]
+        price = float(paid - before)
+        if worst > price * (1 + 1e-9):
+            raise Violation(f"{step}: neighbours differ by rho {worst:.6g} where {price:.6g} was charged")
+        shares[step] = min(worst / price, shares.get(step, 1.0))
+        start, before = stop, paid
+    return shares
 
 
 def same(one: Any, other: Any) -> bool:
@@ -282,10 +287,10 @@ def neighbouring(
 
 
 def persons(cells: Sequence[tuple[int, ...]], rows: int) -> list[np.ndarray]:
-    """All persons of so many rows; of more than two rows only those whose rows lie in at most two cells."""
+    """All persons of up to two rows; of more rows those with all in one cell, or about half in another."""
     if rows <= 2:
         found = list(combinations_with_replacement(cells, rows))
     else:
-        pairs = [(*(a,) * k, *(b,) * (rows - k)) for a, b in combinations(cells, 2) for k in range(1, rows)]
+        pairs = [(*(a,) * (rows // 2), *(b,) * (rows - rows // 2)) for a, b in combinations(cells, 2)]
         found = [*((cell,) * rows for cell in cells), *pairs]
     return [np.array(own, dtype=np.int32).reshape(rows, -1) for own in found]
