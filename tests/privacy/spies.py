@@ -79,10 +79,16 @@ class Tape:
     draws: list[Draw] = field(default_factory=list)
     step: str = ""
     result: Any = None
+    _lines: int = 0
+    _rho: Fraction = Fraction(0)
 
     @property
     def charged(self) -> Fraction:
-        return self.ledger.runs()[-1].rho if self.ledger is not None else Fraction(0)
+        """What the newest lines of the ledger add to what was seen of it before."""
+        entries = self.ledger.entries() if self.ledger is not None else []
+        self._rho += sum((Fraction(e["rho"]) for e in entries[self._lines :] if e["kind"] == "charge"), Fraction(0))
+        self._lines = len(entries)
+        return self._rho
 
     def gaussian(self, stddev: float, size: Any, *, insecure_rng: Any = None) -> Noise:
         return self._noise("gaussian", stddev, size, insecure_rng)
@@ -230,16 +236,11 @@ def largest_move(tapes: Sequence[Tape], place: int, relation: str) -> float:
     return float(np.abs(change).max()) / tapes[0].draws[place].sensitivity
 
 
-def check_paid(tapes: Sequence[Tape], relation: str = "add-remove", rest: bool = False) -> dict[str, float]:
+def check_paid(tapes: Sequence[Tape], relation: str = "add-remove") -> dict[str, float]:
     """The share of its charges that each step uses up for some pair of neighbours; a Violation where it is too much.
 
     All draws between two charges are the first one's to pay for, so that a charge that is missing, late or meant for
     something else shows.
-
-    Args:
-        tapes: runs with the same answers, the first without the person.
-        relation: which tables are neighbours.
-        rest: all that is left was charged at once, so only the sums of charges and losses are compared.
     """
     for tape in tapes[1:]:
         if not same(tape.result, tapes[0].result):
@@ -251,15 +252,19 @@ def check_paid(tapes: Sequence[Tape], relation: str = "add-remove", rest: bool =
     while start < len(draws):
         paid, step = draws[start].charged, draws[start].step
         stop = next((i for i in range(start, len(draws)) if draws[i].charged != paid), len(draws))
-        if rest:
-            start, before = 0, Fraction(0)
-        worst = float(sum(loss(tapes, place, relation) for place in range(start, stop)).max())  # type: ignore[union-attr]
+        worst = float(np.max(sum(loss(tapes, place, relation) for place in range(start, stop))))
         price = float(paid - before)
         if worst > price * (1 + 1e-9):
             raise Violation(f"{step}: neighbours differ by rho {worst:.6g} where {price:.6g} was charged")
         shares[step] = min(worst / price, shares.get(step, 1.0))
         start, before = stop, paid
     return shares
+
+
+def share_used(tapes: Sequence[Tape], relation: str = "add-remove") -> float:
+    """The share of all charges together that some pair of neighbours uses up."""
+    everything = sum(loss(tapes, place, relation) for place in range(len(tapes[0].draws)))
+    return float(np.max(everything)) / float(tapes[0].charged)
 
 
 def same(one: Any, other: Any) -> bool:
