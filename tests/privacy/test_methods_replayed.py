@@ -40,9 +40,9 @@ REPLACED = ("independent", "mosaic", "aim", "privbayes", "dualquery", "dp-copula
 
 
 def table_of(rows: int = 40) -> np.ndarray:
-    """Columns that depend on each other; no row is RARE."""
+    """Columns that depend on each other; none holds the first value of RARE."""
     rng = np.random.default_rng(0)
-    a = rng.integers(0, 3, rows)
+    a = rng.integers(0, 2, rows)
     b = np.where(rng.random(rows) < 0.8, a % 2, 0)
     return np.stack([a, b, b, rng.integers(0, 2, rows)], axis=1).astype(np.int32)
 
@@ -73,7 +73,7 @@ def test_methods_release_nothing_that_is_not_paid_for(variant: str) -> None:
     method, arguments = VARIANTS[variant]
     tapes = replayed(method, Neighbours(), **arguments)
     check_paid(tapes)
-    least = 0.15 if method == "pate-gan" else 0.6  # a teacher's vote need not follow its one new row
+    least = 0.15 if method == "pate-gan" else 0.5  # a teacher's vote need not follow its one new row
     assert least < share_used(tapes) <= 1 + 1e-9
 
 
@@ -86,7 +86,7 @@ def test_replaced_persons_of_several_rows_are_paid_for(method: str) -> None:
 
 def test_histograms_of_prefixes_are_paid_for() -> None:
     """The delta of cells that one row alone holds is checked with the release itself; here the cells stay the same."""
-    tapes = replayed("bsg", Neighbours(), (COMMON, (2, 0, 0, 1)), omega=1, seeds="histogram")
+    tapes = replayed("bsg", Neighbours(), (COMMON, (1, 1, 1, 0)), omega=1, seeds="histogram")
     check_paid(tapes)
     assert tapes[0].draws[-1].exact is not None
     assert 0.9 < share_used(tapes) <= 1

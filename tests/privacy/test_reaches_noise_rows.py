@@ -50,7 +50,7 @@ def coded(sizes: dict[str, int], codes: np.ndarray) -> tuple[pa.Table, Schema]:
 
 def tells(release: Callable[[Tape], bool]) -> tuple[float, int]:
     """The stddev of the noise, and the smallest constant in its place with which `release` tells of a person."""
-    low, high = 0, 1 << 9
+    low, high = 0, 1 << 12
     while high - low > 1:
         middle = (low + high) // 2
         tape = Tape(shift=middle)
@@ -82,7 +82,7 @@ def frequent(
 def test_values_of_one_person_are_told_as_rarely_as_delta_pays_for(relation: str, rows: int) -> None:
     """All values of three columns that only one person holds, who has as many values as rows, or a single one."""
     neighbours, columns, used = Neighbours(relation, rows), 3, 0.0  # type: ignore[arg-type]
-    for stddev in (4.0, 4.25, 4.5, 4.8):
+    for stddev in (4.0, 4.25, 4.8, 400.0):
         for copies in {1, rows}:
             own = [f"mine {i // copies}" for i in range(rows)]
             charged: list[float] = []
@@ -97,7 +97,7 @@ def test_values_of_one_person_are_told_as_rarely_as_delta_pays_for(relation: str
             paid = charged[0] / (1 + math.exp(THRESHOLDS.epsilon))
             assert 0 < passing <= paid
             used = max(used, passing / paid)
-    assert used > 0.4 / rows  # whose rows are all of one value has one chance; the threshold covers as many as rows
+    assert used > 0.4
 
 
 @pytest.mark.parametrize(("relation", "rows"), RELATIONS)
