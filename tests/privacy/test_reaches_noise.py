@@ -139,7 +139,7 @@ def test_scores_and_choices_are_paid_for(relation: str, rows: int) -> None:
 
     A perfect gap moves by all of its sensitivity only where both brackets move, which several rows hardly do.
     """
-    used = shares_used(SCORE_ACTS, relation, rows)
+    used = shares_used(SCORE_ACTS, relation, rows, BASES if rows == 1 else BASES[1:])
     least = {"add-remove": 0.5, "replace": 0.2}[relation]
     for step, share in used.items():
         assert share > (least / 5 if step.startswith("PerfectGap") else least), step
