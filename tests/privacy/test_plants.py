@@ -245,7 +245,7 @@ BY_ROWS: dict[str, tuple[Plant, Callable[[], None]]] = {
         attribute(
             opening, "bounded", lambda table, person, most, right=opening.bounded: right(table, person, most + 1)
         ),
-        lambda: by_rows.test_persons_with_more_rows_than_allowed_are_paid_for("add-remove", 2),
+        lambda: by_rows.test_persons_with_more_rows_than_allowed_are_paid_for("add-remove", 2, False),
     ),
 }
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lookalike.privacy import choice, noise
 from lookalike.privacy import scores as scores_module
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.door import GuardedTable, open_table
@@ -148,3 +149,16 @@ def test_scores_and_choices_are_paid_for(relation: str, rows: int) -> None:
 def test_every_kind_of_score_is_among_them() -> None:
     kinds = [kind for kind in vars(scores_module).values() if isinstance(kind, type) and hasattr(kind, "evaluate")]
     assert {kind.__name__ for kind in kinds} - {"Score"} == {type(score).__name__ for score in SCORES}
+
+
+@pytest.mark.parametrize("scale", [0.7, 30.0])
+def test_noise_has_the_scale_that_it_is_asked_for(scale: float) -> None:
+    """The spies note which scale is asked for; these are the functions that they stand for."""
+    draws = 60_000
+    gaussian = noise.rounded_gaussian(scale, draws).astype(float)
+    assert abs(gaussian.mean()) < 6 * scale / draws**0.5
+    assert gaussian.var() == pytest.approx(scale**2 + 1 / 12, rel=0.05)
+    q = np.exp(-1 / scale)
+    assert noise.two_sided_geometric(scale, draws).astype(float).var() == pytest.approx(2 * q / (1 - q) ** 2, rel=0.1)
+    chosen = [choice.exponential_mechanism([0.0, scale], 2.0, scale) for _ in range(4000)]
+    assert np.mean(chosen) == pytest.approx(1 / (1 + np.exp(-1)), abs=6 * 0.5 / 4000**0.5)

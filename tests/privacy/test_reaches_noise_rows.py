@@ -27,6 +27,7 @@ from lookalike.privacy.seed_price import SeedTest
 from lookalike.privacy.seeded_rows import SeededRows
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.schema import Schema
+from lookalike.tables.measurement import NoisyMarginal
 from tests.privacy import test_critic_sums as critic_case
 from tests.privacy import test_rows as rows_case
 from tests.privacy import test_teacher_votes as votes_case
@@ -255,6 +256,33 @@ def test_numbers_of_plausible_seeds_get_the_noise_that_was_priced() -> None:
     assert set(np.unique(grown.draws[1].exact)) <= {20000, 15000, 9000, 301}  # type: ignore[arg-type]
 
 
+def test_seeds_are_priced_together_with_what_was_spent_before() -> None:
+    """What was spent on the same rows leaves less for the seeds: from some point on they are refused."""
+    counted, budget = NoisyMarginal((), np.array(45_000.0), 40.0), Budget(1.0, 1e-5, "gdp")
+    request = SeededRows(rows_case.network(), 300, (2,), SeedTest(400, 1.0), counted)
+    request.settled(rows_case.DOMAIN, budget, budget.rho / 100, Neighbours())
+    with pytest.raises(BudgetExceededError):
+        request.settled(rows_case.DOMAIN, budget, budget.rho * 99 / 100, Neighbours())
+
+
+def test_what_rows_are_used_for_is_drawn_anew_in_every_run() -> None:
+    """Batches of a critic and seeds of released rows: without noise, only that chance tells two runs apart."""
+    codes = np.repeat(np.array(critic_case.CELLS, dtype=np.int32), 40, axis=0)
+    sums = []
+    for _ in range(2):
+        listener = critic_case.Listener(critic_case.critics()[0], 1000)
+        with listening(Tape(shift=0)):
+            CriticSums(listener, 3, 3, stddev=1.0).release(codes, critic_case.DOMAIN, None)
+        sums.append(np.array(listener.heard))
+    assert not np.array_equal(*sums)
+    request = SeededRows(rows_case.network(), 200, (1,), SeedTest(2, 1.0), rows_case.COUNTED)
+    made = []
+    for _ in range(2):
+        with listening(Tape(shift=0)):
+            made.append(request.release(rows_case.table(), rows_case.DOMAIN, None))
+    assert not np.array_equal(*made)
+
+
 # Parts, views and persons.
 
 
@@ -314,16 +342,19 @@ def test_views_share_one_budget_with_their_table() -> None:
             door.measure([("a",)], door.stddev_for(float(GDP.rho) / 2), step="m")
 
 
+@pytest.mark.parametrize("by_schema", [False, True], ids=["by argument", "by schema"])
 @pytest.mark.parametrize(("relation", "rows"), RELATIONS)
-def test_persons_with_more_rows_than_allowed_are_paid_for(relation: str, rows: int) -> None:
+def test_persons_with_more_rows_than_allowed_are_paid_for(relation: str, rows: int, by_schema: bool) -> None:
     """A person with 8 rows of one kind, against nobody and against persons of other kinds."""
-    schema = Schema((Identifier("who"), Categorical("c", values=("x", "y", "z"))))
-    neighbours = Neighbours(relation, rows)  # type: ignore[arg-type]
+    who = Identifier("who", person=True, most_rows=rows) if by_schema else Identifier("who")
+    schema = Schema((who, Categorical("c", values=("x", "y", "z"))))
+    neighbours = Neighbours(relation, 1 if by_schema else rows)  # type: ignore[arg-type]
+    person = {} if by_schema else {"person": "who"}
 
     def run(codes: np.ndarray, tape: Tape) -> Any:
         tape.ledger = Ledger(None, "t")
         table = pa.table({"who": [f"p{i}" for i in codes[:, 0]], "c": [("x", "y", "z")[i] for i in codes[:, 1]]})
-        common = {"schema": schema, "person": "who", "neighbours": neighbours, "ledger": tape.ledger, "seed": 0}
+        common = {"schema": schema, **person, "neighbours": neighbours, "ledger": tape.ledger, "seed": 0}
         return synthesize(table, method="independent", **common).table.to_pydict()
 
     base = np.array([(person, person % 3) for person in range(6) for _ in range(rows)])
