@@ -50,7 +50,7 @@ class Draw:
     shape: tuple[int, ...]
     charged: Fraction
     private: bool
-    sensitivity: float = 1.0
+    sensitivity: Fraction = Fraction(1)
     exact: np.ndarray | None = None
     answer: Any = None
 
@@ -96,15 +96,16 @@ class Tape:
     def geometric(self, scale: float, size: Any, *, insecure_rng: Any = None) -> Noise:
         return self._noise("geometric", scale, size, insecure_rng)
 
-    def choose(self, scores: Any, epsilon: float, sensitivity: float, *, insecure_rng: Any = None) -> int:
-        exact = np.array(scores, dtype=float)
-        draw = Draw(
-            self.step, "choice", float(epsilon), exact.shape, self.charged, insecure_rng is None, float(sensitivity)
+    def choose(self, scores: Any, epsilon: float, sensitivity: Any, *, insecure_rng: Any = None) -> int:
+        """A candidate. Scores are numbers that are taken as exact, or an object that tells its exact `fractions`."""
+        exact = (
+            scores.fractions() if hasattr(scores, "fractions") else [Fraction(s) for s in np.asarray(scores).tolist()]
         )
-        draw.exact = exact
+        public = (float(epsilon), (len(exact),), self.charged, insecure_rng is None, Fraction(sensitivity))
+        draw = Draw(self.step, "choice", *public, exact=np.array(exact, dtype=object))
         earlier = self._next(draw)
-        weights = np.exp((exact - exact.max()) * epsilon / (2 * sensitivity))
-        drawn = int(self.rng.choice(len(exact), p=weights / weights.sum()))
+        rates = np.array([float((score - max(exact)) / draw.sensitivity) for score in exact]) * epsilon / 2
+        drawn = int(self.rng.choice(len(exact), p=np.exp(rates) / np.exp(rates).sum()))
         draw.answer = drawn if earlier is None else earlier.answer
         return draw.answer
 
@@ -216,24 +217,24 @@ def loss(tapes: Sequence[Tape], place: int, relation: str) -> np.ndarray:
     log-ratios, squared, over 8; besides, no score may change by more than the sensitivity that was passed.
     """
     draw = tapes[0].draws[place]
-    exact = np.array([np.ravel(tape.draws[place].exact) for tape in tapes], dtype=float)
+    if draw.kind == "choice" and (move := largest_move(tapes, place, relation)) > 1:
+        raise Violation(f"{draw.step}: a score moves by {float(move):.12g} times the sensitivity that was passed")
+    exact = np.array([np.ravel(tape.draws[place].exact - tapes[0].draws[place].exact) for tape in tapes], dtype=float)
     change = exact[1:] - (exact[:1] if relation == "add-remove" else exact[1:, None])
     if draw.kind == "gaussian":
         return (change**2).sum(axis=-1) / (2 * draw.scale**2)
     if draw.kind == "geometric":
         return (np.abs(change).sum(axis=-1) / draw.scale) ** 2 / 2
-    if np.abs(change).max() > draw.sensitivity:
-        times = np.abs(change).max() / draw.sensitivity
-        raise Violation(f"{draw.step}: a score moves by {times:.6g} times the sensitivity that was passed")
-    rates = change * draw.scale / (2 * draw.sensitivity)
+    rates = change * draw.scale / (2 * float(draw.sensitivity))
     return (rates.max(axis=-1) - rates.min(axis=-1)) ** 2 / 8
 
 
-def largest_move(tapes: Sequence[Tape], place: int, relation: str) -> float:
+def largest_move(tapes: Sequence[Tape], place: int, relation: str) -> Fraction:
     """The largest change of any score of a choice between neighbours, in units of the sensitivity that was passed."""
     exact = np.array([tape.draws[place].exact for tape in tapes])
-    change = exact[1:] - (exact[:1] if relation == "add-remove" else exact[1:, None])
-    return float(np.abs(change).max()) / tapes[0].draws[place].sensitivity
+    if relation == "add-remove":
+        return np.abs(exact[1:] - exact[0]).max() / tapes[0].draws[place].sensitivity
+    return (exact[1:].max(axis=0) - exact[1:].min(axis=0)).max() / tapes[0].draws[place].sensitivity
 
 
 def check_paid(tapes: Sequence[Tape], relation: str = "add-remove") -> dict[str, float]:

@@ -67,7 +67,7 @@ def shares_used(acts: dict[str, Act], relation: str, rows: int, bases: list[np.n
             used[step] = max(used.get(step, 0.0), share)
         for place, draw in enumerate(tapes[0].draws):
             if draw.kind == "choice":
-                used[draw.step] = max(used[draw.step], largest_move(tapes, place, relation) ** 2)
+                used[draw.step] = max(used[draw.step], float(largest_move(tapes, place, relation)) ** 2)
     assert set(used) == set(acts)
     return used
 
