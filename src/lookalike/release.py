@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lookalike.errors import InputError, ModelFileError
 from lookalike.estimate.answers import AnsweredQuestion, answer_question
+from lookalike.estimate.diagnosis import Diagnosis, diagnose
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.conditional import rows_where
 from lookalike.generate.kinds import model_from_parts
@@ -137,6 +138,10 @@ class FittedModel:
         else:
             codes = rows_where(self.model, parse_question(f"count where {where}", self.schema), rows, rng)
         return codec.decode(self.schema, codes, rng=rng)
+
+    def diagnosis(self) -> Diagnosis:
+        """How well the model explains the noisy marginals of the run. Made from released values, so it costs nothing."""
+        return diagnose(self.model, self.measurements)
 
     def error_bars(self) -> ErrorBars:
         """Intervals for counts, from the recorded noise alone."""

@@ -25,6 +25,11 @@ _ROWS_PER_COUNT = 5
 _LEAST_ROWS = 20_000
 _RENEWAL_ITERATIONS = 60
 """Before a renewal the weights need not have converged: rows are redrawn and weighed again."""
+_SOUND = 3.0
+"""Misfit up to which renewed rows are taken, even if the network's own rows have less; see `MeasuredCells.misfit`."""
+_RAKED = 2.0
+"""Misfit of the single columns above which weights are raked to the network's columns."""
+_SWEEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,11 @@ class ReweightedModel:
         return self.weighted_rows(seed=0)
 
     def weighted_rows(self, seed: int) -> WeightedRows:
-        """Weighted rows drawn with a seed of their own."""
+        """Weighted rows drawn with a seed of their own.
+
+        Parameters that weights find on rows need not make a model of their own: nothing holds them in cells where no
+        row is, and a Gibbs sweep goes there. Renewed rows that explain the measurements worse are left aside.
+        """
         rng = np.random.default_rng([20, seed])
         measured = MeasuredCells(self.domain, self.measurements)
         network = self._network_parameters()
@@ -112,14 +121,17 @@ class ReweightedModel:
             return self._weighed(measured, np.asfortranarray(self._possible(grid.T)), network)
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.most_rows, _LEAST_ROWS)))
         codes = self.network.sample(size, rng)
-        theta = base = network
+        base = network
         early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         for _ in range(self.settings.renewals):
             theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
-            codes = np.asfortranarray(codes[drawn(weights, size, rng)])
-            gibbs_sweep(self.domain, codes, *self._factors(measured, theta), rng)
-            base = theta
-        return WeightedRows(codes, self._fit(measured, codes, base, self.settings.iterations)[1])
+            renewed = np.asfortranarray(codes[drawn(weights, size, rng)])
+            gibbs_sweep(self.domain, renewed, *self._factors(measured, theta), rng)
+            if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _SOUND):
+                break
+            codes, base = renewed, theta
+        weights = self._fit(measured, codes, base, self.settings.iterations)[1]
+        return WeightedRows(codes, self._with_columns(codes, weights))
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Expected counts from the weighted rows, axes in domain order; they sum to `total`."""
@@ -216,6 +228,23 @@ class ReweightedModel:
         penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain, single=self.settings.single)
         cells = measured.cells(codes)
         return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
+
+    def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The weights, raked to the network's single columns where they do not explain the measured ones.
+
+        A column is in many sets at once, so its counts are what a fit of few steps gets right last. The network has them
+        right: its fit is small and converges.
+        """
+        columns = MeasuredCells(self.domain, [m for m in self.measurements if len(m.attrs) == 1])
+        if not columns.scopes or columns.misfit(codes, self.total, weights) <= _RAKED:
+            return weights
+        wanted = self.network.marginals([(name,) for name in self.domain.names])
+        for _ in range(_SWEEPS):
+            for column, counts in enumerate(wanted):
+                held = np.bincount(codes[:, column], weights, minlength=counts.size)
+                factors = np.divide(counts / self.total, held, out=np.ones(counts.size), where=held > 0)
+                weights = weights * factors[codes[:, column]]
+        return weights / weights.sum()
 
     def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
         """The whole domain with its probabilities.
