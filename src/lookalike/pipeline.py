@@ -121,7 +121,7 @@ def synthesize(
     check_plan(plan, spent)
     report("making rows", 0.9)
     fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released), tuple(door.residuals))
-    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
+    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)
     report("done", 1.0)
     return release
 

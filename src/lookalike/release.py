@@ -12,6 +12,7 @@ import os
 import zipfile
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -276,11 +277,13 @@ class Release:
         rows: the synthetic rows as an Arrow table.
         fitted: the model behind it, for more rows, queries and storage.
         plan: what the run said beforehand that it would spend.
+        notes: what the user should know of the fit; empty where it explains what was measured.
     """
 
     rows: pa.Table
     fitted: FittedModel
     plan: tuple[PlannedStep, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def table(self) -> Any:
@@ -309,4 +312,4 @@ class Release:
         return self.fitted.schema
 
     def _repr_html_(self) -> str:
-        return self.fitted._repr_html_()
+        return self.fitted._repr_html_() + "".join(f"<p>{escape(note)}</p>" for note in self.notes)

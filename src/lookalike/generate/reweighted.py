@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lookalike.estimate.diagnosis import misfit_of
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.exchange import ExchangeSettings, choose_rows, drawn
@@ -28,7 +29,7 @@ _RENEWAL_ITERATIONS = 60
 _SOUND = 3.0
 """Misfit up to which renewed rows are taken, even if the network's own rows have less; see `MeasuredCells.misfit`."""
 _RAKED = 2.0
-"""Misfit of the single columns above which weights are raked to the network's columns."""
+"""Reduced chi-square of a single column above which weights are raked to the network's."""
 _SWEEPS = 3
 
 
@@ -230,19 +231,22 @@ class ReweightedModel:
         return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
 
     def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The weights, raked to the network's single columns where they do not explain the measured ones.
+        """The weights, raked to the network's single columns where those explain the measured ones and these do not.
 
         A column is in many sets at once, so its counts are what a fit of few steps gets right last. The network has them
         right: its fit is small and converges.
         """
-        columns = MeasuredCells(self.domain, [m for m in self.measurements if len(m.attrs) == 1])
-        if not columns.scopes or columns.misfit(codes, self.total, weights) <= _RAKED:
-            return weights
-        wanted = self.network.marginals([(name,) for name in self.domain.names])
+        wanted: dict[int, np.ndarray] = {}
+        for m in (m for m in self.measurements if len(m.attrs) == 1):
+            column, network = self.domain.position(m.attrs[0]), self.network.marginal(m.attrs)
+            held = self.total * np.bincount(codes[:, column], weights, minlength=network.size)
+            own, better = (misfit_of(m, counts, self.total).chi_square for counts in (held, network))
+            if own > max(_RAKED, better):
+                wanted[column] = network / self.total
         for _ in range(_SWEEPS):
-            for column, counts in enumerate(wanted):
-                held = np.bincount(codes[:, column], weights, minlength=counts.size)
-                factors = np.divide(counts / self.total, held, out=np.ones(counts.size), where=held > 0)
+            for column, shares in wanted.items():
+                held = np.bincount(codes[:, column], weights, minlength=shares.size)
+                factors = np.divide(shares, held, out=np.ones(shares.size), where=held > 0)
                 weights = weights * factors[codes[:, column]]
         return weights / weights.sum()
 
