@@ -71,7 +71,9 @@ def run_one(job: Job) -> dict[str, object]:
 
 def show_progress(done: int, total: int, job: Job, line: dict[str, object] | None) -> None:
     if line is not None:
-        outcome = line.get("error") or f"tvd {line['tvd']} in {line['cpu_seconds']} CPU s, {line['peak_mb']} MB"
+        outcome = line.get("error") or "took too long"
+        if "tvd" in line:
+            outcome = f"tvd {line['tvd']} in {line['cpu_seconds']} CPU s, {line['peak_mb']} MB"
         print(f"[{done}/{total}] {job.table} {job.method} eps {job.epsilon:g} #{job.repeat}: {outcome}", flush=True)
 
 

@@ -46,7 +46,7 @@ def run_one(job: Job) -> dict[str, object]:
     """Numbers of one run, or that it took too long; called in a process of its own."""
     rows, schema = table_of(job.table)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    signal.signal(signal.SIGXCPU, _give_up)
+    signal.signal(signal.SIGXCPU, give_up)
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, hard))
     try:
         numbers = judge_method(job, table=rows, schema=schema, synthesize=accuracy.synthesize)
@@ -59,7 +59,8 @@ def run_one(job: Job) -> dict[str, object]:
     return numbers
 
 
-def _give_up(number: int, frame: FrameType | None) -> NoReturn:
+def give_up(number: int, frame: FrameType | None) -> NoReturn:
+    """Handles the signal that a process has used its processor time."""
     raise TooLongError
 
 

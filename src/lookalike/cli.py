@@ -123,6 +123,8 @@ def synth(
         if report is not None:
             write_page(report, release.report())
     _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
+    for note in release.notes:
+        notes.print(note, markup=False)
     if not as_json:
         _note_made_up(public, release.schema, drafted=schema is None and domain is None)
 
@@ -269,6 +271,7 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
                 "delta": spent.delta,
                 "private": spent.private,
                 "rho_by_step": by_step,
+                "notes": list(release.notes),
             }
         )
         return

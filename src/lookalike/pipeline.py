@@ -143,7 +143,7 @@ def synthesize(
         tuple(door.residuals),
         inputs=_files_of(table, book),
     )
-    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan)
+    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)
     report("done", 1.0)
     return release
 

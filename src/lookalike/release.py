@@ -19,6 +19,7 @@ import pyarrow as pa
 from lookalike.archive import MODEL_MB, read_archive, write_archive
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.estimate.answers import AnsweredQuestion, answer_question
+from lookalike.estimate.diagnosis import Diagnosis, diagnose
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.conditional import rows_where
 from lookalike.generate.kinds import model_from_parts
@@ -202,6 +203,10 @@ class FittedModel:
                 f"{self.most_cells:,} cells. If you want them all, say so: --rows {self.rows} (rows={self.rows})."
             )
 
+    def diagnosis(self) -> Diagnosis:
+        """How well the model explains the noisy marginals of the run. Made from released values, so it costs nothing."""
+        return diagnose(self.model, self.measurements)
+
     def error_bars(self) -> ErrorBars:
         """Intervals for counts, from the recorded noise alone."""
         return ErrorBars(self.schema.domain, self.measurements, self.residuals)
@@ -344,11 +349,13 @@ class Release:
         rows: the synthetic rows as an Arrow table.
         fitted: the model behind it, for more rows, queries and storage.
         plan: what the run said beforehand that it would spend.
+        notes: what the user should know of the fit; empty where it explains what was measured.
     """
 
     rows: pa.Table
     fitted: FittedModel
     plan: tuple[PlannedStep, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def table(self) -> Any:
@@ -376,4 +383,4 @@ class Release:
         return self.fitted.schema
 
     def _repr_html_(self) -> str:
-        return self.fitted._repr_html_()
+        return self.fitted._repr_html_() + "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)

@@ -106,6 +106,18 @@ class MeasuredCells:
             result[s] = cell + self.offsets[s]
         return result
 
+    def misfit(self, codes: np.ndarray, total: float, weights: np.ndarray | None = None) -> float:
+        """Mean squared difference of the rows' counts from the noisy ones, in variances of the noise.
+
+        About 1 for rows of the true distribution. Rows without weights count alike, and the variance of drawing so many
+        of them is added to that of the noise.
+        """
+        share = total / max(len(codes), 1)
+        spread = np.full(len(codes), share) if weights is None else total * weights
+        counts = cell_counts(self.cells(codes), spread, self.observed.size)
+        variance = self.sigma**2 + (share * np.maximum(counts, 1.0) if weights is None else 0.0)
+        return float(np.mean(self.measurable(counts - self.observed) ** 2 / variance))
+
     def tables(self, flat: np.ndarray) -> list[np.ndarray]:
         """A flat vector as one table per marginal; cells of a group have the same entry."""
         parts = [flat[start:stop] for start, stop in zip(self.offsets, self.offsets[1:], strict=False)]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lookalike.estimate.diagnosis import misfit_of
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.exchange import ExchangeSettings, choose_rows, drawn
@@ -26,6 +27,11 @@ _ROWS_PER_COUNT = 5
 _LEAST_ROWS = 20_000
 _RENEWAL_ITERATIONS = 60
 """Before a renewal the weights need not have converged: rows are redrawn and weighed again."""
+_SOUND = 3.0
+"""Misfit up to which renewed rows are taken, even if the network's own rows have less; see `MeasuredCells.misfit`."""
+_RAKED = 2.0
+"""Reduced chi-square of a single column above which weights are raked to the network's."""
+_SWEEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,11 @@ class ReweightedModel:
         return self.weighted_rows(seed=0)
 
     def weighted_rows(self, seed: int) -> WeightedRows:
-        """Weighted rows drawn with a seed of their own."""
+        """Weighted rows drawn with a seed of their own.
+
+        Parameters that weights find on rows need not make a model of their own: nothing holds them in cells where no
+        row is, and a Gibbs sweep goes there. Renewed rows that explain the measurements worse are left aside.
+        """
         rng = np.random.default_rng([20, seed])
         measured = MeasuredCells(self.domain, self.measurements)
         network = self._network_parameters()
@@ -128,14 +138,17 @@ class ReweightedModel:
             return self._weighed(measured, np.asfortranarray(self._possible(grid.T)), network)
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.most_rows, _LEAST_ROWS)))
         codes = self.network.sample(size, rng)
-        theta = base = network
+        base = network
         early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         for _ in range(self.settings.renewals):
             theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
-            codes = np.asfortranarray(codes[drawn(weights, size, rng)])
-            gibbs_sweep(self.domain, codes, *self._factors(measured, theta), rng)
-            base = theta
-        return WeightedRows(codes, self._fit(measured, codes, base, self.settings.iterations)[1])
+            renewed = np.asfortranarray(codes[drawn(weights, size, rng)])
+            gibbs_sweep(self.domain, renewed, *self._factors(measured, theta), rng)
+            if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _SOUND):
+                break
+            codes, base = renewed, theta
+        weights = self._fit(measured, codes, base, self.settings.iterations)[1]
+        return WeightedRows(codes, self._with_columns(codes, weights))
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Expected counts from the weighted rows, axes in domain order; they sum to `total`."""
@@ -226,6 +239,26 @@ class ReweightedModel:
         penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain, single=self.settings.single)
         cells = measured.cells(codes)
         return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
+
+    def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The weights, raked to the network's single columns where those explain the measured ones and these do not.
+
+        A column is in many sets at once, so its counts are what a fit of few steps gets right last. The network has them
+        right: its fit is small and converges.
+        """
+        wanted: dict[int, np.ndarray] = {}
+        for m in (m for m in self.measurements if len(m.attrs) == 1):
+            column, network = self.domain.position(m.attrs[0]), self.network.marginal(m.attrs)
+            held = self.total * np.bincount(codes[:, column], weights, minlength=network.size)
+            own, better = (misfit_of(m, counts, self.total).chi_square for counts in (held, network))
+            if own > max(_RAKED, better):
+                wanted[column] = network / self.total
+        for _ in range(_SWEEPS):
+            for column, shares in wanted.items():
+                held = np.bincount(codes[:, column], weights, minlength=shares.size)
+                factors = np.divide(shares, held, out=np.ones(shares.size), where=held > 0)
+                weights = weights * factors[codes[:, column]]
+        return weights / weights.sum()
 
     def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
         """The whole domain with its probabilities.

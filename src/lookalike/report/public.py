@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lookalike.estimate.diagnosis import diagnose
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
 from lookalike.report.page import render
@@ -89,7 +90,7 @@ def public_numbers(
         "association": association,
         "pairs": pairs,
     }
-    numbers["limits"] = _limits(schema, numbers, bars)
+    numbers["limits"] = [*diagnose(model, bars.measurements).notes, *_limits(schema, numbers, bars)]
     return numbers
 
 

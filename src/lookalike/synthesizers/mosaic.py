@@ -23,7 +23,7 @@ from lookalike.select.cover import MeasuredSets
 from lookalike.select.larger_sets import candidate_sets
 from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros
-from lookalike.select.network_sets import FittingSets
+from lookalike.select.network_sets import FittingSets, tree_first
 from lookalike.select.partition import counted_table, seen_groups
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.select.useful import useful_cells
@@ -171,7 +171,7 @@ class Mosaic:
             chosen = door.measure(sets, noise, step=SETS, groups=self._groups(expected, noise))
         measured = MeasuredSets(sets, np.array([cells(attrs) ** (2 / 3) for attrs in sets]), shares)
         inside = FittingSets(domain, self.network_ms)
-        inside.offer(measured.cliques)
+        inside.offer(tree_first(sets, errors, domain))
         blur = math.sqrt(max(1.0, float(door.budget.rho) / _SHARPEST_RHO))
         for look in range(self.looks if twice else 0):
             progress("looking for larger sets", 0.2 + 0.3 * look / self.looks)
