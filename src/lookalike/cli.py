@@ -124,7 +124,7 @@ def synth(
             write_page(report, release.report())
     _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
     for note in release.notes:
-        notes.print(note, markup=False)
+        notes.print(note)
     if not as_json:
         _note_made_up(public, release.schema, drafted=schema is None and domain is None)
 
