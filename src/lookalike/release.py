@@ -204,7 +204,7 @@ class FittedModel:
             )
 
     def diagnosis(self) -> Diagnosis:
-        """How well the model explains the noisy marginals of the run: made from released values, so it costs nothing."""
+        """How well the model explains the noisy marginals of the run. Made from released values: it costs nothing."""
         return diagnose(self.model, self.measurements)
 
     def error_bars(self) -> ErrorBars:
