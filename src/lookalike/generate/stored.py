@@ -55,6 +55,8 @@ class Stored:
 
     def value(self, key: str, kind: type[T], default: T | None = None) -> T:
         found = self.meta.get(key, default)
+        if isinstance(found, tuple):  # parts that never went through a file have them
+            found = list(found)
         # True is an int to Python, but not a number to anybody else.
         if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
             self.fail(f"has a {type(found).__name__} as {key!r}, where a {kind.__name__} belongs")
