@@ -204,8 +204,9 @@ class Stored:
         counts = self.table(values, shape, -LARGEST_COUNT, LARGEST_COUNT)
         contrasts = self.wholes("contrasts", 1, MAX_CODES) if self.meta.get("contrasts") is not None else None
         if contrasts is not None:
-            fits = len(contrasts) == len(attrs) and math.prod(contrasts) == counts.size
-            self.require(fits and (labels is not None or contrasts == shape), f"has the contrasts {contrasts}")
+            # Groups of cells are a table of their own, which need not have the axes of the marginal.
+            fits = contrasts == shape if labels is None else bool(contrasts) and math.prod(contrasts) == counts.size
+            self.require(fits, f"has the contrasts {contrasts[:9]} of {counts.size:,} numbers")
         number = self.whole(entry, -1, 2**53)
         return NoisyMarginal(attrs, counts, self.stddev(), labels, number, contrasts)
 
