@@ -66,7 +66,7 @@ def spoil_tree(tree: Any, rng: random.Random) -> Any:
 
 def _near(value: Any, rng: random.Random) -> Any:
     """Another value of the same type: what looks right is what gets furthest."""
-    if isinstance(value, str):
+    if isinstance(value, str) or abs(value) > 2**62:
         return rng.choice(TEXTS)
     changed = value * rng.choice((-1, 0, 1, 2, 0.5, 1000)) + rng.choice((0, 1, -1))
     return int(changed) if isinstance(value, int) else float(changed)

@@ -55,6 +55,8 @@ class Stored:
 
     def value(self, key: str, kind: type[T], default: T | None = None) -> T:
         found = self.meta.get(key, default)
+        if isinstance(found, tuple):  # parts that never went through a file have them
+            found = list(found)
         # True is an int to Python, but not a number to anybody else.
         if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
             self.fail(f"has a {type(found).__name__} as {key!r}, where a {kind.__name__} belongs")
@@ -202,8 +204,9 @@ class Stored:
         counts = self.table(values, shape, -LARGEST_COUNT, LARGEST_COUNT)
         contrasts = self.wholes("contrasts", 1, MAX_CODES) if self.meta.get("contrasts") is not None else None
         if contrasts is not None:
-            fits = len(contrasts) == len(attrs) and math.prod(contrasts) == counts.size
-            self.require(fits and (labels is not None or contrasts == shape), f"has the contrasts {contrasts}")
+            # Groups of cells are a table of their own, which need not have the axes of the marginal.
+            fits = contrasts == shape if labels is None else bool(contrasts) and math.prod(contrasts) == counts.size
+            self.require(fits, f"has the contrasts {contrasts[:9]} of {counts.size:,} numbers")
         number = self.whole(entry, -1, 2**53)
         return NoisyMarginal(attrs, counts, self.stddev(), labels, number, contrasts)
 

@@ -200,6 +200,8 @@ def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
 
 
 def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_null(kind):
+        return pa.nulls(len(codes))
     regular = codes < column.regular
     value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
     try:

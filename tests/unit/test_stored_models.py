@@ -1,0 +1,26 @@
+"""What runs write can be read: models of methods on tables of no, few and many rows, at small and large budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lookalike.pipeline import synthesize
+from lookalike.release import load
+
+
+@pytest.mark.parametrize("method", ["auto", "mst", "privsyn", "privbayes", "dp-copula", "mwem"])
+@pytest.mark.parametrize("epsilon", [0.05, 3.0])
+@pytest.mark.parametrize("rows", [0, 3, 500])
+def test_every_model_that_is_saved_can_be_loaded(tmp_path: Path, method: str, epsilon: float, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    table = pa.table({"a": rng.integers(0, 3, rows), "b": rng.integers(0, 4, rows), "c": rng.integers(0, 2, rows)})
+    made = synthesize(table, schema={"a": 3, "b": 4, "c": 2}, epsilon=epsilon, method=method)
+    made.fitted.save(tmp_path / "m.lookalike")
+    stored = load(tmp_path / "m.lookalike")
+    assert stored.sample_arrow(5, seed=1) == made.fitted.sample_arrow(5, seed=1)
+    assert stored.spent == made.spent
+    assert len(stored.measurements) == len(made.fitted.measurements)
