@@ -16,6 +16,7 @@ import argparse
 import math
 import resource
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def _misfit(release: Any) -> dict[str, object]:
 
 
 def listed(tables: list[str], methods: list[str], epsilons: list[float], repeats: int) -> list[Job]:
-    """All runs, `mosaic` on all tables first, then the others table by table, those of the first repeat before others."""
+    """All runs of the first repeat before those of others; `mosaic` on all tables first, then the others."""
     return [
         Job(table, method, epsilon, 1e-5, repeat, 0.8)
         for repeat in range(repeats)
@@ -120,7 +121,7 @@ def rises(results: list[Result]) -> list[str]:
     for table in TABLES:
         for method in METHODS:
             own = [(e, cells[table, method, e]) for e in EPSILONS if (table, method, e) in cells]
-            for (low, before), (high, after) in zip(own, own[1:], strict=False):
+            for (low, before), (high, after) in pairwise(own):
                 rise, doubt = after[0] - before[0], 2 * math.hypot(*(_doubt(cell) for cell in (before, after)))
                 if rise > doubt:
                     text.append(f"* {table}, {method}: {before[0]:.4f} at {low:g}, {after[0]:.4f} at {high:g}")

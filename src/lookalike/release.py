@@ -141,7 +141,7 @@ class FittedModel:
         return codec.decode(self.schema, codes, rng=rng)
 
     def diagnosis(self) -> Diagnosis:
-        """How well the model explains the noisy marginals of the run. Made from released values, so it costs nothing."""
+        """How well the model explains the noisy marginals of the run. From released values, so it costs nothing."""
         return diagnose(self.model, self.measurements)
 
     def error_bars(self) -> ErrorBars:

@@ -1,9 +1,9 @@
 """Whether a model explains the noisy numbers that it was fitted to: seen from released values, so it costs no budget.
 
 A count of the model differs from the noisy one by the noise, whose size is known, and by what the fit got wrong. The
-mean squared difference in units of the noise (reduced chi-square) is about 1 or below where a fit went well. Models have
-few parameters, finitely many rows and no negative counts, so at large budgets every one of them is above 1 somewhere.
-A misfit is announced where it is beyond the noise *and* large in rows.
+mean squared difference in units of the noise (reduced chi-square) is about 1 or below where a fit went well. Models
+have few parameters, finitely many rows and no negative counts, so at large budgets every one of them is above 1
+somewhere. A misfit is announced where it is beyond the noise *and* large in rows.
 """
 
 from __future__ import annotations

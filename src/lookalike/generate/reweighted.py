@@ -233,8 +233,8 @@ class ReweightedModel:
     def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weights, raked to the network's single columns where those explain the measured ones and these do not.
 
-        A column is in many sets at once, so its counts are what a fit of few steps gets right last. The network has them
-        right: its fit is small and converges.
+        A column is in many sets at once, so its counts are what a fit of few steps gets right last. The network has
+        them right: its fit is small and converges.
         """
         wanted: dict[int, np.ndarray] = {}
         for m in (m for m in self.measurements if len(m.attrs) == 1):
