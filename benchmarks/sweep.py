@@ -83,7 +83,7 @@ def _misfit(release: Any) -> dict[str, object]:
 
 
 def listed(tables: list[str], methods: list[str], epsilons: list[float], repeats: int) -> list[Job]:
-    """All runs: `mosaic` on all tables first, then the others table by table; first repeats before later ones."""
+    """All runs of the first repeat before those of others; `mosaic` on all tables first, then the others."""
     return [
         Job(table, method, epsilon, 1e-5, repeat, 0.8)
         for repeat in range(repeats)

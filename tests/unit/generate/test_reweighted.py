@@ -274,3 +274,61 @@ def test_compiled_exchange_is_the_block_exchange_with_blocks_of_one_row() -> Non
     assert np.array_equal(ours, theirs)
     assert (ours != chosen).sum() > 10
     np.testing.assert_allclose(our_slope, their_slope, atol=1e-9)
+
+
+def survey_with_skips(rows: int, seed: int = 0, wide: int = 16) -> np.ndarray:
+    """Codes of columns that are "not applicable" together and determine each other."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 8, rows)
+    works, moved = (age > 2) & (rng.random(rows) < 0.6), rng.random(rows) < 0.08
+    job = np.where(works, 1 + (rng.zipf(1.5, rows) + age) % (wide - 1), 0)
+    other = (rng.random(rows) < 0.3) * rng.integers(0, wide - 1, rows)
+    trade = np.where(works, 1 + (5 * job + other) % (wide - 1), 0)
+    hours = np.where(works, 1 + rng.integers(0, 5, rows) * (job % 2), 0)
+    kind = np.where(works, 1 + (trade + rng.integers(0, 2, rows)) % 6, 0)
+    status = works.astype(int) + (works & (rng.random(rows) < 0.3))
+    place = np.where(moved, 1 + rng.integers(0, wide - 1, rows), 0)
+    major = [(codes + 3) // 4 for codes in (job, trade, place)]
+    return np.column_stack([age, status, job, trade, hours, kind, moved, place, *major]).astype(np.int32)
+
+
+def measured_survey(stddev: float, rows: int = 8000) -> tuple[Domain, list[NoisyMarginal]]:
+    """All columns and pairs of the survey, with noise."""
+    codes, rng = survey_with_skips(rows), np.random.default_rng(1)
+    domain = Domain(tuple("abcdefghijk"), tuple(int(top) + 1 for top in codes.max(axis=0)))
+    cliques = [*((name,) for name in domain.names), *combinations(domain.names, 2)]
+    measured = []
+    for clique in cliques:
+        cells = np.ravel_multi_index([codes[:, domain.position(name)] for name in clique], domain.shape(clique))
+        counts = np.bincount(cells, minlength=domain.cells(clique)).reshape(domain.shape(clique))
+        measured.append(NoisyMarginal(clique, counts + rng.normal(0, stddev, counts.shape), stddev))
+    return domain, measured
+
+
+def off(model: ReweightedModel, order: int) -> float:
+    """Mean share of rows in a wrong cell of the measured sets of so many columns, noise among it."""
+    sets = [m for m in model.measurements if len(m.attrs) == order]
+    return float(np.mean([np.abs(model.marginal(m.attrs) - m.values).sum() for m in sets])) / (2 * model.total)
+
+
+def test_single_columns_stay_right_where_rows_cannot_carry_what_was_measured() -> None:
+    domain, measured = measured_survey(6.0)
+    independent = fit(domain, [m for m in measured if len(m.attrs) == 1])
+    weighted = ReweightedModel(independent, measured, SupportSettings(most_rows=20_000))
+    assert off(weighted, 1) < 0.01
+    assert off(weighted, 2) < 0.6 * np.mean(
+        [np.abs(independent.marginal(m.attrs) - m.values).sum() / (2 * weighted.total) for m in measured[11:]]
+    )
+
+
+def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, measured = measured_survey(6.0, rows=4000)
+    network = fit(domain, [m for m in measured if len(m.attrs) == 1])
+    drawn_codes = network.sample(20_000, np.random.default_rng([20, 0]))
+
+    def spoil(domain: Domain, codes: np.ndarray, *_: object) -> None:
+        codes[:] = np.random.default_rng(0).integers(0, domain.sizes, codes.shape)
+
+    monkeypatch.setattr("lookalike.generate.reweighted.gibbs_sweep", spoil)
+    rows = ReweightedModel(network, measured, SupportSettings(most_rows=20_000, iterations=5)).rows
+    assert np.array_equal(rows.codes, drawn_codes)

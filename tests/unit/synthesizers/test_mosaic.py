@@ -12,6 +12,7 @@ from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
+from lookalike.select.network_sets import FittingSets, tree_first
 from lookalike.synthesizers.mosaic import LARGER, ONEWAYS, SCORES, SETS, TOTAL, Mosaic, scored_pairs
 from lookalike.tables.contrasts import Contrasts
 from lookalike.tables.measurement import NoisyMarginal, averaged
@@ -150,3 +151,14 @@ def test_senseless_shares_are_refused() -> None:
         Mosaic(oneway_share=0.9, score_share=0.2)
     with pytest.raises(BudgetError):
         Mosaic(larger_share=0.0)
+
+
+def test_the_network_takes_columns_that_determine_each_other_before_dearer_sets() -> None:
+    domain = Domain(("detail", "group", "other", "more"), (40, 8, 30, 30))
+    errors = np.array([[0, 90, 8, 8], [90, 0, 5, 5], [8, 5, 0, 6], [8, 5, 6, 0]], dtype=float)
+    sets = [("detail", "other", "more"), ("group", "other"), ("group", "more"), ("detail", "group"), ("detail", "more")]
+    ordered = FittingSets(domain, 0.05)
+    ordered.offer(tree_first(sets, errors, domain))
+    assert ("detail", "group") in ordered.cliques
+    assert tree_first(sets, errors, domain)[0] == ("detail", "group")
+    assert sorted(tree_first(sets, errors, domain)) == sorted(sets)
