@@ -321,7 +321,7 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
         for run in runs
     ]
     headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
-    output.print(table_of(f"Ledger of {book.identity}", headings, rows, wrap=False))
+    output.print(table_of(f"Ledger of {book.identity}", headings, rows))
     cap = book.cap
     left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")

@@ -34,11 +34,17 @@ def shown(text: object) -> str:
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), str(text))
 
 
+_WIDEST = 1000
+"""Characters of a line in a file or a pipe, where no table need be folded or cut."""
+
+
 class Screen:
     """A stream of a terminal, on which texts are printed as they read: no markup, no control characters."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         self.console = Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+        if not self.console.is_terminal:
+            self.console.width = _WIDEST
 
     def print(self, text: object = "", *, style: str | None = None) -> None:
         """Print a text, or a table that `table_of` made."""
@@ -72,7 +78,6 @@ def table_of(
     *,
     right: Sequence[str] = (),
     caption: str | None = None,
-    wrap: bool = True,
 ) -> Table:
     """A table for `Screen.print`; columns with a heading in `right` are aligned there."""
     below = None if caption is None else Text(shown(caption))
@@ -80,7 +85,7 @@ def table_of(
         title=Text(shown(title)) if title else None, title_justify="left", caption=below, caption_justify="left"
     )
     for heading in headings:
-        table.add_column(Text(shown(heading)), justify="right" if heading in right else "left", no_wrap=not wrap)
+        table.add_column(Text(shown(heading)), justify="right" if heading in right else "left")
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
     return table

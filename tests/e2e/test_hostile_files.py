@@ -381,7 +381,12 @@ def test_formulas_are_escaped_on_request_only(call: Call, tmp_path: Path) -> Non
     rows, schema = tmp_path / "t.csv", tmp_path / "s.yaml"
     rows.write_text("=name,n\n" + "".join(f"{value},-1\n" for value in values) * 40)
     fields = [
-        {"name": "=name", "type": "string", "constraints": {"enum": values, "required": True}},
+        {
+            "name": "=name",
+            "type": "string",
+            "constraints": {"enum": values, "required": True},
+            "dp": {"outside": "absorb"},
+        },
         {"name": "n", "type": "integer", "constraints": {"minimum": -1, "maximum": -1, "required": True}},
     ]
     schema.write_text(json.dumps({"fields": fields}))

@@ -5,6 +5,8 @@ Values are those of `hostile.py`, in every kind of column, declared and discover
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -31,7 +33,7 @@ def questions(column: Column) -> list[Column]:
     if not column.open_facts:
         asked.append(column)
     if isinstance(column, Identifier):
-        asked.append(RowsPerPerson("x", most=2))
+        asked.append(RowsPerPerson("x", base=replace(column, person=True, most_rows=2, repeats=())))
     if isinstance(column, Binned):
         cells = binning.coarse_grid(column)
         asked += [Grid("x", base=column, edges=cells.edges), Roundness("x", base=column, steps=(1, 5, 10, 1000))]

@@ -34,7 +34,7 @@ class Spy:
         self.asked: list[tuple[float, int]] = []
 
     def __call__(self, scale: float, size: int, *, insecure_rng: Any = None) -> np.ndarray:
-        self.asked.append((scale, size))
+        self.asked.append((float(scale), size))
         return two_sided_geometric(scale, size, insecure_rng=insecure_rng)
 
 
@@ -87,7 +87,7 @@ def test_rows_pass_as_often_as_was_priced(seeds: int, share: float, monkeypatch:
     chances = np.exp(-0.4 * np.abs(spread)) * math.tanh(0.2)
 
     def even(scale: float, size: int, *, insecure_rng: Any = None) -> np.ndarray:
-        assert scale == 1 / 0.4
+        assert float(scale) == 1 / 0.4
         return np.repeat(spread, np.diff(np.rint(np.append(0, np.cumsum(chances)) / chances.sum() * size).astype(int)))
 
     monkeypatch.setattr(seeded_rows, "two_sided_geometric", even)
