@@ -27,7 +27,7 @@ from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
-from lookalike.synthesizers import create, settings_of
+from lookalike.synthesizers import create, fit_notes, settings_of
 from lookalike.synthesizers.auto import Auto, chosen_method
 from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
 from lookalike.tables.measurement import NoisyMarginal, completed, spread_over_cells
@@ -121,7 +121,9 @@ def synthesize(
     check_plan(plan, spent)
     report("making rows", 0.9)
     fitted = FittedModel(door.schema, model, spent, door.form, tuple(door.released), tuple(door.residuals))
-    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)
+    release = Release(
+        fitted.sample_arrow(rows, seed=seed), fitted, plan, fit_notes(synthesizer.name, model, door.released)
+    )
     report("done", 1.0)
     return release
 

@@ -13,14 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lookalike.estimate.diagnosis import diagnose
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
 from lookalike.report.page import render
 from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
 from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
-from lookalike.synthesizers import METHODS
+from lookalike.synthesizers import METHODS, fit_notes
 
 LEVEL = 0.9
 _MAX_COLUMNS = 60
@@ -89,7 +88,7 @@ def public_numbers(
         "association": association,
         "pairs": pairs,
     }
-    numbers["limits"] = [*diagnose(model, bars.measurements).notes, *_limits(schema, numbers, bars)]
+    numbers["limits"] = [*fit_notes(spent.method, model, bars.measurements), *_limits(schema, numbers, bars)]
     return numbers
 
 
