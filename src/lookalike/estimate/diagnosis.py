@@ -17,7 +17,7 @@ import numpy as np
 
 from lookalike.schema.domain import Clique
 from lookalike.tables.contrasts import CellTable, Contrasts
-from lookalike.tables.measurement import NoisyMarginal, averaged
+from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total
 
 CHI_LIMIT = 4.0
 """Reduced chi-square above which a measurement is not explained: an error of 1.7 stddevs beside the noise."""
@@ -25,6 +25,8 @@ COLUMN_LIMIT, SET_LIMIT = 0.01, 0.05
 """Share of the rows that must be in a wrong cell, beyond the noise, before a column or a set is announced."""
 _MOST_SETS, _MOST_CELLS = 300, 1_000_000
 _NAMED = 5
+_SAMPLE = 0.5
+"""Part of the measured rows below which a model is a sample."""
 
 
 class Marginals(Protocol):
@@ -101,9 +103,13 @@ def misfit_of(measurement: NoisyMarginal, expected: np.ndarray, total: float) ->
 def diagnose(model: Marginals, measurements: Iterable[NoisyMarginal]) -> Diagnosis:
     """How well the model explains the measurements: all columns, and sets as far as a million cells go.
 
-    Repeats of a measurement count as their mean.
+    Repeats of a measurement count as their mean. A model that stands for far fewer rows than were measured, such as the
+    number of seeded rows that was asked for, is a sample and no fit: nothing is said of it.
     """
     joined = [m for m in averaged(measurements) if m.attrs]
+    counts = [m for m in joined if m.contrasts is None]
+    if counts and model.total < _SAMPLE * estimated_total(counts):
+        return Diagnosis(())
     singles = [m for m in joined if len(m.attrs) == 1]
     sets = [m for m in joined if len(m.attrs) > 1][:_MOST_SETS]
     ends = np.cumsum([m.values.size if m.groups is None else m.groups.size for m in sets])

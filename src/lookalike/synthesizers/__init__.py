@@ -66,4 +66,6 @@ def settings_of(synthesizer: Synthesizer) -> dict[str, Any]:
     return {field.name: getattr(synthesizer, field.name) for field in fields(synthesizer)}  # type: ignore[arg-type]
 
 
-__all__ = ["METHODS", "MethodInfo", "PlannedStep", "Synthesizer", "create", "default_settings", "settings_of"]
+__all__ = [
+    "METHODS", "MethodInfo", "PlannedStep", "Synthesizer", "create", "default_settings", "settings_of",
+]  # fmt: skip

@@ -83,3 +83,10 @@ def test_repeats_count_as_their_mean() -> None:
     model = fit(DOMAIN, [NoisyMarginal(("a",), counts, 0.1)])
     assert diagnose(model, [up, down]).misfits[0].chi_square < 0.1
     assert diagnose(model, [up]).misfits[0].chi_square > CHI_LIMIT
+
+
+def test_a_sample_of_fewer_rows_is_not_judged() -> None:
+    """As of seeded rows, of which only so many are released as were asked for."""
+    measured = [noisy(("a",)), noisy(("b",))]
+    assert diagnose(fit(DOMAIN, measured, total=50.0), measured).misfits == ()
+    assert diagnose(fit(DOMAIN, measured, total=8_000.0), measured).notes
