@@ -8,7 +8,6 @@ here, on the way out, whatever a command prints.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -44,7 +43,7 @@ class Screen:
 
     def __init__(self, *, stderr: bool = False) -> None:
         self.console = Console(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
-        if not (self.console.is_terminal or "COLUMNS" in os.environ):
+        if not self.console.is_terminal:
             self.console.width = _WIDEST
 
     def print(self, text: object = "", *, style: str | None = None) -> None:

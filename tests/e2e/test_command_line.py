@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -215,7 +216,8 @@ def test_plan_fits_a_narrow_terminal(domain: Path) -> None:
     command = [sys.executable, "-m", "lookalike", "plan", "--domain", str(domain), "--rows", "600"]
     width: dict[str, int] = {}
     for columns in ("70", "100"):
-        environment = {**os.environ, "COLUMNS": columns}
+        environment = {**os.environ, "COLUMNS": columns, "FORCE_COLOR": "1"}  # a terminal, as far as it can tell
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        width[columns] = max(len(line) for line in done.stdout.splitlines() if line.startswith(("┏", "┃", "│")))
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).splitlines()
+        width[columns] = max(len(line) for line in lines if line.startswith(("┏", "┃", "│")))
     assert width["70"] <= 70 < width["100"] <= 100
