@@ -27,7 +27,7 @@ from tests.privacy.seeded_law import (
     passing,
 )
 
-QUICK, THOROUGH = 400, 12_000
+QUICK, THOROUGH = 400, 6_000
 SHARES = (0.3, 0.8, 0.9, 0.99, 0.999, 0.9999, 1 - 1e-6, 1 - 1e-9)
 
 
