@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.special import chdtri
 
 from lookalike.schema.domain import Clique
 from lookalike.tables.contrasts import CellTable, Contrasts
@@ -21,6 +22,8 @@ from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_tota
 
 CHI_LIMIT = 4.0
 """Reduced chi-square above which a measurement is not explained: an error of 1.7 stddevs beside the noise."""
+CHANCE = 1e-6
+"""Probability with which the noise alone may pass for a misfit: a few numbers need more than CHI_LIMIT to be sure."""
 COLUMN_LIMIT, SET_LIMIT = 0.01, 0.05
 """Share of the rows that must be in a wrong cell, beyond the noise, before a column or a set is announced."""
 _MOST_SETS, _MOST_CELLS = 300, 1_000_000
@@ -46,16 +49,19 @@ class Misfit:
         attrs: the measured columns.
         chi_square: mean squared difference per measured number, in variances of the noise.
         excess: share of the rows in a wrong cell, less what the noise alone accounts for; at least 0.
+        numbers: how many independent numbers were measured.
     """
 
     attrs: Clique
     chi_square: float
     excess: float
+    numbers: int
 
     @property
     def explained(self) -> bool:
         limit = COLUMN_LIMIT if len(self.attrs) == 1 else SET_LIMIT
-        return self.chi_square <= CHI_LIMIT or self.excess <= limit
+        noise = float(chdtri(self.numbers, CHANCE)) / self.numbers
+        return self.chi_square <= max(CHI_LIMIT, noise) or self.excess <= limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ def misfit_of(measurement: NoisyMarginal, expected: np.ndarray, total: float) ->
     chi = float(np.square(difference).sum()) / (measurement.stddev**2 * numbers)
     noise = measurement.stddev * math.sqrt(2 / math.pi * numbers * measurement.cells)
     excess = max(0.0, float(np.abs(difference).sum()) - noise) / (2 * max(total, 1.0))
-    return Misfit(measurement.attrs, chi, excess)
+    return Misfit(measurement.attrs, chi, excess, numbers)
 
 
 def diagnose(model: Marginals, measurements: Iterable[NoisyMarginal]) -> Diagnosis:

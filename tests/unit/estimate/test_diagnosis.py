@@ -90,3 +90,15 @@ def test_a_sample_of_fewer_rows_is_not_judged() -> None:
     measured = [noisy(("a",)), noisy(("b",))]
     assert diagnose(fit(DOMAIN, measured, total=50.0), measured).misfits == ()
     assert diagnose(fit(DOMAIN, measured, total=8_000.0), measured).notes
+
+
+def test_noise_alone_is_hardly_ever_a_misfit() -> None:
+    """Also of columns with one or two values in a small table, where the noise is a large share of the rows."""
+    rng = np.random.default_rng(1)
+    for size in (1, 2, 5):
+        counts = np.full(size, 200.0 / size)
+        domain = Domain(("a",), (size,))
+        model = fit(domain, [NoisyMarginal(("a",), counts, 1.0)])
+        runs = [NoisyMarginal(("a",), counts + rng.normal(0, 20, size), 20.0) for _ in range(1000)]
+        assert [run for run in runs if diagnose(model, [run]).notes] == []
+    assert diagnose(model, [NoisyMarginal(("a",), counts + 200 * np.eye(size)[0], 20.0)]).notes
