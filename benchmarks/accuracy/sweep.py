@@ -1,8 +1,7 @@
 """Does error fall as the budget grows? Four methods from epsilon 0.05 to 100 on all benchmark tables.
 
-    python benchmarks/held_out_tables.py
-    python benchmarks/sweep.py run [--methods mosaic] [--tables skips,adult] [--epsilons 1,10] [--repeats 1]
-    python benchmarks/sweep.py document
+    python -m benchmarks.accuracy sweep run [--methods mosaic] [--tables skips adult] [--epsilons 1 10] [--repeats 1]
+    python -m benchmarks.accuracy sweep document
 
 `run` appends one JSON line per run to benchmarks/results/sweep.jsonl and never repeats a run that is there: the table
 with skip patterns and `mosaic` come first. `document` writes docs/sweep.md. 80 % of the rows are synthesised, delta is
@@ -12,33 +11,29 @@ result, too. NOT PRIVATE: the numbers compare with real rows.
 
 from __future__ import annotations
 
-import argparse
 import math
-import resource
-import signal
+from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-import accuracy
-import held_out_tables
-from held_out import TooLongError, give_up
-from lookalike.evaluate.compare import Job, Result, judge_method, read_results, run_jobs, summary
+from benchmarks import runs
+from benchmarks.accuracy import held_out_tables
+from benchmarks.accuracy.skips_table import skips
+from benchmarks.common import DOCS, Line, add_grid, markdown, parser_of, replace_parts, results_of
+from benchmarks.runs import Key, limited, results_in, run_on, show_progress, too_long
+from lookalike.evaluate.compare import Job, Result, run_jobs, summary
 from lookalike.schema.schema import Schema
-from skips_table import skips
-from tables import replace_parts
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "sweep.jsonl"
-DOCUMENT = HERE.parent / "docs" / "sweep.md"
+RESULTS = results_of("sweep")
+DOCUMENT = DOCS / "sweep.md"
 EPSILONS = (0.05, 0.1, 0.3, 1.0, 3.2, 10.0, 32.0, 100.0)
 METHODS = ("mosaic", "privsyn", "privmrf", "aim")
-TABLES = ("skips", *accuracy.TABLES, *held_out_tables.TABLES)
-MOST_CPU_SECONDS = 300
+TABLES = ("skips", *runs.TABLES, *held_out_tables.TABLES)
+MAX_CPU_SECONDS = 300
 NOISE_IN_ONE_RUN = 0.1
-"""A rise of less than this part of the error is not told from noise where a cell has one run."""
+"""A rise of less than this part of the error cannot be distinguished from noise where a cell has one run."""
 
 
 def table_of(name: str) -> tuple[pa.Table, Schema]:
@@ -46,28 +41,21 @@ def table_of(name: str) -> tuple[pa.Table, Schema]:
     if name == "skips":
         codes, sizes = skips()
         return pa.table(codes), Schema.from_sizes(sizes)
-    return accuracy.table_of(name) if name in accuracy.TABLES else held_out_tables.table_of(name)
+    return runs.table_of(name) if name in runs.TABLES else held_out_tables.table_of(name)
 
 
-def run_one(job: Job) -> dict[str, object]:
+def run_one(job: Job) -> Result:
     """Numbers of one run, what the fit explains of its measurements among them; called in a process of its own."""
-    rows, schema = table_of(job.table)
     kept: list[Any] = []
 
     def synthesize(*positional: Any, **arguments: Any) -> Any:
-        kept.append(accuracy.synthesize(*positional, **arguments))
+        kept.append(runs.synthesize(*positional, **arguments))
         return kept[0]
 
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    signal.signal(signal.SIGXCPU, give_up)
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, hard))
-    try:
-        numbers = judge_method(job, table=rows, schema=schema, synthesize=synthesize)
-        return {**numbers, "misfit": _misfit(kept[0])}
-    except TooLongError:
-        return {"over_cpu_seconds": MOST_CPU_SECONDS}
-    finally:
-        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+    def run() -> Result:
+        return {**run_on(*table_of(job.table), job, synthesize), "misfit": _misfit(kept[0])}
+
+    return limited(run, MAX_CPU_SECONDS)
 
 
 def _misfit(release: Any) -> dict[str, object]:
@@ -94,27 +82,22 @@ def listed(tables: list[str], methods: list[str], epsilons: list[float], repeats
     ]
 
 
-def distances(results: list[Result], measure: str) -> list[str]:
+def distances(results: list[Line], measure: str) -> list[str]:
     """One row per table and method, one column per epsilon."""
-    cells = summary(results, measure)
-    long = {(line["table"], line["method"], line["epsilon"]) for line in results if "over_cpu_seconds" in line}
-    text = ["| table | method | " + " | ".join(f"{e:g}" for e in EPSILONS) + " |", "|---|---|" + "---|" * len(EPSILONS)]
-    for table in TABLES:
-        for method in METHODS:
-            shown = [_cell(cells, long, (table, method, epsilon)) for epsilon in EPSILONS]
-            if any(shown):
-                text.append(f"| {table} | {method} | " + " | ".join(shown) + " |")
-    return text
+    cells, long = summary(results, measure), too_long(results)
+
+    def cell(key: Key) -> str:
+        if key not in cells:
+            return f"over {MAX_CPU_SECONDS} s" if key in long else ""
+        mean, _, count = cells[key]
+        return f"{mean:.4f}" + (f" ({count})" if count > 1 else "")
+
+    pairs = [(table, method) for table in TABLES for method in METHODS]
+    rows = [[*pair, *(cell((*pair, epsilon)) for epsilon in EPSILONS)] for pair in pairs]
+    return markdown(["table", "method", *(f"{e:g}" for e in EPSILONS)], [row for row in rows if any(row[2:])])
 
 
-def _cell(cells: dict[Any, Any], long: set[Any], key: tuple[str, str, float]) -> str:
-    if key not in cells:
-        return f"over {MOST_CPU_SECONDS} s" if key in long else ""
-    mean, _, runs = cells[key]
-    return f"{mean:.4f}" + (f" ({runs})" if runs > 1 else "")
-
-
-def rises(results: list[Result]) -> list[str]:
+def rises(results: list[Line]) -> list[str]:
     """Where the 3-way distance is larger at the next larger budget, by more than noise may explain."""
     cells = summary(results, "tvd.3")
     text: list[str] = []
@@ -129,54 +112,43 @@ def rises(results: list[Result]) -> list[str]:
 
 
 def _doubt(cell: tuple[float, float, int]) -> float:
-    """Standard error of a mean; of a single run, half of what is not told from noise."""
-    mean, error, runs = cell
-    return error if runs > 2 else 0.5 * NOISE_IN_ONE_RUN * mean
+    """Standard error of a mean; of a single run, half of what cannot be distinguished from noise."""
+    mean, error, count = cell
+    return error if count > 2 else 0.5 * NOISE_IN_ONE_RUN * mean
 
 
-def misfits(results: list[Result]) -> list[str]:
+def misfits(results: list[Line]) -> list[str]:
     """Per method and epsilon: the largest excess of a column and of a set over all tables, and what was announced."""
-    text = ["| method | epsilon | runs | worst column | worst set | runs with a notice |", "|---|---|---|---|---|---|"]
+    rows = []
     for method in METHODS:
         for epsilon in EPSILONS:
-            own: list[Any] = [
-                r["misfit"] for r in results if (r["method"], r["epsilon"]) == (method, epsilon) and "misfit" in r
-            ]
+            chosen = [line for line in results if (line["method"], line["epsilon"]) == (method, epsilon)]
+            own = [line["misfit"] for line in chosen if "misfit" in line]
             if own:
                 column, joint = (max((m[k]["excess"] for m in own if k in m), default=0.0) for k in ("column", "set"))
-                told = sum(m["announced"] > 0 for m in own)
-                text.append(f"| {method} | {epsilon:g} | {len(own)} | {column:.4f} | {joint:.4f} | {told} |")
-    return text
+                announced = sum(m["announced"] > 0 for m in own)
+                rows.append([method, f"{epsilon:g}", len(own), f"{column:.4f}", f"{joint:.4f}", announced])
+    return markdown(["method", "epsilon", "runs", "worst column", "worst set", "runs with a notice"], rows)
 
 
-def document(results: list[Result]) -> None:
-    """Replaces the generated parts of the page, each between its markers."""
+def document(results: list[Line]) -> None:
+    """Replace the generated parts of the page."""
     parts = {
         "three": distances(results, "tvd.3"), "one": distances(results, "tvd.1"), "rises": rises(results),
         "misfits": misfits(results), "seconds": distances(results, "cpu_seconds"),
     }  # fmt: skip
-    replace_parts(DOCUMENT, {name: "\n".join(lines) for name, lines in parts.items()})
+    replace_parts(DOCUMENT, parts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "document"))
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--repeats", type=int, default=1)
-    given = parser.parse_args()
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "document")
+    add_grid(parser, tables=TABLES, methods=METHODS, epsilons=EPSILONS, repeats=1)
+    given = parser.parse_args(arguments)
     if given.action == "document":
-        document([line for line in read_results(RESULTS) if "error" not in line])
-        print(DOCUMENT)
+        document(results_in(RESULTS))
         return
-    tables, methods = given.tables.split(","), given.methods.split(",")
-    for table in tables:
+    for table in given.tables:
         if table in held_out_tables.TABLES:
             held_out_tables.build(table)
-    jobs = listed(tables, methods, [float(epsilon) for epsilon in given.epsilons.split(",")], given.repeats)
-    run_jobs(jobs, run_one, RESULTS, progress=accuracy.show_progress)
-
-
-if __name__ == "__main__":
-    main()
+    jobs = listed(given.tables, given.methods, given.epsilons, given.repeats)
+    run_jobs(jobs, run_one, RESULTS, progress=show_progress)

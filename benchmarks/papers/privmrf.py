@@ -1,7 +1,7 @@
 """The experiments of PrivMRF (Cai, Lei, Wei and Xiao 2021), sections 5.1 and 5.2, on their four tables.
 
-    python benchmarks/privmrf.py run [--parts targets,parameters,compare] [--tables nltcs,adult] [--epsilons 0.1,0.8]
-    python benchmarks/privmrf.py document
+    python -m benchmarks.papers privmrf run [--parts targets parameters compare] [--tables nltcs] [--epsilons 0.1 0.8]
+    python -m benchmarks.papers privmrf document
 
 `run` appends one JSON line per run to benchmarks/results/privmrf.jsonl and never repeats a run that is there;
 `document` writes docs/reproductions/privmrf.md and its plots from them. 80 % of the rows are synthesised, delta is
@@ -11,21 +11,19 @@ count says. Noise is from the operating system, so repeats differ. NOT PRIVATE: 
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import accuracy
-import privmrf_wide
-from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
+from benchmarks import runs
+from benchmarks.common import REPRODUCTIONS, Line, add_grid, markdown, parser_of, replace_parts, results_of
+from benchmarks.papers import privmrf_wide
+from benchmarks.runs import method_rows, results_in
+from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
 from lookalike.report.comparison import comparison_chart
 from lookalike.synthesizers import METHODS
-from tables import replace_parts
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "privmrf.jsonl"
-DOCUMENT = HERE.parent / "docs" / "reproductions" / "privmrf.md"
+RESULTS = results_of("privmrf")
+DOCUMENT = REPRODUCTIONS / "privmrf.md"
 TABLES = ("nltcs", "br2000", "adult", "acs")
 EPSILONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 FAITHFUL = "privmrf, faithful"
@@ -57,14 +55,13 @@ for _choices in STUDY.values():
 def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
     """A release by a method, or by privmrf with the settings that the name stands for."""
     if method in SETTINGS:
-        return accuracy.synthesize(rows, method="privmrf", **SETTINGS[method], **arguments)
-    return accuracy.synthesize(rows, method=method, **arguments)
+        return runs.synthesize(rows, method="privmrf", **SETTINGS[method], **arguments)
+    return runs.synthesize(rows, method=method, **arguments)
 
 
-def run_one(job: Job) -> dict[str, object]:
+def run_one(job: Job) -> Result:
     """Numbers of one run; called in a process of its own."""
-    rows, schema = accuracy.table_of(job.table)
-    return judge_method(job, table=rows, schema=schema, synthesize=synthesize)
+    return runs.run_on(*runs.table_of(job.table), job, synthesize)
 
 
 def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float], repeats: int) -> list[Job]:
@@ -89,94 +86,89 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
 # The document.
 
 
-def target_rows(results: list[Result], method: str) -> list[str]:
-    three, five, cpu, memory = (
-        summary(results, measure) for measure in ("tvd.3", "tvd.5", "cpu_seconds", "peak_mb")
-    )  # fmt: skip
-    text = ["| table | epsilon | 3-way | to reach | 5-way | to reach | CPU s | MB | runs |", "|---|" + "---|" * 8]
+def target_rows(results: list[Line], method: str) -> list[str]:
+    """Distances of a method beside those to reach, one row per table and epsilon."""
+    three, five, cpu, memory = (summary(results, name) for name in ("tvd.3", "tvd.5", "cpu_seconds", "peak_mb"))
+    heads = ["table", "epsilon", "3-way", "to reach", "5-way", "to reach", "CPU s", "MB", "runs"]
+    rows = []
     for (table, epsilon), (goal3, goal5) in TARGETS.items():
         key = (table, method, epsilon)
         if key in three:
             cells = [f"{three[key][0]:.4f}", f"{goal3}", f"{five[key][0]:.4f}", f"{goal5 or ''}"]
             cells += [f"{cpu[key][0]:.1f}", f"{memory[key][0]:.0f}", str(three[key][2])]
-            text.append(f"| {table} | {epsilon:g} | " + " | ".join(cells) + " |")
-    return text
+            rows.append([table, f"{epsilon:g}", *cells])
+    return markdown(heads, rows)
 
 
-def comparison_rows(results: list[Result], table: str, measure: str) -> list[str]:
-    """One row per method, one column per epsilon."""
+def comparison_rows(results: list[Line], table: str, measure: str) -> list[str]:
+    """Mean distances, one row per method, one column per epsilon."""
     cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
     epsilons = sorted({key[2] for key in cells if key[2] in EPSILONS})
     methods = [name for name in ("privmrf", FAITHFUL, *RIVALS) if any(key[1] == name for key in cells)]
-    text = ["| method | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |", "|---|" + "---|" * len(epsilons)]
-    for method in methods:
-        means = [cells.get((table, method, epsilon)) for epsilon in epsilons]
-        text.append(f"| {method} | " + " | ".join(f"{mean[0]:.4f}" if mean else "" for mean in means) + " |")
-    return text
+    columns = {f"{epsilon:g}": (table, epsilon) for epsilon in epsilons}
+    return method_rows(methods, columns, lambda key: f"{cells[key][0]:.4f}" if key in cells else "")
 
 
-def study_rows(results: list[Result], names: Iterable[str]) -> list[str]:
+def study_rows(results: list[Line], names: Iterable[str]) -> list[str]:
+    """5-way distances on nltcs with the number of runs, one row per setting, one column per epsilon."""
     cells = summary(results, "tvd.5")
     epsilons = sorted({key[2] for key in cells if key[1] in set(names)})
-    text = [
-        "| setting | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |",
-        "|---|" + "---|" * len(epsilons),
-    ]
-    for name in names:
-        means = [cells.get(("nltcs", name, epsilon)) for epsilon in epsilons]
-        text.append(f"| {name} | " + " | ".join(f"{m[0]:.4f} ({m[2]})" if m else "" for m in means) + " |")
-    return text
+    columns = {f"{epsilon:g}": ("nltcs", epsilon) for epsilon in epsilons}
+    return method_rows(
+        names, columns, lambda key: f"{cells[key][0]:.4f} ({cells[key][2]})" if key in cells else "", "setting"
+    )
 
 
-def document(results: list[Result]) -> None:
-    """Replaces the generated parts of the document, each between its markers, and the plots."""
-    parts = {
-        "targets": "\n".join(target_rows(results, "privmrf")),
-        "faithful": "\n".join(target_rows(results, FAITHFUL)),
-        "hierarchies": "\n".join(privmrf_wide.wide_rows(read_results(privmrf_wide.RESULTS))),
-    }
+def plot(name: str, results: list[Line], measure: str, table: str) -> str:
+    """Write the plot of a comparison beside the document; its file name."""
+    (DOCUMENT.parent / name).write_text(comparison_chart(results, measure, table), encoding="utf-8")
+    return name
+
+
+def comparison_part(results: list[Line]) -> list[str]:
+    """Plots and tables of the comparison of methods, table by table."""
     compared = [line for line in results if line["method"] in ("privmrf", FAITHFUL, *RIVALS)]
     compared = [line for line in compared if line["epsilon"] in EPSILONS]
     text = []
-    for table in TABLES:
-        if not any(line["table"] == table for line in compared):
-            continue
-        for alpha in (3, 4, 5):
-            plot = DOCUMENT.parent / f"privmrf-{table}-{alpha}way.svg"
-            plot.write_text(comparison_chart(compared, f"tvd.{alpha}", table), encoding="utf-8")
-        images = " ".join(f"![{table}, {a}-way](privmrf-{table}-{a}way.svg)" for a in (3, 4, 5))
-        text += [f"### {table}", "", images, ""]
-        for alpha in (3, 4, 5):
-            text += [f"{alpha}-way:", "", *comparison_rows(compared, table, f"tvd.{alpha}"), ""]
-    parts["comparison"] = "\n".join(text)
+    for table in [name for name in TABLES if any(line["table"] == name for line in compared)]:
+        plots = {k: plot(f"privmrf-{table}-{k}way.svg", compared, f"tvd.{k}", table) for k in (3, 4, 5)}
+        text += [f"### {table}", "", " ".join(f"![{table}, {k}-way]({name})" for k, name in plots.items()), ""]
+        for k in plots:
+            text += [f"{k}-way:", "", *comparison_rows(compared, table, f"tvd.{k}"), ""]
+    return text
+
+
+def study_part(results: list[Line]) -> list[str]:
+    """Plots and tables of the parameter study."""
     text = []
     for parameter, names in STUDY.items():
         own = [line for line in results if line["method"] in names]
         if own:
-            plot = DOCUMENT.parent / f"privmrf-{parameter}.svg"
-            plot.write_text(comparison_chart(own, "tvd.5", "nltcs"), encoding="utf-8")
-            text += [f"![{parameter}](privmrf-{parameter}.svg)", "", *study_rows(own, list(names)), ""]
-    parts["parameters"] = "\n".join(text)
+            name = plot(f"privmrf-{parameter}.svg", own, "tvd.5", "nltcs")
+            text += [f"![{parameter}]({name})", "", *study_rows(own, list(names)), ""]
+    return text
+
+
+def document(results: list[Line]) -> None:
+    """Replace the generated parts of the document, and the plots."""
+    parts = {
+        "targets": target_rows(results, "privmrf"),
+        "faithful": target_rows(results, FAITHFUL),
+        "hierarchies": privmrf_wide.wide_rows(results_in(privmrf_wide.RESULTS)),
+        "comparison": comparison_part(results),
+        "parameters": study_part(results),
+    }
     replace_parts(DOCUMENT, parts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "document"))
-    parser.add_argument("--parts", default="targets,parameters,compare")
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--repeats", type=int, default=1)
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "document")
+    parser.add_argument("--parts", nargs="+", default=["targets", "parameters", "compare"])
+    add_grid(parser, tables=TABLES, epsilons=EPSILONS, repeats=1)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.action == "run":
-        epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
-        listed = jobs(given.parts.split(","), given.tables.split(","), epsilons, given.repeats)
-        run_jobs(listed, run_one, RESULTS, progress=accuracy.show_progress, isolated=not given.together)
+        listed = jobs(given.parts, given.tables, given.epsilons, given.repeats)
+        run_jobs(listed, run_one, RESULTS, progress=runs.show_progress, isolated=not given.together)
     else:
-        document(read_results(RESULTS))
-        print(DOCUMENT)
-
-
-if __name__ == "__main__":
-    main()
+        document(results_in(RESULTS))
