@@ -23,8 +23,8 @@ import numpy as np
 
 from lookalike.privacy.scores import GroupedResidualL1
 from lookalike.schema.domain import Clique
-from lookalike.select.partition import halved_boxes
-from lookalike.select.price import half_noise, price_at_budget
+from lookalike.select.grouping import halved_boxes
+from lookalike.select.pricing import half_noise, price_at_budget
 
 _COUNTS = np.unique(np.rint(2.0 ** np.arange(1.0, 12.01, 0.25)))
 """Numbers of groups that are tried."""

@@ -19,14 +19,11 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.cover import MeasuredSets
-from lookalike.select.larger_sets import candidate_sets
-from lookalike.select.measured_cover import pair_matrix
-from lookalike.select.model_size import model_zeros
-from lookalike.select.network_sets import FittingSets, tree_first
-from lookalike.select.partition import counted_table, seen_groups
-from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
-from lookalike.select.useful import useful_cells
+from lookalike.select.candidate_sets import candidate_sets, useful_cells
+from lookalike.select.greedy_cover import MeasuredSets, pair_matrix
+from lookalike.select.grouping import counted_table, seen_groups
+from lookalike.select.model_size import FittingSets, model_zeros, tree_first
+from lookalike.select.pricing import CoverSearch, EffectiveCells, SetLimits
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal, averaged, completed, estimated_total

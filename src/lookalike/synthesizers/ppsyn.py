@@ -19,9 +19,8 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.group_price import Look, Market, effective_cells, looked_at, partition_for
-from lookalike.select.model_size import SizeGate, model_zeros
-from lookalike.select.network_sets import FittingSets
-from lookalike.select.partition import PartitionPath, partition_path
+from lookalike.select.grouping import PartitionPath, partition_path
+from lookalike.select.model_size import FittingSets, SizeGate, model_zeros
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 from lookalike.tables.measurement import NoisyMarginal

@@ -18,11 +18,11 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
+from lookalike.select.candidate_sets import useful_cells
+from lookalike.select.greedy_cover import Cover
 from lookalike.select.levels import averaged_oneways, coarse_maps, merged_oneways, spread_counts
 from lookalike.select.markov_graph import best_graph
-from lookalike.select.measured_cover import Cover
 from lookalike.select.model_size import model_zeros
-from lookalike.select.useful import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.synthesizers.privmrf_paper import COUNT, MARGINALS, SCORES, PaperSettings, column_levels, fit_paper
 from lookalike.tables.cost import Limits
@@ -53,7 +53,7 @@ class PrivMRF:
     Attributes:
         faithful: the paper's steps, corrected only where privacy demands it.
         theta: a marginal is a candidate if its cells hold theta times the noise on average (the default counts cells
-            that are expected to be empty as less than one; see `select.cover.effective_cells`).
+            that are expected to be empty as less than one; see `select.greedy_cover.effective_cells`).
         candidates: how many random candidates a choice looks at (150 / the paper's k = 400).
         batches: how many choices there are; each takes several sets in the default (2) and one set as in the paper
             (t = floor(0.8 d)).

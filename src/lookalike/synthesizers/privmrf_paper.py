@@ -14,11 +14,11 @@ from lookalike.generate.refine import RefinedModel
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.candidate_sets import Candidates, initial_sets, useful_candidates, useful_cells
+from lookalike.select.greedy_cover import pair_matrix
 from lookalike.select.levels import coarse_maps, spread_counts
 from lookalike.select.markov_graph import grow_graph
-from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros, sets_that_fit
-from lookalike.select.useful import Candidates, initial_sets, useful_candidates, useful_cells
 from lookalike.synthesizers.base import Progress
 from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal

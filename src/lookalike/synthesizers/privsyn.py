@@ -18,16 +18,17 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.combine import combine_cliques, cover_pairs
-from lookalike.select.dense import (
+from lookalike.select.grouping import merge_rare
+from lookalike.select.pair_selection import (
     above_noise,
     candidate_pairs,
+    combine_cliques,
     connect_isolated,
+    cover_pairs,
     greedy_pairs,
     in_batches,
     independent_tables,
 )
-from lookalike.select.rare import merge_rare
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_choice, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 

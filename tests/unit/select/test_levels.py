@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.select.cover import effective_cells
+from lookalike.select.greedy_cover import effective_cells
 from lookalike.select.levels import _pair_cells, coarse_maps, merged_oneways, spread_counts, within_groups
 from lookalike.tables.measurement import NoisyMarginal
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.larger_sets import candidate_sets
-from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits, half_noise, price_at_budget
+from lookalike.select.candidate_sets import candidate_sets
+from lookalike.select.pricing import CoverSearch, EffectiveCells, SetLimits, half_noise, price_at_budget
 
 BINARY = Domain(("a", "b", "c", "d", "e"), (2, 2, 2, 2, 2))
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.partition import seen_values
+from lookalike.select.grouping import seen_values
 from lookalike.tables.contrasts import Contrasts
 
 Item = TypeVar("Item")

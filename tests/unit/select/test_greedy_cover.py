@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookalike.schema.domain import Domain
-from lookalike.select.cover import MeasuredSets, cover_sets, effective_cells, further_sets, top_up
-from lookalike.select.useful import useful_candidates
+from lookalike.select.candidate_sets import useful_candidates
+from lookalike.select.greedy_cover import MeasuredSets, cover_sets, effective_cells, further_sets, top_up
 
 BINARY = Domain(tuple("abcdef"), (2,) * 6)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lookalike.select.partition import (
+from lookalike.select.grouping import (
     by_mass,
     halved_boxes,
     merged_neighbours,

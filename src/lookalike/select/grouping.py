@@ -10,7 +10,9 @@ which reveals them uncharged (its section 4.2.2, algorithms 3 and 4). The error 
 
 >>> halved_boxes(np.array([1.0, 1.0, 8.0, 1.0, 1.0, 4.0]), 3).tolist()
 [0, 0, 1, 2, 2, 2]
-"""
+
+
+--- Values too rare to be seen through the noise are modelled as one."""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ import numpy as np
 
 from lookalike.schema.domain import Clique
 from lookalike.tables.contrasts import CellTable, merged_columns
+from lookalike.tables.measurement import NoisyMarginal
 
 Box = tuple[slice, ...]
 _Heavy = tuple[float, int, Box, int]
@@ -253,3 +256,23 @@ def _best_cut(counts: np.ndarray, box: tuple[slice, ...], axis: int) -> tuple[in
 
 def _with(box: tuple[slice, ...], axis: int, part: slice) -> tuple[slice, ...]:
     return (*box[:axis], part, *box[axis + 1 :])
+
+
+def merge_rare(oneways: Sequence[NoisyMarginal], thresholds: float | Sequence[float]) -> dict[str, np.ndarray]:
+    """Maps from old to new codes that merge, per column, all values whose noisy count lies below the threshold.
+
+    Kept values keep their order; the merged value comes last. Columns where fewer than two values are rare, or all but
+    one would vanish into a single value, are left out. Noisy counts only, hence free.
+    """
+    maps: dict[str, np.ndarray] = {}
+    for oneway, threshold in zip(oneways, np.broadcast_to(np.asarray(thresholds), len(oneways)), strict=True):
+        rare = oneway.values < threshold
+        if rare.sum() < 2:
+            continue
+        if rare.all():
+            rare[np.argmax(oneway.values)] = False
+            if rare.sum() < 2:
+                continue
+        new = np.cumsum(~rare) - 1
+        maps[oneway.attrs[0]] = np.where(rare, (~rare).sum(), new).astype(np.int64)
+    return maps

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import Domain
-from lookalike.select.useful import initial_sets, merits, useful_candidates, useful_cells
+from lookalike.select.candidate_sets import initial_sets, merits, useful_candidates, useful_cells
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (2, 3, 4, 2, 5))
 CLIQUES = [("a", "b", "c"), ("b", "c", "d"), ("d", "e")]
