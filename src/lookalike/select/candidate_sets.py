@@ -1,22 +1,20 @@
-"""Which marginals are worth considering, and how well they go together (PrivMRF, Algorithms 2 and 3).
+"""Column sets that are worth considering: small subsets of cliques with their merits, and random larger sets.
 
-Works on released scores and public facts only.
-
-
---- Which sets of three and more attributes deserve a look once the pairs are known."""
+Candidates and merits are those of PrivMRF (Algorithms 2 and 3). Works on released scores and public facts only.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lookalike.guards import MAX_CANDIDATES
 from lookalike.schema.domain import Clique, Domain
 
-MOST_CANDIDATES = 1_000_000
 _CHUNK = 50_000
+"""Candidates whose merits are computed at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,33 +46,28 @@ class Candidates:
         return [self.clique(int(index)) for index in indices]
 
 
-def useful_cells(total: float, stddev: float, theta: float) -> float:
-    """Most cells of a theta-useful marginal: total / cells >= theta * E|noise|, with E|noise| = stddev sqrt(2/pi)."""
-    return max(total, 0.0) / (theta * stddev * math.sqrt(2.0 / math.pi))
-
-
 def useful_candidates(
     domain: Domain,
     cliques: Sequence[Clique],
-    most_cells: float,
+    max_cells: float,
     rng: np.random.Generator,
     *,
-    fewest: int = 1,
-    most: int = 10,
-    keep: int = MOST_CANDIDATES,
+    min_attrs: int = 1,
+    max_attrs: int = 10,
+    max_sets: int = MAX_CANDIDATES,
 ) -> Candidates:
-    """Every subset of some clique with at most `most_cells` cells and `fewest` to `most` attributes, each once.
+    """Return every subset of some clique with at most `max_cells` cells and `min_attrs` to `max_attrs` columns, once.
 
-    Single attributes are always useful. A set in several cliques is listed with the first of them. Where one clique
-    has more than `keep` subsets of one size, a random `keep` of them (and of what grows from them) are listed.
+    Single columns are always candidates. A set in several cliques is listed with the first of them. Where one clique
+    has more than `max_sets` subsets of one size, a random `max_sets` of them (and of what grows from them) are listed.
     """
     inside = np.zeros((len(cliques), len(domain)), dtype=bool)
     for number, clique in enumerate(cliques):
         inside[number, [domain.position(name) for name in clique]] = True
     found = [np.zeros((0, len(domain)), dtype=bool)]
     for number in range(len(cliques)):
-        for level in _levels(domain, np.flatnonzero(inside[number]), most_cells, most, keep, rng):
-            if level.shape[1] < fewest:
+        for level in _levels(domain, np.flatnonzero(inside[number]), max_cells, max_attrs, max_sets, rng):
+            if level.shape[1] < min_attrs:
                 continue
             new = np.ones(len(level), dtype=bool)
             for earlier in inside[:number]:
@@ -88,22 +81,22 @@ def useful_candidates(
 
 
 def _levels(
-    domain: Domain, attributes: np.ndarray, most_cells: float, most: int, keep: int, rng: np.random.Generator
+    domain: Domain, attributes: np.ndarray, max_cells: float, max_attrs: int, max_sets: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Subsets of the attributes by size: one array of ascending positions per size."""
     sizes = np.asarray(domain.sizes, dtype=float)
     sets, cells, levels = attributes[:, None], sizes[attributes], [attributes[:, None]]
-    while sets.shape[1] < most:
+    while sets.shape[1] < max_attrs:
         grown, grown_cells = [], []
         for extra in attributes:
-            fits = (sets[:, -1] < extra) & (cells * sizes[extra] <= most_cells * (1 + 1e-9))
+            fits = (sets[:, -1] < extra) & (cells * sizes[extra] <= max_cells * (1 + 1e-9))
             grown.append(np.column_stack([sets[fits], np.full(int(fits.sum()), extra)]))
             grown_cells.append(cells[fits] * sizes[extra])
         sets, cells = np.concatenate(grown), np.concatenate(grown_cells)
         if not len(sets):
             break
-        if len(sets) > keep:
-            chosen = rng.choice(len(sets), keep, replace=False)
+        if len(sets) > max_sets:
+            chosen = rng.choice(len(sets), max_sets, replace=False)
             sets, cells = sets[chosen], cells[chosen]
         levels.append(sets)
     return levels
@@ -157,19 +150,20 @@ def initial_sets(candidates: Candidates, association: np.ndarray) -> list[int]:
 
 
 _TRIES = 10
+"""Random sets that are grown for every candidate that is wanted: many grow to the same set or to one that is known."""
 
 
-def candidate_sets(
+def random_larger_sets(
     domain: Domain,
     errors: np.ndarray,
     known: Iterable[Clique],
     fits: Callable[[Clique], bool],
     rng: np.random.Generator,
     *,
-    order: int,
-    most: int,
+    max_attrs: int,
+    max_sets: int,
 ) -> list[Clique]:
-    """At most `most` random sets of 3 to `order` attributes that fit and lie in no known set.
+    """Return at most `max_sets` random sets of 3 to `max_attrs` columns that fit and lie in no known set.
 
     A set of random size starts from a pair and takes in one attribute after the other, each drawn in proportion to the
     released errors of the pairs that it brings in: interactions of three and more attributes are large where pairs
@@ -182,22 +176,22 @@ def candidate_sets(
         known: sets that were measured.
         fits: whether a set is small enough to be measured well; smaller sets must fit if larger ones do.
         rng: public randomness.
-        order: most attributes of a set.
-        most: every candidate that is scored makes all scores noisier, so few are better than all.
+        max_attrs: most columns of a set.
+        max_sets: every candidate that is scored makes all scores noisier, so few are better than all.
     """
     strength = np.maximum(errors, 0.0)
     np.fill_diagonal(strength, 0.0)
     upper = np.triu(strength).ravel()
     covered, found = [set(clique) for clique in known], dict[Clique, None]()
-    if not upper.any() or order < 3:
+    if not upper.any() or max_attrs < 3:
         return []
-    pairs = rng.choice(upper.size, _TRIES * most, p=upper / upper.sum())
-    wanted = rng.integers(3, order + 1, pairs.size)
+    pairs = rng.choice(upper.size, _TRIES * max_sets, p=upper / upper.sum())
+    wanted = rng.integers(3, max_attrs + 1, pairs.size)
     for flat, size in zip(pairs.tolist(), wanted.tolist(), strict=True):
         clique = _grown(domain, strength, list(divmod(flat, len(domain))), size, fits, rng)
         if len(clique) > 2 and not any(other.issuperset(clique) for other in covered):
             found[clique] = None
-        if len(found) == most:
+        if len(found) == max_sets:
             break
     return list(found)
 

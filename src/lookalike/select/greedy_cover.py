@@ -1,89 +1,216 @@
-"""Few sets of attributes that hold most of the dependence, and how much noise each of them deserves.
+"""Greedy choice of column sets: most error covered per weight, until the next set adds more noise than it covers error.
 
-Works on released scores only. The price of a marginal of c cells is c^(2/3): with a budget rho shared best between
-marginals their noise has an expected L1 norm of (sum c_i^(2/3))^(3/2) / sqrt(pi rho) in all (`allocation.allocate`). A
-set of k attributes is charged once and covers all k(k-1)/2 pairs in it, which is why four to six binary columns
-together are the best buy. Cells that are expected to be empty cost next to nothing (`effective_cells`).
+A set of c effective cells has the weight c^(2/3). When a budget rho is shared by weight, the noise of all chosen sets
+has an expected L1 norm of (sum of weights)^(3/2) / sqrt(pi rho) (`allocation.noise_error`). A set of k columns is paid
+for once and covers the errors of all k(k-1)/2 pairs in it, which is why four to six binary columns together cost least
+per pair. This is PrivSyn's rule (section 4.1, Algorithm 1) for sets of any size, with the best ratio taken first.
 
-
---- The state of PrivMRF's choices: which sets have been measured, how well, and which are worth measuring next."""
+`greedy_cover` is the rule; three kinds of candidates offer the next set: sets that are listed, sets that grow from
+pairs, and sets whose own errors were released. Everything works on released numbers and public facts only.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS, MAX_PAIR_CELLS
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.allocation import effective_cells, noise_error, top_up
 from lookalike.select.candidate_sets import Candidates, useful_candidates
 from lookalike.select.model_size import sets_that_fit
+from lookalike.select.pair_selection import pair_matrix
+from lookalike.select.pricing import EffectiveCells
 from lookalike.tables.cost import Limits
 
-_REMEMBERED, _REMEMBERED_CELLS = 20_000, 2_000
+Key = TypeVar("Key")
+
+_SEEDS = 12
+"""Pairs from which a set is grown in each step, those of most error per weight. More take longer and have not been seen
+to matter."""
 
 
-def effective_cells(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], stddev: float) -> np.ndarray:
-    """sum over cells of min(1, expected count / stddev), at least 1, with counts expected under independence.
+class Offers(Protocol[Key]):
+    """Candidates for a greedy cover."""
 
-    A cell whose expected count is far below the noise is set to about 0 by any fit that knows counts are not
-    negative; its noise does little harm, so it is not charged as a full cell.
+    def best(self) -> tuple[Key, float, float] | None:
+        """The candidate that covers most open error per weight, that error and the weight; None if none covers any."""
+        ...
+
+    def take(self, key: Key) -> None:
+        """Marks the errors that the candidate covers as no longer open."""
+        ...
+
+
+def greedy_cover(
+    offers: Offers[Key], rho: float, caution: float, *, weight: float = 0.0, at_least_one: bool = False
+) -> tuple[list[Key], np.ndarray]:
+    """Return the candidates worth measuring, most error per weight first, and their weights.
 
     Args:
-        cliques: the sets.
-        oneways: non-negative counts of every attribute, with the same total.
-        stddev: noise of a typical measurement.
+        offers: the candidates.
+        rho: budget that the chosen sets, and those measured before, share.
+        caution: factor on the expected noise; below 1 because joint estimation removes part of the noise.
+        weight: of the sets that were measured before.
+        at_least_one: take the first candidate even if its noise exceeds its error.
     """
-    total = max(float(next(iter(oneways.values())).sum()), 1e-12)
-    known: dict[Clique, np.ndarray] = {(): np.array([total / stddev])}
+    chosen: list[Key] = []
+    weights: list[float] = []
+    while (found := offers.best()) is not None:
+        key, error, own = found
+        added = caution * (noise_error(weight + own, rho) - noise_error(weight, rho))
+        if error <= added and not (at_least_one and not chosen):
+            break
+        chosen.append(key)
+        weights.append(own)
+        weight += own
+        offers.take(key)
+    return chosen, np.array(weights)
 
-    def expected(clique: Clique) -> np.ndarray:
-        table = known.get(clique)
-        if table is None:
-            table = np.multiply.outer(expected(clique[:-1]), oneways[clique[-1]] / total).ravel()
-            if len(known) < _REMEMBERED and table.size <= _REMEMBERED_CELLS:
-                known[clique] = table
-        return table
 
-    return np.array([max(1.0, float(np.minimum(1.0, expected(clique)).sum())) for clique in cliques])
-
-
-def cover_sets(candidates: Candidates, prices: np.ndarray, errors: np.ndarray, rho: float, caution: float) -> list[int]:
-    """Candidates that cover most error per price, until the next one would add more noise than it covers error.
+class ListedSets:
+    """Offers the sets of a list, which cover the errors of the pairs in them.
 
     Args:
         candidates: the sets.
-        prices: c^(2/3) of each.
-        errors: symmetric matrix of noisy L1 errors of all pairs of attributes; below 0 counts as 0.
-        rho: what the chosen sets will be measured with.
-        caution: weight of noise against error.
+        weights: of each.
+        errors: symmetric matrix of the pairs' (noisy) L1 errors in counts; negative ones count as 0.
     """
-    left = np.maximum(errors, 0.0).astype(np.float32)
-    np.fill_diagonal(left, 0.0)
-    members = candidates.members.astype(np.float32)
-    scale = caution / math.sqrt(math.pi * rho)
-    paid, picked = 0.0, []
-    gains = 0.5 * ((members @ left) * members).sum(axis=1)
-    while len(picked) < len(candidates):
-        best = int(np.argmax(gains / prices))
-        if gains[best] <= scale * ((paid + prices[best]) ** 1.5 - paid**1.5):
-            break
-        picked.append(best)
-        paid += float(prices[best])
-        inside = np.flatnonzero(candidates.members[best])
+
+    def __init__(self, candidates: Candidates, weights: np.ndarray, errors: np.ndarray) -> None:
+        self._inside, self._weights = candidates.members, weights
+        self._members = candidates.members.astype(np.float32)
+        self._open = np.maximum(errors, 0.0).astype(np.float32)
+        np.fill_diagonal(self._open, 0.0)
+        self._errors = self._covered(np.arange(len(candidates)))
+
+    def best(self) -> tuple[int, float, float] | None:
+        if not len(self._errors):
+            return None
+        best = int(np.argmax(self._errors / self._weights))
+        return (best, float(self._errors[best]), float(self._weights[best])) if self._errors[best] > 0 else None
+
+    def take(self, key: int) -> None:
+        inside = np.flatnonzero(self._inside[key])
+        self._open[np.ix_(inside, inside)] = 0.0
         # Only sets that share a pair with the chosen one lose anything.
-        touched = np.flatnonzero(candidates.members[:, inside].sum(axis=1) > 1)
-        left[np.ix_(inside, inside)] = 0.0
-        gains[touched] = 0.5 * ((members[touched] @ left) * members[touched]).sum(axis=1)
-    return picked
+        touched = np.flatnonzero(self._inside[:, inside].sum(axis=1) > 1)
+        self._errors[touched] = self._covered(touched)
+
+    def _covered(self, which: np.ndarray) -> np.ndarray:
+        members = self._members[which]
+        return 0.5 * ((members @ self._open) * members).sum(axis=1)
 
 
-def further_sets(
-    cliques: Sequence[Clique], errors: np.ndarray, prices: np.ndarray, paid: float, rho: float, caution: float
-) -> list[int]:
-    """Sets whose error against the present model is worth their noise, best error per price first.
+@dataclass(frozen=True, slots=True)
+class SetLimits:
+    """How large a measured set may become.
+
+    Attributes:
+        order: most columns of a set.
+        cells: most cells of a set of three or more columns; pairs are always candidates up to `pair_cells`.
+        effective: most effective cells of a set of three or more columns; see `pricing.useful_cells`.
+        pair_cells: most cells of a pair.
+    """
+
+    order: int = 4
+    cells: int = 256
+    effective: float = math.inf
+    pair_cells: int = MAX_PAIR_CELLS
+
+    def __post_init__(self) -> None:
+        if self.order < 2 or self.cells < 4 or self.pair_cells < 4:
+            raise ValueError(f"limits {self} must allow sets of 2 attributes and 4 cells")
+
+
+class GrownSets:
+    """Offers sets that grow from pairs, one column at a time, while the covered error per weight rises.
+
+    Args:
+        domain: the columns.
+        errors: symmetric matrix of the pairs' (noisy) L1 errors in counts; negative ones count as 0.
+        cells: effective cells of a set.
+        limits: how large sets may become.
+        by_contrasts: a set weighs by its contrasts instead of its cells. That is what it costs; but the weight by
+            cells prefers larger sets, whose joint counts are worth something beyond the pairs once they can be seen.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        errors: np.ndarray,
+        cells: EffectiveCells,
+        limits: SetLimits,
+        by_contrasts: bool = False,
+    ) -> None:
+        self.domain, self.cells, self.limits, self.by_contrasts = domain, cells, limits, by_contrasts
+        self._open = np.maximum(errors, 0.0)
+        np.fill_diagonal(self._open, 0.0)
+        self._weights: dict[tuple[int, ...], float] = {}
+        self._pairs = self._pair_weights()
+
+    def best(self) -> tuple[tuple[int, ...], float, float] | None:
+        ratios = np.where(self._open > 0, self._open / self._pairs, 0.0)
+        seeds = np.argsort(np.triu(ratios), axis=None)[::-1][: _SEEDS if self.limits.order > 2 else 1]
+        best: tuple[float, tuple[int, ...], float] = (0.0, (), 0.0)
+        for flat in seeds:
+            pair = divmod(int(flat), len(self.domain))
+            if ratios[pair] <= 0:
+                break
+            best = max(best, self._grown(pair, float(ratios[pair])))
+        return (best[1], best[2], self._weight(best[1])) if best[1] else None
+
+    def take(self, key: tuple[int, ...]) -> None:
+        self._open[np.ix_(key, key)] = 0.0
+
+    def names(self, key: tuple[int, ...]) -> Clique:
+        """The columns of an offered set."""
+        return tuple(self.domain.names[i] for i in key)
+
+    def _grown(self, members: tuple[int, ...], ratio: float) -> tuple[float, tuple[int, ...], float]:
+        """Error per weight, columns and error of the pair, extended by one column at a time while the ratio rises."""
+        error, sizes = float(self._open[members]), self.domain.sizes
+        while len(members) < self.limits.order:
+            gains = self._open[list(members)].sum(axis=0)
+            count = math.prod(sizes[i] for i in members)
+            best = (ratio, members, error)
+            for j in np.flatnonzero(gains > 0):
+                if j in members or count * sizes[j] > self.limits.cells:
+                    continue
+                grown = tuple(sorted((*members, int(j))))
+                if self.cells(self.names(grown)) <= self.limits.effective:
+                    covered = error + float(gains[j])
+                    best = max(best, (covered / self._weight(grown), grown, covered))
+            if best[1] == members:
+                break
+            ratio, members, error = best
+        return ratio, members, error
+
+    def _weight(self, members: tuple[int, ...]) -> float:
+        known = self._weights.get(members)
+        if known is None:
+            clique = self.names(members)
+            size = self.cells.contrasts(clique) if self.by_contrasts else self.cells(clique)
+            known = self._weights[members] = size ** (2 / 3)
+        return known
+
+    def _pair_weights(self) -> np.ndarray:
+        """Weights of all pairs; infinite for those that are too large to be candidates."""
+        sizes, width = self.domain.sizes, len(self.domain)
+        weights = np.full((width, width), np.inf)
+        for i, j in combinations(range(width), 2):
+            if sizes[i] * sizes[j] <= self.limits.pair_cells:
+                weights[i, j] = weights[j, i] = self._weight((i, j))
+        return weights
+
+
+class ScoredSets:
+    """Offers sets whose own errors against the present model were released.
 
     Sets overlap, and so do their errors: what a chosen set shares with another, as a part of the other's pairs, is
     taken off the other's error.
@@ -91,118 +218,79 @@ def further_sets(
     Args:
         cliques: the sets.
         errors: their noisy L1 errors.
-        prices: their prices.
-        paid: sum of the prices of all sets measured so far, which share the budget.
-        rho: the budget of the sets measured so far and of those to come.
-        caution: weight of noise against error.
+        weights: of each.
     """
-    pairs = [frozenset(combinations(clique, 2)) for clique in cliques]
-    covered: set[tuple[str, ...]] = set()
-    scale = caution / math.sqrt(math.pi * rho)
-    gains = np.maximum(np.asarray(errors, dtype=float), 0.0)
-    left = np.ones(len(cliques), dtype=bool)
-    picked: list[int] = []
-    while left.any():
-        new = np.array([1.0 - len(own & covered) / len(own) if own else 0.0 for own in pairs])
-        worth = left & (gains * new > scale * ((paid + prices) ** 1.5 - paid**1.5))
-        if not worth.any():
-            break
-        best = int(np.argmax(np.where(worth, gains * new / prices, -1.0)))
-        picked.append(best)
-        left[best] = False
-        paid += float(prices[best])
-        covered |= pairs[best]
-    return picked
 
+    def __init__(self, cliques: Sequence[Clique], errors: np.ndarray, weights: np.ndarray) -> None:
+        self._pairs = [frozenset(combinations(clique, 2)) for clique in cliques]
+        self._errors, self._weights = np.maximum(np.asarray(errors, dtype=float), 0.0), weights
+        self._covered: set[tuple[str, ...]] = set()
 
-def top_up(prices: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
-    """What to add to each measurement so that all together are as near to shares by price as possible.
+    def best(self) -> tuple[int, float, float] | None:
+        new = np.array([1.0 - len(own & self._covered) / len(own) if own else 0.0 for own in self._pairs])
+        errors = self._errors * new
+        if not len(errors):
+            return None
+        best = int(np.argmax(errors / self._weights))
+        return (best, float(errors[best]), float(self._weights[best])) if errors[best] > 0 else None
 
-    The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * price
-    with the lam that solves sum max(0, lam * price - spent) = rho. Additions below a thousandth of the mean one are
-    charges without use; their part goes to the others.
-
-    >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
-    array([0., 1., 2.])
-    """
-    order = np.argsort(spent / prices)
-    price, had = np.cumsum(prices[order]), np.cumsum(spent[order])
-    level = (rho + had) / price
-    start = (spent / prices)[order]
-    last = int(np.flatnonzero(start < level)[-1])
-    additions = np.maximum(0.0, level[last] * prices - spent)
-    additions[additions < 1e-3 * rho / len(additions)] = 0.0
-    return additions * (rho / additions.sum())
+    def take(self, key: int) -> None:
+        self._covered |= self._pairs[key]
 
 
 @dataclass(slots=True)
 class MeasuredSets:
-    """Sets that share a budget: their prices, and what each has had so far. Released facts only.
+    """The column sets measured so far, which share a budget. Released facts only.
 
     Attributes:
         cliques: the sets.
-        prices: (effective cells)^(2/3) of each.
+        weights: (effective cells)^(2/3) of each.
         spent: rho that each has had.
     """
 
-    cliques: list[Clique]
-    prices: np.ndarray
-    spent: np.ndarray
+    cliques: list[Clique] = field(default_factory=list)
+    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    spent: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def worth_adding(
-        self, cliques: Sequence[Clique], errors: np.ndarray, prices: np.ndarray, rho: float, caution: float
+        self, cliques: Sequence[Clique], errors: np.ndarray, weights: np.ndarray, rho: float, caution: float
     ) -> list[int]:
-        """Which further sets are worth their noise if they and the present ones are topped up with rho."""
-        budget = rho + float(self.spent.sum())
-        return further_sets(cliques, errors, prices, float(self.prices.sum()), budget, caution)
+        """Return which further sets are worth their noise if they and the present ones are topped up with rho."""
+        budget, weight = rho + float(self.spent.sum()), float(self.weights.sum())
+        return greedy_cover(ScoredSets(cliques, errors, weights), budget, caution, weight=weight)[0]
 
-    def topped_up(self, cliques: Sequence[Clique], prices: np.ndarray, rho: float) -> tuple[list[Clique], np.ndarray]:
-        """Takes further sets in and spends rho: what to measure now, and with how much each."""
+    def topped_up(self, cliques: Sequence[Clique], weights: np.ndarray, rho: float) -> tuple[list[Clique], np.ndarray]:
+        """Takes further sets in and spends rho; returns what to measure now, and with how much each."""
         self.cliques = [*self.cliques, *cliques]
-        self.prices = np.concatenate([self.prices, prices])
+        self.weights = np.concatenate([self.weights, weights])
         had = np.concatenate([self.spent, np.zeros(len(cliques))])
-        shares = top_up(self.prices, had, rho)
+        shares = top_up(self.weights, had, rho)
         self.spent = had + shares
         wanted = np.flatnonzero(shares)
         return [self.cliques[i] for i in wanted], shares[wanted]
 
 
-_MOST_CELLS, _MOST_PAIR_CELLS = 1000, 100_000
-_KEEP = 30_000
-
-
 @dataclass(slots=True)
-class Cover:
-    """The sets measured so far, what each has had, and the prices by which sets are chosen. Released facts only.
+class CliqueSets:
+    """PrivMRF's choice of column sets inside the cliques of a graph: the first ones, and further ones in batches.
 
     Attributes:
-        domain: names and sizes of the attributes.
-        oneways: non-negative counts of every attribute.
-        stddev: noise of a typical measurement.
-        caution: weight of noise against error.
+        domain: names and sizes of the columns.
+        cells: effective cells of a set.
+        caution: factor on the expected noise.
         limits: predicted time and memory that the model of all measured sets may take.
-        measured: sets measured so far.
-        spent: rho that each has had.
+        max_attrs: most columns of a set.
+        max_cells: most effective cells of a set of three or more columns; see `pricing.useful_cells`.
+        measured: the sets measured so far.
     """
 
     domain: Domain
-    oneways: Mapping[str, np.ndarray]
-    stddev: float
+    cells: EffectiveCells
     caution: float
     limits: Limits
-    measured: list[Clique]
-    spent: np.ndarray
-
-    @classmethod
-    def of(
-        cls, domain: Domain, oneways: Mapping[str, np.ndarray], stddev: float, caution: float, limits: Limits
-    ) -> Cover:
-        """Nothing measured yet."""
-        return cls(domain, oneways, stddev, caution, limits, [], np.zeros(0))
-
-    def prices(self, cliques: Sequence[Clique]) -> np.ndarray:
-        """(effective cells)^(2/3) of every set."""
-        return effective_cells(cliques, self.oneways, self.stddev) ** (2 / 3)
+    max_attrs: int
+    max_cells: float
+    measured: MeasuredSets = field(default_factory=MeasuredSets)
 
     def first(
         self,
@@ -210,59 +298,38 @@ class Cover:
         pairs: Sequence[Clique],
         errors: np.ndarray,
         rho: float,
-        most: int,
-        limit: float,
         rng: np.random.Generator,
     ) -> list[Clique]:
-        """The sets inside the cliques that cover most pair error per price, as far as the model can take them."""
-        candidates, prices = self._useful(cliques, 2, most, limit, rng)
-        if not len(candidates):
-            return []
-        picked = cover_sets(candidates, prices, pair_matrix(self.domain, pairs, errors), rho, self.caution)
+        """Return the sets inside the cliques that cover most pair error per weight, as far as they fit the model."""
+        candidates, weights = self._candidates(cliques, 2, rng)
+        offers = ListedSets(candidates, weights, pair_matrix(self.domain, pairs, errors))
+        picked, _ = greedy_cover(offers, rho, self.caution)
         return sets_that_fit(self.domain, [], candidates.cliques(picked), self.limits)
 
-    def sample(
-        self, cliques: Sequence[Clique], most: int, limit: float, size: int, rng: np.random.Generator
-    ) -> list[Clique]:
-        """Random sets inside the cliques, of three or more attributes, that are not measured yet."""
-        candidates, _ = self._useful(cliques, 3, most, limit, rng)
+    def sample(self, cliques: Sequence[Clique], size: int, rng: np.random.Generator) -> list[Clique]:
+        """Return random sets inside the cliques, of three or more columns, that are not measured yet."""
+        candidates, _ = self._candidates(cliques, 3, rng)
         chosen = rng.choice(len(candidates), min(size, len(candidates)), replace=False)
-        known = set(self.measured)
+        known = set(self.measured.cliques)
         return [clique for clique in candidates.cliques(chosen) if clique not in known]
 
     def further(
         self, sample: Sequence[Clique], references: Sequence[np.ndarray], errors: np.ndarray, rho: float
     ) -> list[Clique]:
-        """The sets of the sample that are worth measuring, at prices by the present model's counts."""
-        cells = [max(1.0, float(np.minimum(1.0, table / self.stddev).sum())) for table in references]
-        prices = np.array(cells) ** (2 / 3)
-        paid, budget = float(self.prices(self.measured).sum()), rho + float(self.spent.sum())
-        chosen = [sample[i] for i in further_sets(sample, errors, prices, paid, budget, self.caution)]
-        return sets_that_fit(self.domain, self.measured, chosen, self.limits)
+        """Return the sets of the sample that are worth measuring, with weights by the present model's counts."""
+        weights = np.array([effective_cells(table, self.cells.stddev) for table in references]) ** (2 / 3)
+        chosen = [sample[i] for i in self.measured.worth_adding(sample, errors, weights, rho, self.caution)]
+        return sets_that_fit(self.domain, self.measured.cliques, chosen, self.limits)
 
-    def top_up(self, chosen: Sequence[Clique], rho: float) -> np.ndarray:
-        """Takes the chosen sets in; what each measured set is to get so that rho is spent and shares are by price."""
-        self.measured = [*self.measured, *chosen]
-        had = np.concatenate([self.spent, np.zeros(len(chosen))])
-        shares = top_up(self.prices(self.measured), had, rho)
-        self.spent = had + shares
-        return shares
-
-    def _useful(
-        self, cliques: Sequence[Clique], fewest: int, most: int, limit: float, rng: np.random.Generator
+    def _candidates(
+        self, cliques: Sequence[Clique], min_attrs: int, rng: np.random.Generator
     ) -> tuple[Candidates, np.ndarray]:
-        """Candidates whose effective cells are within the limit, and their prices. Pairs are useful up to a size."""
-        found = useful_candidates(self.domain, cliques, _MOST_PAIR_CELLS, rng, fewest=fewest, most=most, keep=_KEEP)
-        found = found.where((found.cells <= _MOST_CELLS) | (found.members.sum(axis=1) == 2))
-        prices = self.prices(found.cliques(range(len(found))))
-        fits = (prices**1.5 <= limit) | (found.members.sum(axis=1) == 2)
-        return found.where(fits), prices[fits]
-
-
-def pair_matrix(domain: Domain, pairs: Sequence[Clique], scores: np.ndarray) -> np.ndarray:
-    """Scores of pairs as a symmetric matrix."""
-    matrix = np.zeros((len(domain), len(domain)))
-    for (a, b), value in zip(pairs, scores, strict=True):
-        i, j = domain.position(a), domain.position(b)
-        matrix[i, j] = matrix[j, i] = value
-    return matrix
+        """Sets within the limits, and their weights. Pairs are candidates whatever their effective cells."""
+        found = useful_candidates(
+            self.domain, cliques, MAX_LISTED_PAIR_CELLS, rng, min_attrs=min_attrs,
+            max_attrs=self.max_attrs, max_sets=MAX_LISTED_CANDIDATES,
+        )  # fmt: skip
+        found = found.where((found.cells <= MAX_LISTED_CELLS) | (found.members.sum(axis=1) == 2))
+        weights = self.cells.weights(found.cliques(range(len(found))))
+        fits = (weights**1.5 <= self.max_cells) | (found.members.sum(axis=1) == 2)
+        return found.where(fits), weights[fits]

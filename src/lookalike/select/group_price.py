@@ -23,6 +23,7 @@ import numpy as np
 
 from lookalike.privacy.scores import GroupedResidualL1
 from lookalike.schema.domain import Clique
+from lookalike.select import allocation
 from lookalike.select.grouping import halved_boxes
 from lookalike.select.pricing import half_noise, price_at_budget
 
@@ -86,8 +87,8 @@ def group_sums(table: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
 
 
 def effective_cells(table: np.ndarray, stddev: float) -> float:
-    """sum over cells of min(1, count / stddev), at least 2: cells that are empty next to the noise cost little."""
-    return max(2.0, float(np.minimum(1.0, table / stddev).sum()))
+    """Effective cells, at least 2: of a single one no part of the error could hide in a group (`lost_part`)."""
+    return allocation.effective_cells(table, stddev, at_least=2.0)
 
 
 def lost_part(groups: np.ndarray, cells: float, order: int) -> np.ndarray:

@@ -1,36 +1,40 @@
-"""DenseMarg: which marginals to measure, from noisy dependency scores of all pairs (PrivSyn sections 4.1 and 4.2).
+"""From noisy scores of all pairs of columns to the marginals that are measured.
 
-Works on released scores only; the door has been paid before anything here runs.
-
-
---- From selected pairs to larger marginals that hold several of them (PrivSyn section 4.2, "combine marginals").
-
-Public post-processing of a selection: nothing here sees data or scores. Both ways are bounded: the number of cliques of
-a dense pair graph explodes, so neither lists them.
-
-
---- The heaviest tree over the attributes: Kruskal's algorithm on noisy pair weights."""
+DenseMarg and its combination of pairs into larger marginals (PrivSyn, sections 4.1 and 4.2), and the maximum spanning
+tree of MST. Works on released scores only; the door has been paid before anything here runs. Combining is bounded: the
+number of cliques of a dense pair graph explodes, so none of the functions lists them.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
 
+from lookalike.guards import MAX_BATCH_CELLS, MAX_PAIR_CELLS
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.allocation import noise_error
 
 
-def candidate_pairs(domain: Domain, max_cells: int = 1_000_000) -> list[Clique]:
+def candidate_pairs(domain: Domain, max_cells: int = MAX_PAIR_CELLS) -> list[Clique]:
     """Every pair of attributes with at most `max_cells` cells, in domain order."""
     return [pair for pair in itertools.combinations(domain.names, 2) if domain.cells(pair) <= max_cells]
 
 
-def in_batches(domain: Domain, cliques: Sequence[Clique], max_cells: int = 10_000_000) -> list[list[Clique]]:
+def pair_matrix(domain: Domain, pairs: Sequence[Clique], scores: np.ndarray) -> np.ndarray:
+    """Return the scores of pairs as a symmetric matrix over the columns."""
+    matrix = np.zeros((len(domain), len(domain)))
+    for (a, b), value in zip(pairs, scores, strict=True):
+        i, j = domain.position(a), domain.position(b)
+        matrix[i, j] = matrix[j, i] = value
+    return matrix
+
+
+def in_batches(domain: Domain, cliques: Sequence[Clique], max_cells: int = MAX_BATCH_CELLS) -> list[list[Clique]]:
     """The cliques in their order, cut so that no part has more than `max_cells` cells in all, or else one clique."""
     batches: list[list[Clique]] = []
     room = 0
@@ -51,7 +55,7 @@ def independent_tables(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarr
 
 
 def above_noise(scores: np.ndarray, stddev: float, columns: int, false_pairs: float = 4.0) -> np.ndarray:
-    """The scores, with 0 for those that noise alone may explain: at most `false_pairs` of these remain per column.
+    """Return the scores, with 0 for those that noise alone may explain; about `false_pairs` of these remain per column.
 
     Half of all scores of independent pairs are positive by noise. Up to about 20 columns that is harmless; with 200 the
     budget would go to thousands of them, so the limit is the quantile of the noise that leaves so few.
@@ -62,11 +66,11 @@ def above_noise(scores: np.ndarray, stddev: float, columns: int, false_pairs: fl
 
 
 def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_weight: float = 1.0) -> list[int]:
-    """Indices of the pairs worth measuring, in the order they were picked (Algorithm 1).
+    """Return the indices of the pairs worth measuring, in the order they were picked (PrivSyn, Algorithm 1).
 
     Each step takes the pair that lowers noise error + dependency error of the pairs left out the most, and stops when
-    none lowers it. With the best allocation the noise error of a selection is (sum c_i^(2/3))^(3/2) / sqrt(pi rho), so
-    a candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
+    none lowers it. The noise error of a selection depends on the sum of its weights alone (`allocation.noise_error`),
+    so a candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
 
     Args:
         scores: noisy dependency error of each pair, in rows.
@@ -77,12 +81,12 @@ def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_wei
     """
     gains = np.maximum(np.asarray(scores, dtype=float), 0.0)
     weights = np.asarray(cells, dtype=float) ** (2 / 3)
-    scale = noise_weight / math.sqrt(math.pi * rho)
     picked: list[int] = []
     left = np.ones(gains.size, dtype=bool)
     used = 0.0
     while left.any():
-        changes = np.where(left, scale * ((used + weights) ** 1.5 - used**1.5) - gains, np.inf)
+        added = noise_weight * (noise_error(used + weights, rho) - noise_error(used, rho))
+        changes = np.where(left, added - gains, np.inf)
         best = int(np.argmin(changes))
         if changes[best] >= 0:
             break
@@ -113,7 +117,7 @@ def connect_isolated(domain: Domain, pairs: Sequence[Clique], scores: Mapping[Cl
 def combine_cliques(
     domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 5000, max_overlap: int = 2, max_steps: int = 3000
 ) -> list[Clique]:
-    """The paper's Algorithm 2: the largest clique of the pair graph, again and again, and the pairs left over.
+    """Return the largest cliques of the pair graph, one after the other, and the pairs left over (Algorithm 2).
 
     A clique of 3 or more attributes is taken if it has at most `max_cells` cells (gamma) and at most `max_overlap`
     attributes in common with those taken before; pairs inside a taken clique are dropped. Going through all cliques
@@ -134,9 +138,9 @@ def combine_cliques(
 
 
 def cover_pairs(domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 5000, max_size: int = 6) -> list[Clique]:
-    """Marginals that hold every pair and cost less than the pairs: grown greedily, the first pairs first.
+    """Return marginals that hold every pair and weigh less than the pairs: grown greedily, the first pairs first.
 
-    In the shared budget a marginal weighs c^(2/3), so a clique pays if its own weight is below the weights of the
+    In the shared budget a marginal weighs c^(2/3), so a larger set pays if its own weight is below the weights of the
     pairs it newly holds: k binary attributes weigh 2^(2k/3) against 2.5 k(k-1)/2, best for k = 4 to 6, and their
     higher-order cells come free. Each uncovered pair is grown by the attribute that raises the ratio of held to own
     weight the most, as long as it rises. Columns with many values are left in pairs.
@@ -228,7 +232,7 @@ def _with_left_over(domain: Domain, taken: Sequence[tuple[int, ...]], pairs: Seq
 
 
 def maximum_spanning_tree(pairs: Sequence[Clique], weights: np.ndarray) -> list[Clique]:
-    """The pairs of a spanning tree (or forest) of largest total weight, heaviest first.
+    """Return the pairs of a spanning tree (or forest) of largest total weight, heaviest first (Kruskal).
 
     >>> maximum_spanning_tree([("a", "b"), ("b", "c"), ("a", "c")], np.array([1.0, 3.0, 2.0]))
     [('b', 'c'), ('a', 'c')]

@@ -15,8 +15,8 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.candidate_sets import useful_cells
 from lookalike.select.covering_design import covering_design
+from lookalike.select.pricing import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 
 COUNT, VIEWS = "number of rows", "views"

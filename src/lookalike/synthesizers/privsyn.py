@@ -18,7 +18,7 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.grouping import merge_rare
+from lookalike.select.grouping import merged_values
 from lookalike.select.pair_selection import (
     above_noise,
     candidate_pairs,
@@ -101,7 +101,8 @@ class PrivSyn:
         oneways = door.measure([(name,) for name in fine.names], stddevs, step=ONEWAYS)
         counts = {oneway.attrs[0]: oneway.values for oneway in oneways}
         limit = self.merge_share * estimated_total(oneways)
-        maps = merge_rare(oneways, [min(self.merge_below * oneway.stddev, limit) for oneway in oneways])
+        codes = {o.attrs[0]: merged_values(o.values, min(self.merge_below * o.stddev, limit)) for o in oneways}
+        maps = {name: new for name, new in codes.items() if new.max() + 1 < len(new)}
         door, oneways = door.coarsened(maps), [_merged(oneway, maps.get(oneway.attrs[0])) for oneway in oneways]
         cliques = self._select(door, oneways, rho * self.score_share, progress) if len(fine) > 1 else []
         progress("measuring the selected marginals", 0.4)

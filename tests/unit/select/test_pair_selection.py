@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import expected_noise_error
+from lookalike.select.allocation import noise_error
 from lookalike.select.pair_selection import (
     above_noise,
     candidate_pairs,
@@ -24,7 +24,7 @@ from lookalike.select.pair_selection import (
 
 def objective(chosen: tuple[int, ...], scores: np.ndarray, cells: np.ndarray, rho: float) -> float:
     left_out = sum(max(float(s), 0.0) for i, s in enumerate(scores) if i not in chosen)
-    return left_out + (expected_noise_error(cells[list(chosen)], rho) if chosen else 0.0)
+    return left_out + (noise_error(float((cells[list(chosen)] ** (2 / 3)).sum()), rho) if chosen else 0.0)
 
 
 def slow_greedy(scores: np.ndarray, cells: np.ndarray, rho: float) -> list[int]:
