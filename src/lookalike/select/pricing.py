@@ -62,18 +62,18 @@ class EffectiveCells:
             name: int(merged_values(total * share, value_mass * stddev).max()) + 1
             for name, share in self._shares.items()
         }
-        self._tables: dict[Clique, np.ndarray] = {(): np.array([max(total, 1.0)])}
+        self._tables: dict[Clique, np.ndarray] = {(): np.array([max(total, 1.0) / stddev])}
         self._known: dict[Clique, float] = {}
 
     def __call__(self, clique: Clique) -> float:
         known = self._known.get(clique)
         if known is None:
-            known = self._known[clique] = effective_cells(self._expected(clique), self.stddev)
+            known = self._known[clique] = effective_cells(self._expected(clique), 1.0)
         return known
 
     def weights(self, cliques: Sequence[Clique]) -> np.ndarray:
         """(effective cells)^(2/3) of every set, by which a budget is shared (`allocation.allocate`)."""
-        return np.array([self(clique) for clique in cliques]) ** (2 / 3)
+        return np.array([self(clique) ** (2 / 3) for clique in cliques])
 
     def contrasts(self, clique: Clique) -> float:
         """How many contrasts of a marginal cost accuracy, at least 1: of its cells or of its merged values."""
@@ -81,7 +81,7 @@ class EffectiveCells:
         return max(1.0, min(self(clique) - 1, merged if merged > 0 else math.inf))
 
     def _expected(self, clique: Clique) -> np.ndarray:
-        """Expected counts of all cells, flat. Small tables are kept: larger sets begin with the same columns."""
+        """Expected counts in stddevs, flat. Small tables are kept: larger sets begin with the same columns."""
         table = self._tables.get(clique)
         if table is None:
             table = np.multiply.outer(self._expected(clique[:-1]), self._shares[clique[-1]]).ravel()

@@ -254,7 +254,7 @@ class Mosaic:
         grown = GrownSets(domain, errors, cells, limits, by_contrasts)
         chosen, weights = greedy_cover(grown, rho, self.caution, at_least_one=True)
         if chosen:
-            return [grown.names(key) for key in chosen], rho * weights / weights.sum()
+            return [grown.names(key) for key in chosen], rho * (weights / weights.sum())
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
