@@ -20,7 +20,7 @@ EXPECTED_ABS = math.sqrt(2 / math.pi)
 TYPICAL_SETS = 25
 """About so many sets share the budget of a method that chooses sets: with all of rho shared equally by them comes the
 stddev of a typical measurement, by which sets are judged before it is known how many there will be. Chosen with the
-first versions of mosaic, privmrf and ppsyn (docs/mosaic.md) and never varied since."""
+first version of privmrf and kept by ppsyn and mosaic; no page compares other values."""
 
 _MIN_ADDITION = 1e-3
 """Additions of less than this part of the mean one are charges without use."""

@@ -19,11 +19,11 @@ _CHUNK = 50_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Sets of attributes, as rows of a membership matrix.
+    """Column sets, as rows of a membership matrix.
 
     Attributes:
-        domain: names and sizes of the attributes.
-        members: boolean, one row per set and one column per attribute.
+        domain: names and sizes of the columns.
+        members: boolean, one row per set and one column per column of the domain.
         cells: cells of each set.
     """
 
@@ -43,6 +43,7 @@ class Candidates:
         return Candidates(self.domain, self.members[kept], self.cells[kept])
 
     def cliques(self, indices: Sequence[int] | np.ndarray) -> list[Clique]:
+        """Names of several sets."""
         return [self.clique(int(index)) for index in indices]
 
 
@@ -176,7 +177,7 @@ def random_larger_sets(
         known: sets that were measured.
         fits: whether a set is small enough to be measured well; smaller sets must fit if larger ones do.
         rng: public randomness.
-        max_attrs: most columns of a set.
+        max_attrs: columns of a set.
         max_sets: every candidate that is scored makes all scores noisier, so few are better than all.
     """
     strength = np.maximum(errors, 0.0)

@@ -31,8 +31,8 @@ from lookalike.tables.cost import Limits
 Key = TypeVar("Key")
 
 _SEEDS = 12
-"""Pairs from which a set is grown in each step, those of most error per weight. More take longer and have not been seen
-to matter."""
+"""Pairs from which a set is grown in each step, those of most error per weight: a bound on the time of a step, from the
+first version of mosaic. No page compares other values."""
 
 
 class Offers(Protocol[Key]):
@@ -112,20 +112,20 @@ class SetLimits:
     """How large a measured set may become.
 
     Attributes:
-        order: most columns of a set.
-        cells: most cells of a set of three or more columns; pairs are always candidates up to `pair_cells`.
-        effective: most effective cells of a set of three or more columns; see `pricing.useful_cells`.
-        pair_cells: most cells of a pair.
+        max_attrs: columns of a set.
+        max_cells: cells of a set of three or more columns; pairs are always candidates up to `max_pair_cells`.
+        max_effective: effective cells of a set of three or more columns; see `pricing.useful_cells`.
+        max_pair_cells: cells of a pair.
     """
 
-    order: int = 4
-    cells: int = 256
-    effective: float = math.inf
-    pair_cells: int = MAX_PAIR_CELLS
+    max_attrs: int = 4
+    max_cells: int = 256
+    max_effective: float = math.inf
+    max_pair_cells: int = MAX_PAIR_CELLS
 
     def __post_init__(self) -> None:
-        if self.order < 2 or self.cells < 4 or self.pair_cells < 4:
-            raise ValueError(f"limits {self} must allow sets of 2 attributes and 4 cells")
+        if self.max_attrs < 2 or self.max_cells < 4 or self.max_pair_cells < 4:
+            raise ValueError(f"limits {self} must allow sets of 2 columns and 4 cells")
 
 
 class GrownSets:
@@ -156,7 +156,7 @@ class GrownSets:
 
     def best(self) -> tuple[tuple[int, ...], float, float] | None:
         ratios = np.where(self._open > 0, self._open / self._pairs, 0.0)
-        seeds = np.argsort(np.triu(ratios), axis=None)[::-1][: _SEEDS if self.limits.order > 2 else 1]
+        seeds = np.argsort(np.triu(ratios), axis=None)[::-1][: _SEEDS if self.limits.max_attrs > 2 else 1]
         best: tuple[float, tuple[int, ...], float] = (0.0, (), 0.0)
         for flat in seeds:
             pair = divmod(int(flat), len(self.domain))
@@ -175,15 +175,15 @@ class GrownSets:
     def _grown(self, members: tuple[int, ...], ratio: float) -> tuple[float, tuple[int, ...], float]:
         """Error per weight, columns and error of the pair, extended by one column at a time while the ratio rises."""
         error, sizes = float(self._open[members]), self.domain.sizes
-        while len(members) < self.limits.order:
+        while len(members) < self.limits.max_attrs:
             gains = self._open[list(members)].sum(axis=0)
             count = math.prod(sizes[i] for i in members)
             best = (ratio, members, error)
             for j in np.flatnonzero(gains > 0):
-                if j in members or count * sizes[j] > self.limits.cells:
+                if j in members or count * sizes[j] > self.limits.max_cells:
                     continue
                 grown = tuple(sorted((*members, int(j))))
-                if self.cells(self.names(grown)) <= self.limits.effective:
+                if self.cells(self.names(grown)) <= self.limits.max_effective:
                     covered = error + float(gains[j])
                     best = max(best, (covered / self._weight(grown), grown, covered))
             if best[1] == members:
@@ -204,7 +204,7 @@ class GrownSets:
         sizes, width = self.domain.sizes, len(self.domain)
         weights = np.full((width, width), np.inf)
         for i, j in combinations(range(width), 2):
-            if sizes[i] * sizes[j] <= self.limits.pair_cells:
+            if sizes[i] * sizes[j] <= self.limits.max_pair_cells:
                 weights[i, j] = weights[j, i] = self._weight((i, j))
         return weights
 
@@ -279,8 +279,8 @@ class CliqueSets:
         cells: effective cells of a set.
         caution: factor on the expected noise.
         limits: predicted time and memory that the model of all measured sets may take.
-        max_attrs: most columns of a set.
-        max_cells: most effective cells of a set of three or more columns; see `pricing.useful_cells`.
+        max_attrs: columns of a set.
+        max_cells: effective cells of a set of three or more columns; see `pricing.useful_cells`.
         measured: the sets measured so far.
     """
 

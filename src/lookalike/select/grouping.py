@@ -26,7 +26,7 @@ Box = tuple[slice, ...]
 _Heavy = tuple[float, int, Box, int]
 _MIN_BALANCE_GAIN = 0.15
 """How much larger the lighter half's share must be for an axis to be cut out of turn. Chosen with the first version of
-ppsyn (docs/reproductions/ppsyn.md); not varied since."""
+ppsyn (docs/reproductions/ppsyn.md); no page compares other values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +173,7 @@ def merged_values(counts: np.ndarray, least: float) -> np.ndarray:
     """Return a map from old to new codes in which all values counted less than `least` become one, the last.
 
     Kept values keep their order. Fewer than two rare values stay as they are, and where all values are rare the most
-    frequent one is kept, so that something is left to tell apart. From noisy counts, hence free.
+    frequent one is kept, so that two values are left. From noisy counts, hence free.
 
     >>> merged_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
     [0, 2, 1, 2]

@@ -30,8 +30,8 @@ _TRIED_BEYOND = 8
 def model_zeros(schema: Schema, limit_ms: float = ZEROS_MS) -> dict[Clique, np.ndarray]:
     """Return the impossible cells of the schema's rules, as far as a model of them alone stays in the limit.
 
-    Tables are taken in as long as they fit, small ones first. Rules that are left out, or that no table of cells can
-    say, are kept in generation all the same.
+    Tables are taken in as long as they fit, small ones first. Rules that are left out, or that no table of cells
+    can express, are kept when rows are generated.
     """
     kept: dict[Clique, np.ndarray] = {}
     for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
@@ -150,7 +150,7 @@ class FittingSets:
             self.first([clique])
 
     def first(self, options: Sequence[Clique]) -> Clique | None:
-        """Takes in the first of the options with which the limit is kept and says which; None where none does."""
+        """Takes in the first of the options with which the limit is kept, and returns it; None where none does."""
         for clique in options:
             covered = Extension(self._plan).is_covered(clique)
             if covered or self._limits.allow(candidate_costs(self._plan, [clique], limits=self._limits)[0]):

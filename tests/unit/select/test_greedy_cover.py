@@ -124,6 +124,6 @@ def test_measured_sets_take_in_what_is_worth_it_and_spend_exactly() -> None:
 
 
 def test_limits_must_allow_pairs() -> None:
-    with pytest.raises(ValueError, match="2 attributes"):
-        SetLimits(order=1)
-    assert SetLimits().effective == math.inf
+    with pytest.raises(ValueError, match="2 columns"):
+        SetLimits(max_attrs=1)
+    assert SetLimits().max_effective == math.inf
