@@ -7,8 +7,8 @@ b = 1/stddev^2. What is left of its error is then expected to be
 
 the part of the error that hides inside groups, and noise. PPSyn (Theorem 3) has the same sum with the reconstruction
 error of the true counts in place of the first term, which cannot be had without paying for it; `lost` is what a smooth
-error loses on a grid of k boxes. At a price per unit of precision the best b for each k is known (`select.pricing`), the
-best k is found on a grid, and a marginal is worth measuring where what is left and what it costs are together below
+error loses on a grid of k boxes. At a price per unit of precision the best b for each k is known (`pricing`), the best
+k is found on a grid, and a marginal is worth measuring where what is left and what it costs are together below
 eta * C. The price is the one at which the budget is spent. Works on released numbers only.
 """
 
