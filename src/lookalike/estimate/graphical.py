@@ -11,12 +11,11 @@ from lookalike.errors import SchemaError
 from lookalike.generate.stored import Stored
 from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.cliques import clique_mask, connected_components
 from lookalike.tables.contraction import Network
 from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.tables.extension import extend_plan
 from lookalike.tables.many_marginals import BlockQueries, blocks_of, flat_potentials, projections
-from lookalike.tables.plan import ContractionPlan
+from lookalike.tables.plan import ContractionPlan, clique_mask, connected_components
 from lookalike.tables.planner import make_plan
 
 _LARGEST = 1e5

@@ -8,14 +8,13 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.cliques import clique_mask
 from lookalike.tables.contraction import ExecutorName, Network
 from lookalike.tables.contrasts import ContrastSpace, Shape
 from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.tables.extension import extend_plan
-from lookalike.tables.lowering import make_layout
+from lookalike.tables.layout import make_layout
 from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total
-from lookalike.tables.plan import ContractionPlan
+from lookalike.tables.plan import ContractionPlan, clique_mask
 from lookalike.tables.planner import make_plan
 from lookalike.tables.queries import Query, QuerySet
 

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.schema.domain import Domain
-from lookalike.tables.compiled import compiled, numba_available
+from lookalike.tables.executor import compiled, numba_available
 
 _BLOCK = 24
 _WORTH_COMPILING = 2_000_000

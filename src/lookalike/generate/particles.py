@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from lookalike.schema.domain import Domain
-from lookalike.tables.compiled import compiled, numba_available
 from lookalike.tables.contrasts import ContrastSpace
+from lookalike.tables.executor import compiled, numba_available
 from lookalike.tables.measurement import NoisyMarginal
 
 _LINE = 0.05

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from lookalike.tables.contraction import Network
-from lookalike.tables.cores import threads_allowed
+from lookalike.tables.executor import threads_allowed
 
 _CHUNK_CELLS = 1 << 22
 _CHUNK_ROWS = 1_000_000

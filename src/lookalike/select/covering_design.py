@@ -13,12 +13,13 @@ import numpy as np
 from lookalike.schema.domain import Clique, Domain
 
 _MANY = 3000
+"""Sets to hold from which one try is enough: designs of so many hardly differ."""
 
 
 def covering_design(
-    domain: Domain, strength: int, most_cells: float, rng: np.random.Generator, *, tries: int = 20
+    domain: Domain, strength: int, max_cells: float, rng: np.random.Generator, *, tries: int = 20
 ) -> list[Clique]:
-    """Sets of at most `most_cells` cells that together hold every `strength` columns; the cheapest of some tries.
+    """Return sets of at most `max_cells` cells that together hold every `strength` columns; the cheapest of some tries.
 
     Columns that have more cells together get a set of their own. A design is priced by the sum of cells^(2/3) of its
     sets, which is what their noise costs when a budget is shared best (`allocation.allocate`).
@@ -26,7 +27,7 @@ def covering_design(
     Args:
         domain: the columns.
         strength: 2 for pairs, 3 for triples; all columns together where there are no more than that.
-        most_cells: of a set.
+        max_cells: of a set.
         rng: public randomness, which breaks ties.
         tries: number of designs to choose from.
 
@@ -38,13 +39,12 @@ def covering_design(
         raise ValueError(f"strength is {strength}; it must be 2 (pairs) or 3 (triples)")
     if len(domain) <= strength:
         return [domain.names]
-    # One try is enough where there are thousands of sets to hold: designs of so many hardly differ.
     tries = tries if math.comb(len(domain), strength) < _MANY else 1
-    designs = [_greedy_design(domain, strength, most_cells, rng) for _ in range(tries)]
+    designs = [_greedy_design(domain, strength, max_cells, rng) for _ in range(tries)]
     return min(designs, key=lambda design: sum(domain.cells(view) ** (2 / 3) for view in design))
 
 
-def _greedy_design(domain: Domain, strength: int, most_cells: float, rng: np.random.Generator) -> list[Clique]:
+def _greedy_design(domain: Domain, strength: int, max_cells: float, rng: np.random.Generator) -> list[Clique]:
     """Set after set, each grown from an open one, until none is open."""
     sizes, width = np.asarray(domain.sizes, dtype=float), len(domain)
     wanted = rng.permutation(np.array(list(combinations(range(width), strength))))
@@ -56,21 +56,21 @@ def _greedy_design(domain: Domain, strength: int, most_cells: float, rng: np.ran
     views = []
     for start in wanted:
         if is_open[tuple(start)]:
-            view = _grown(start, is_open, sizes, most_cells, rng)
+            view = _grown(start, is_open, sizes, max_cells, rng)
             is_open[np.ix_(*[view] * strength)] = False
             views.append(tuple(domain.names[i] for i in view))
     return views
 
 
 def _grown(
-    start: np.ndarray, is_open: np.ndarray, sizes: np.ndarray, most_cells: float, rng: np.random.Generator
+    start: np.ndarray, is_open: np.ndarray, sizes: np.ndarray, max_cells: float, rng: np.random.Generator
 ) -> np.ndarray:
     """The set with, while something fits, the column that closes most open sets per bit of its size; in order."""
     view, bits, others = start, np.log2(np.maximum(sizes, 1.5)), tuple(range(is_open.ndim - 1))
     while True:
         gains = is_open[np.ix_(*[view] * len(others))].sum(axis=others) / bits
         gains[view] = 0.0
-        gains[sizes[view].prod() * sizes > most_cells * (1 + 1e-9)] = 0.0
+        gains[sizes[view].prod() * sizes > max_cells * (1 + 1e-9)] = 0.0
         if gains.max() <= 0:
             return np.sort(view)
         view = np.append(view, rng.choice(np.flatnonzero(gains == gains.max())))

@@ -26,21 +26,21 @@ class Network:
     parents: tuple[tuple[str, ...], ...]
 
 
-def mass_buckets(counts: np.ndarray, most: int) -> np.ndarray:
-    """A map from code to bucket: at most `most` runs of neighbouring codes of about equal (noisy) count.
+def mass_buckets(counts: np.ndarray, max_buckets: int) -> np.ndarray:
+    """Return a map from code to bucket: at most `max_buckets` runs of neighbouring codes of about equal (noisy) count.
 
     A code with more than its share has a bucket of its own. Made from noisy counts, hence public and free.
 
     >>> mass_buckets(np.array([1.0, 1.0, 90.0, 2.0, 3.0, 3.0]), 3).tolist()
     [0, 0, 1, 2, 2, 2]
     """
-    if len(counts) <= most:
+    if len(counts) <= max_buckets:
         return np.arange(len(counts))
     weights = np.maximum(counts, 0.0) + 1e-9 * max(1.0, float(np.abs(counts).max()))
     low, high = 0.0, float(weights.sum())
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _runs(weights, middle)[-1] >= most else (low, middle)
+        low, high = (middle, high) if _runs(weights, middle)[-1] >= max_buckets else (low, middle)
     return _runs(weights, high)
 
 

@@ -7,8 +7,8 @@ b = 1/stddev^2. What is left of its error is then expected to be
 
 the part of the error that hides inside groups, and noise. PPSyn (Theorem 3) has the same sum with the reconstruction
 error of the true counts in place of the first term, which cannot be had without paying for it; `lost` is what a smooth
-error loses on a grid of k boxes. At a price per unit of precision the best b for each k is known (`select.price`), the
-best k is found on a grid, and a marginal is worth measuring where what is left and what it costs are together below
+error loses on a grid of k boxes. At a price per unit of precision the best b for each k is known (`pricing`), the best
+k is found on a grid, and a marginal is worth measuring where what is left and what it costs are together below
 eta * C. The price is the one at which the budget is spent. Works on released numbers only.
 """
 
@@ -23,8 +23,9 @@ import numpy as np
 
 from lookalike.privacy.scores import GroupedResidualL1
 from lookalike.schema.domain import Clique
-from lookalike.select.partition import halved_boxes
-from lookalike.select.price import half_noise, price_at_budget
+from lookalike.select import allocation
+from lookalike.select.grouping import halved_boxes
+from lookalike.select.pricing import half_noise, price_at_budget
 
 _COUNTS = np.unique(np.rint(2.0 ** np.arange(1.0, 12.01, 0.25)))
 """Numbers of groups that are tried."""
@@ -86,8 +87,8 @@ def group_sums(table: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
 
 
 def effective_cells(table: np.ndarray, stddev: float) -> float:
-    """sum over cells of min(1, count / stddev), at least 2: cells that are empty next to the noise cost little."""
-    return max(2.0, float(np.minimum(1.0, table / stddev).sum()))
+    """Effective cells, at least 2: of a single one no part of the error could hide in a group (`lost_part`)."""
+    return allocation.effective_cells(table, stddev, at_least=2.0)
 
 
 def lost_part(groups: np.ndarray, cells: float, order: int) -> np.ndarray:

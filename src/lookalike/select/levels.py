@@ -22,7 +22,7 @@ def coarse_maps(
         levels: for each column that has some, maps from code to group, from fine to coarse.
         oneways: non-negative (noisy) counts of those columns.
         stddev: noise of a typical measurement.
-        limit: most effective cells of a pair; see `select.useful.useful_cells`.
+        limit: most effective cells of a pair; see `select.pricing.useful_cells`.
 
     >>> age = np.full(100, 50.0)
     >>> coarse_maps({"age": [np.arange(100) // 5, np.arange(100) // 20]}, {"age": age}, 1.0, 500.0)["age"].max()
@@ -40,7 +40,7 @@ def coarse_maps(
 
 
 def _pair_cells(counts: np.ndarray, stddev: float) -> float:
-    """Effective cells of a column with an independent copy of itself (`cover.effective_cells`), without their table."""
+    """`allocation.effective_cells` of a column with an independent copy of itself, without their table."""
     rising = np.sort(counts)
     total = max(float(rising.sum()), 1e-12)
     # Of the cells of value i those with values above total * stddev / count_i count fully.

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.cliques import mask_positions
+from lookalike.tables.plan import mask_positions
 
 _MEETINGS = 4
 

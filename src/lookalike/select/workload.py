@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import InputError, ModelTooLargeError, SchemaError
+from lookalike.guards import MAX_WORKLOAD_SETS
 from lookalike.schema.documents import Reader
 from lookalike.schema.domain import Clique, Domain
-
-MAX_SETS = 200_000
-"""Most marginals of a workload, or of all their parts: beyond it scoring them all is out of reach."""
 
 WorkloadSpec = str | Sequence[Any]
 """A text such as "all-3way" or "target:income", or a list of column lists, texts and {columns | sets, weight}."""
@@ -49,10 +47,10 @@ class Workload:
 
     def closure(self, domain: Domain) -> list[Clique]:
         """Every non-empty subset of a marginal of the workload, small ones first, each in domain order."""
-        if sum(2 ** len(clique) for clique in self.cliques) > 64 * MAX_SETS:
+        if sum(2 ** len(clique) for clique in self.cliques) > 64 * MAX_WORKLOAD_SETS:
             raise _too_many("The parts of the workload", sum(2.0 ** len(clique) for clique in self.cliques))
         found = {part for clique in self.cliques for k in range(len(clique)) for part in combinations(clique, k + 1)}
-        if len(found) > MAX_SETS:
+        if len(found) > MAX_WORKLOAD_SETS:
             raise _too_many("The parts of the workload", len(found))
         return sorted(found, key=lambda part: (len(part), [domain.position(name) for name in part]))
 
@@ -145,11 +143,13 @@ def _named(text: str, domain: Domain) -> list[Clique]:
         domain.position(target)
         names, order = [name for name in domain.names if name != target], order - 1
     wanted = math.comb(len(list(names)), order)
-    if wanted > MAX_SETS:
+    if wanted > MAX_WORKLOAD_SETS:
         raise _too_many(f"The workload {text!r}", wanted)
     chosen = combinations(names, order)
     return [domain.canonical((*rest, target)) for rest in chosen] if target is not None else list(chosen)
 
 
 def _too_many(what: str, number: float) -> ModelTooLargeError:
-    return ModelTooLargeError(what, number, MAX_SETS, "marginals", "Ask for smaller sets, or list the sets you need.")
+    return ModelTooLargeError(
+        what, number, MAX_WORKLOAD_SETS, "marginals", "Ask for smaller sets, or list the sets you need."
+    )

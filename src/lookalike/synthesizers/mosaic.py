@@ -18,15 +18,13 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
-from lookalike.select.cover import MeasuredSets
-from lookalike.select.larger_sets import candidate_sets
-from lookalike.select.measured_cover import pair_matrix
-from lookalike.select.model_size import model_zeros
-from lookalike.select.network_sets import FittingSets, tree_first
-from lookalike.select.partition import counted_table, seen_groups
-from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
-from lookalike.select.useful import useful_cells
+from lookalike.select.allocation import TYPICAL_SETS, allocate, effective_cells
+from lookalike.select.candidate_sets import random_larger_sets
+from lookalike.select.greedy_cover import GrownSets, MeasuredSets, SetLimits, greedy_cover
+from lookalike.select.grouping import counted_table, visible_groups
+from lookalike.select.model_size import FittingSets, model_zeros, tree_first
+from lookalike.select.pair_selection import pair_matrix
+from lookalike.select.pricing import EffectiveCells, useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal, averaged, completed, estimated_total
@@ -38,7 +36,6 @@ _SCORED_CELLS = 20_000_000
 _SHARPEST_RHO = 0.5
 """About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less, the weights
 of a finite number of rows do not converge."""
-_TYPICAL_SETS = 25
 _TYPICAL_CONTRASTS = 6
 _FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
 
@@ -169,7 +166,7 @@ class Mosaic:
         else:
             noise = [door.stddev_for(share) for share in shares]
             chosen = door.measure(sets, noise, step=SETS, groups=self._groups(expected, noise))
-        measured = MeasuredSets(sets, np.array([cells(attrs) ** (2 / 3) for attrs in sets]), shares)
+        measured = MeasuredSets(sets, cells.weights(sets), shares)
         inside = FittingSets(domain, self.network_ms)
         inside.offer(tree_first(sets, errors, domain))
         blur = math.sqrt(max(1.0, float(door.budget.rho) / _SHARPEST_RHO))
@@ -239,8 +236,8 @@ class Mosaic:
 
     def _effective_cells(self, independent: GraphicalModel, rho: float) -> EffectiveCells:
         oneways = {name: independent.marginal((name,)) for name in independent.domain.names}
-        typical = math.sqrt(_TYPICAL_SETS / (2 * rho))
-        return EffectiveCells(independent.domain, oneways, independent.total, typical, self.value_mass)
+        typical = math.sqrt(TYPICAL_SETS / (2 * rho))
+        return EffectiveCells(oneways, independent.total, typical, self.value_mass)
 
     def _priced_sets(
         self,
@@ -254,9 +251,10 @@ class Mosaic:
     ) -> tuple[list[Clique], np.ndarray]:
         """The sets that cover large errors of pairs at less than their price; where no error is positive, all pairs."""
         limits = SetLimits(self.order, self.cells, useful)
-        priced = CoverSearch(domain, errors, cells, limits, self.caution, by_contrasts).at_budget(rho)
-        if priced.cliques:
-            return [domain.canonical(clique) for clique in priced.cliques], rho * priced.shares
+        grown = GrownSets(domain, errors, cells, limits, by_contrasts)
+        chosen, weights = greedy_cover(grown, rho, self.caution, at_least_one=True)
+        if chosen:
+            return [grown.names(key) for key in chosen], rho * (weights / weights.sum())
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
@@ -296,14 +294,14 @@ class Mosaic:
         def fits(clique: Clique) -> bool:
             return door.domain.cells(clique) <= self.larger_cells and cells(clique) <= useful
 
-        limits = {"order": self.larger_order, "most": self.larger_candidates}
-        sets = candidate_sets(door.domain, errors, measured.cliques, fits, rng, **limits)
+        limits = {"max_attrs": self.larger_order, "max_sets": self.larger_candidates}
+        sets = random_larger_sets(door.domain, errors, measured.cliques, fits, rng, **limits)
         prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
         if sets:
             score = ResidualL1(tuple(sets), tuple(references))
             noise = door.score_stddev_for(score, float(door.budget.rho) * self.larger_score_share / self.looks)
             found = door.noisy_scores(score, noise, step=LARGER)
-            prices = np.array([cells.of_counts(table) for table in references]) ** (2 / 3)
+            prices = np.array([effective_cells(table, cells.stddev) for table in references]) ** (2 / 3)
             worth = measured.worth_adding(sets, found, prices, door.remaining - kept, self.caution)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
         noise = [door.stddev_for(share) for share in shares]
@@ -315,7 +313,7 @@ class Mosaic:
         """For each set the groups in which its cells are counted, from counts that everybody may know."""
         if not self.group_mass:
             return [None] * len(tables)
-        return [seen_groups(table, self.group_mass * sigma) for table, sigma in zip(tables, noise, strict=True)]
+        return [visible_groups(table, self.group_mass * sigma) for table, sigma in zip(tables, noise, strict=True)]
 
     def _model(
         self,

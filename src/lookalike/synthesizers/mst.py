@@ -16,7 +16,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.model_size import model_zeros
-from lookalike.select.spanning_tree import maximum_spanning_tree
+from lookalike.select.pair_selection import maximum_spanning_tree
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
 
 ONEWAYS, SCORES, PAIRS = "one-way marginals", "pair scores", "pairs of the tree"

@@ -16,7 +16,7 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.enforce import structural_zeros
-from lookalike.select.residual import choose_worst
+from lookalike.select.allocation import choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 from lookalike.tables.measurement import estimated_total

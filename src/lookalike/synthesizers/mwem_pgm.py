@@ -12,8 +12,8 @@ from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
+from lookalike.select.allocation import EXPECTED_ABS, choose_worst
 from lookalike.select.model_size import SizeGate, model_zeros
-from lookalike.select.residual import EXPECTED_ABS, choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 from lookalike.tables.measurement import estimated_total

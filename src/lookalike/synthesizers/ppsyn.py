@@ -17,11 +17,10 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.allocation import TYPICAL_SETS, allocate
 from lookalike.select.group_price import Look, Market, effective_cells, looked_at, partition_for
-from lookalike.select.model_size import SizeGate, model_zeros
-from lookalike.select.network_sets import FittingSets
-from lookalike.select.partition import PartitionPath, partition_path
+from lookalike.select.grouping import PartitionPath, partition_path
+from lookalike.select.model_size import FittingSets, SizeGate, model_zeros
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 from lookalike.tables.measurement import NoisyMarginal
@@ -33,8 +32,6 @@ MOVED = 0.02
 """A partition of the paper's way is kept until its marginal has moved by this part of the rows."""
 MIN_LEFT = 1e-6
 """Part of the budget below which another round would be noise alone."""
-TYPICAL_SETS = 25
-"""About so many sets are measured; with the whole budget shared by them comes the noise of a typical one."""
 SCORED_GROUPS = 64
 """Errors are released as distances of at most so many groups."""
 

@@ -20,10 +20,9 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.model_size import model_zeros
-from lookalike.select.network_sets import fitting_parts
+from lookalike.select.model_size import fitting_parts, model_zeros
 from lookalike.select.parent_sets import Family, binary_degree, family_candidates
-from lookalike.select.useful import useful_cells
+from lookalike.select.pricing import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 

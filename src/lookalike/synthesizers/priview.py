@@ -16,7 +16,7 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.covering_design import covering_design
-from lookalike.select.useful import useful_cells
+from lookalike.select.pricing import useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 
 COUNT, VIEWS = "number of rows", "views"

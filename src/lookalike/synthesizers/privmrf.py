@@ -17,21 +17,18 @@ from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.allocation import TYPICAL_SETS, allocate
+from lookalike.select.greedy_cover import CliqueSets, MeasuredSets
 from lookalike.select.levels import averaged_oneways, coarse_maps, merged_oneways, spread_counts
 from lookalike.select.markov_graph import best_graph
-from lookalike.select.measured_cover import Cover
 from lookalike.select.model_size import model_zeros
-from lookalike.select.useful import useful_cells
+from lookalike.select.pricing import EffectiveCells, useful_cells
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.synthesizers.privmrf_paper import COUNT, MARGINALS, SCORES, PaperSettings, column_levels, fit_paper
 from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 ONEWAYS, FIRST, FURTHER = "one-way marginals", "first marginals", "further marginals and their choice"
-
-TYPICAL_SETS = 25
-"""About so many sets are measured; with the whole budget shared by them comes the noise of a typical one."""
 
 PAIR_CELLS = 250.0
 """Pairs of so many effective cells are small enough at any budget; columns with a hierarchy stay as fine as that."""
@@ -53,7 +50,7 @@ class PrivMRF:
     Attributes:
         faithful: the paper's steps, corrected only where privacy demands it.
         theta: a marginal is a candidate if its cells hold theta times the noise on average (the default counts cells
-            that are expected to be empty as less than one; see `select.cover.effective_cells`).
+            that are expected to be empty as less than one; see `select.allocation.effective_cells`).
         candidates: how many random candidates a choice looks at (150 / the paper's k = 400).
         batches: how many choices there are; each takes several sets in the default (2) and one set as in the paper
             (t = floor(0.8 d)).
@@ -218,22 +215,23 @@ class PrivMRF:
         errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self._graph_share), step=SCORES)
         progress("choosing the first sets", 0.1)
         stddev = door.stddev_for(rho, TYPICAL_SETS)
-        cover = Cover.of(domain, _columns(independent), stddev, self.caution, self._model_limits)
+        limit = useful_cells(independent.total, stddev, self.theta)
+        cells = EffectiveCells(_columns(independent), independent.total, stddev)
+        cover = CliqueSets(domain, cells, self.caution, self._model_limits, self.max_attrs or 6, limit)
         graph = best_graph(
-            domain, pairs, errors, cover.prices(pairs), rng,
+            domain, pairs, errors, cells.weights(pairs), rng,
             tries=max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs))), **self._limits,
         )  # fmt: skip
-        limit = useful_cells(independent.total, stddev, self.theta)
-        sets = cover.first(graph.cliques, pairs, errors, door.remaining, self.max_attrs or 6, limit, rng)
+        sets = cover.first(graph.cliques, pairs, errors, door.remaining, rng) or _singles(domain)
         first = (door.remaining + spent) * self.first_share - spent
-        cover.measured = sets or _singles(domain)
-        cover.spent = allocate(cover.prices(cover.measured) ** 1.5, first)
-        measured = door.measure(cover.measured, [door.stddev_for(share) for share in cover.spent], step=FIRST)
+        shares = allocate([cells(clique) for clique in sets], first)
+        cover.measured = MeasuredSets(sets, cells.weights(sets), shares)
+        measured = door.measure(sets, [door.stddev_for(share) for share in shares], step=FIRST)
         model = _refit(domain, [*oneways, *measured], independent, 60)
         for batch in range(self.rounds(len(domain))):
             progress("choosing and measuring further sets", 0.3 + 0.5 * batch / self.rounds(len(domain)))
             left = self.rounds(len(domain)) - batch
-            measured += self._further(door, model, cover, graph.cliques, limit, rho, left, rng)
+            measured += self._further(door, model, cover, graph.cliques, rho, left, rng)
             model = _refit(domain, [*oneways, *measured], model, 60 if left > 1 else 200)
         return model
 
@@ -241,9 +239,8 @@ class PrivMRF:
         self,
         door: GuardedTable,
         model: GraphicalModel,
-        cover: Cover,
+        cover: CliqueSets,
         cliques: Sequence[Clique],
-        limit: float,
         rho: float,
         batches_left: int,
         rng: np.random.Generator,
@@ -251,7 +248,7 @@ class PrivMRF:
         """One batch: errors of random candidates, then counts of those worth it and more of the old ones."""
         domain, spend = door.domain, door.remaining / batches_left
         kept = door.remaining - spend
-        sample = cover.sample(cliques, self.max_attrs or 6, limit, self.candidates or 150, rng)
+        sample = cover.sample(cliques, self.candidates or 150, rng)
         chosen: list[Clique] = []
         if sample:
             references = model.marginals(sample)
@@ -259,10 +256,8 @@ class PrivMRF:
             stddev = door.score_stddev_for(score, rho * self._choice_share / self.rounds(len(domain)))
             errors = door.noisy_scores(score, stddev, step=FURTHER)
             chosen = cover.further(sample, references, errors, door.remaining - kept)
-        shares = cover.top_up(chosen, door.remaining - kept)
-        wanted = [i for i, share in enumerate(shares) if share > 0]
-        stddevs = [door.stddev_for(shares[i]) for i in wanted]
-        return door.measure([cover.measured[i] for i in wanted], stddevs, step=FURTHER)
+        now, shares = cover.measured.topped_up(chosen, cover.cells.weights(chosen), door.remaining - kept)
+        return door.measure(now, [door.stddev_for(share) for share in shares], step=FURTHER)
 
 
 def _singles(domain: Domain) -> list[Clique]:

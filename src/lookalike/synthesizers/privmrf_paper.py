@@ -14,11 +14,12 @@ from lookalike.generate.refine import RefinedModel
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.candidate_sets import Candidates, initial_sets, useful_candidates
 from lookalike.select.levels import coarse_maps, spread_counts
 from lookalike.select.markov_graph import grow_graph
-from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros, sets_that_fit
-from lookalike.select.useful import Candidates, initial_sets, useful_candidates, useful_cells
+from lookalike.select.pair_selection import pair_matrix
+from lookalike.select.pricing import useful_cells
 from lookalike.synthesizers.base import Progress
 from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal
@@ -142,7 +143,7 @@ class _Run:
             domain, pairs, gaps, clique_cells=settings.clique_cells, total_cells=settings.total_cells
         )  # fmt: skip
         limit = useful_cells(self.total, self.stddev, settings.theta)
-        useful = useful_candidates(domain, graph.cliques, limit, self.rng, most=settings.max_attrs)
+        useful = useful_candidates(domain, graph.cliques, limit, self.rng, max_attrs=settings.max_attrs)
         picked = initial_sets(useful, pair_matrix(domain, pairs, gaps) / (2 * self.total))
         fitting = set(sets_that_fit(domain, [], useful.cliques(picked), settings.limits))
         return useful, [index for index in picked if useful.clique(index) in fitting]

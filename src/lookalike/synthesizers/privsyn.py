@@ -18,16 +18,17 @@ from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
-from lookalike.select.combine import combine_cliques, cover_pairs
-from lookalike.select.dense import (
+from lookalike.select.grouping import merged_values
+from lookalike.select.pair_selection import (
     above_noise,
     candidate_pairs,
+    combine_cliques,
     connect_isolated,
+    cover_pairs,
     greedy_pairs,
     in_batches,
     independent_tables,
 )
-from lookalike.select.rare import merge_rare
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_choice, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
@@ -100,7 +101,8 @@ class PrivSyn:
         oneways = door.measure([(name,) for name in fine.names], stddevs, step=ONEWAYS)
         counts = {oneway.attrs[0]: oneway.values for oneway in oneways}
         limit = self.merge_share * estimated_total(oneways)
-        maps = merge_rare(oneways, [min(self.merge_below * oneway.stddev, limit) for oneway in oneways])
+        codes = {o.attrs[0]: merged_values(o.values, min(self.merge_below * o.stddev, limit)) for o in oneways}
+        maps = {name: new for name, new in codes.items() if new.max() + 1 < len(new)}
         door, oneways = door.coarsened(maps), [_merged(oneway, maps.get(oneway.attrs[0])) for oneway in oneways]
         cliques = self._select(door, oneways, rho * self.score_share, progress) if len(fine) > 1 else []
         progress("measuring the selected marginals", 0.4)

@@ -15,9 +15,8 @@ from lookalike.generate.relaxed_rows import RelaxedRows
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.allocation import EXPECTED_ABS, allocate, choose_worst
 from lookalike.select.cell_queries import draw_query, query_sets
-from lookalike.select.residual import EXPECTED_ABS, choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
 from lookalike.tables.measurement import NoisyMarginal, estimated_total

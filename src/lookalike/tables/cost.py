@@ -10,21 +10,19 @@ import numpy as np
 
 from lookalike.errors import ModelTooLargeError
 from lookalike.schema.domain import Domain
-from lookalike.tables.cliques import clique_mask
 from lookalike.tables.extension import Extension
-from lookalike.tables.layout import Layout
-from lookalike.tables.lowering import make_layout
+from lookalike.tables.layout import Layout, make_layout
 from lookalike.tables.order import predicted_ns
-from lookalike.tables.plan import ContractionPlan
+from lookalike.tables.plan import ContractionPlan, clique_mask
 from lookalike.tables.planner import make_plan
+from lookalike.tables.recipes import PRICES
 from lookalike.tables.reuse import with_reuse
 
-_LEAF_CELL_NS = 8.0
-_CALL_NS = 2e4
+_CALL_NS, _LEAF_CELL_NS = PRICES["evaluation"]["call"], PRICES["evaluation"]["leaf_cell"]
 # Arrays beyond the second-level cache come from memory: the fitted prices are about 1.5 times too low there.
 _CACHE_CELLS = 120_000
 _BEYOND_CACHE = 1.5
-_MOST_CELLS = 2**40
+_MAX_CELLS = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def layout_cost(layout: Layout) -> Cost:
 def _buffer_cells(layout: Layout) -> int:
     """Cells of the buffer and of the largest operation's operands, which may have to be packed."""
     # A forward sweep alone keeps its values, and a hopelessly large model is refused whatever it could save.
-    if not layout.adjoint or layout.cells > _MOST_CELLS:
+    if not layout.adjoint or layout.cells > _MAX_CELLS:
         return layout.cells
     packed = max(
         sum(math.prod(layout.shape(array.mask)) for array in operation[:3] if array is not None)

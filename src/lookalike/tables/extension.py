@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lookalike.schema.domain import Clique
-from lookalike.tables.cliques import clique_mask
 from lookalike.tables.order import ordered
-from lookalike.tables.plan import ContractionPlan, Pair
+from lookalike.tables.plan import ContractionPlan, Pair, clique_mask
 from lookalike.tables.planner import TreeSearch, join_trees, make_plan
 
 _MOVES = 5_000

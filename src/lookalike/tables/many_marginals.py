@@ -13,25 +13,24 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.cliques import clique_mask, mask_positions
 from lookalike.tables.cost import Limits, layout_cost
 from lookalike.tables.extension import Extension
-from lookalike.tables.lowering import make_layout
+from lookalike.tables.layout import make_layout
 from lookalike.tables.numpy_executor import NumpyExecutor
-from lookalike.tables.plan import ContractionPlan, Pair
+from lookalike.tables.plan import ContractionPlan, Pair, clique_mask, mask_positions
 
 BLOCK_CELLS = 30_000
 
 
-def blocks_of(domain: Domain, sets: Iterable[Clique], most_cells: int = BLOCK_CELLS) -> dict[Clique, list[Clique]]:
-    """Sets gathered into unions of at most `most_cells` cells (larger single sets stay alone).
+def blocks_of(domain: Domain, sets: Iterable[Clique], max_cells: int = BLOCK_CELLS) -> dict[Clique, list[Clique]]:
+    """Sets gathered into unions of at most `max_cells` cells (larger single sets stay alone).
 
     >>> domain = Domain(("a", "b", "c"), (10, 10, 1000))
     >>> blocks_of(domain, [("a",), ("b",), ("b", "c")], 10_000)
     {('b', 'c'): [('b', 'c'), ('b',)], ('a',): [('a',)]}
     """
     log_sizes = [math.log(size) for size in domain.sizes]
-    limit = math.log(most_cells) + 1e-9
+    limit = math.log(max_cells) + 1e-9
     unions: list[int] = []
     members: list[list[Clique]] = []
     for clique in sorted(dict.fromkeys(sets), key=domain.cells, reverse=True):

@@ -1,4 +1,9 @@
-"""Runs a layout's operations with NumPy: strided views made once, then matrix products, products and sums into them."""
+"""Runs a layout's operations with NumPy: strided views made once, then products and sums into them.
+
+A library call costs microseconds, more than a small contraction itself, and a model of binary columns has more than a
+hundred of them. Operations that do not need each other's results stand on the same level of a sweep; the small ones
+among them are run as one: their cells gathered, multiplied and summed in a few calls.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +16,129 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from lookalike.tables.batches import Group, gathered_step, grouped, is_gathered
 from lookalike.tables.executor import TINY, Executor
-from lookalike.tables.layout import Layout, Loop, Operation
-from lookalike.tables.recipes import NUMPY, Recipe, best_recipe
+from lookalike.tables.layout import Array, Layout, Loop, Operation
+from lookalike.tables.recipes import NUMPY, PRICES, Recipe, best_recipe
 from lookalike.tables.reuse import with_reuse
+
+Group = list[Operation]
+
+# Nanoseconds of gathering (once, per operand's cell) and of single products and sums (once, per run, per cell).
+_PRICE = PRICES["gathering"]
+
+# Every gathered term takes 32 bytes, for its places and its value.
+_MAX_TERMS = 1 << 13
+
+
+def grouped(layout: Layout, operations: Sequence[Operation], *, late: bool) -> list[Group]:
+    """The operations in an order that respects what needs what, small ones of one level and kind in one group.
+
+    Args:
+        layout: that the operations belong to.
+        operations: of one sweep.
+        late: put each as late as the results are needed instead of as soon as its operands are there.
+    """
+    groups: dict[tuple[int, int, int], Group] = {}
+    for number, (operation, level) in enumerate(zip(operations, _levels(operations, late=late), strict=True)):
+        length = _terms(layout, operation)[1]
+        small = _gathering_gain(layout, operation) > 0.0
+        key = (level, 0 if operation.b is None else 1, length) if small else (level, 2, number)
+        groups.setdefault(key, []).append(operation)
+    return [groups[key] for key in sorted(groups)]
+
+
+def is_gathered(layout: Layout, group: Group) -> bool:
+    """Whether the group is run as one step that gathers, rather than each of its operations by itself."""
+    return len(group) > 1 or _gathering_gain(layout, group[0]) > _PRICE["call"]
+
+
+def _gathering_gain(layout: Layout, operation: Operation) -> float:
+    """Predicted nanoseconds saved by gathering, but for the calls, which a group shares."""
+    terms = _terms(layout, operation)[0]
+    if operation.divide or terms > _MAX_TERMS:
+        return -math.inf
+    return _single_ns(layout, operation) - _PRICE["cell"] * (1 if operation.b is None else 2) * terms
+
+
+def _levels(operations: Sequence[Operation], *, late: bool) -> list[int]:
+    writer = {operation.c: number for number, operation in enumerate(operations)}
+    levels = [0] * len(operations)
+    needs = [[writer[array] for array in operation[:2] if array and array in writer] for operation in operations]
+    for number, needed in enumerate(needs):
+        levels[number] = 1 + max((levels[other] for other in needed), default=0)
+    if late:
+        levels = [max(levels, default=0)] * len(operations)
+        for number in range(len(operations) - 1, -1, -1):
+            for other in needs[number]:
+                levels[other] = min(levels[other], levels[number] - 1)
+    return levels
+
+
+def _terms(layout: Layout, operation: Operation) -> tuple[int, int]:
+    """How many products an operation adds up, and how many for each cell of the result."""
+    a, b, c, _ = operation
+    terms = math.prod(layout.shape(a.mask | (b.mask if b is not None else 0)))
+    return terms, terms // math.prod(layout.shape(c.mask))
+
+
+def _single_ns(layout: Layout, operation: Operation) -> float:
+    """Predicted nanoseconds of the operation when it is run alone."""
+    loops = layout.loops(operation)
+    if operation.b is not None and any(not loop.c for loop in loops):
+        return best_recipe(loops, NUMPY).ns
+    terms = math.prod(loop.size for loop in loops)
+    row = _PRICE["sum_row"] if operation.b is None and any(not loop.c for loop in loops) else _PRICE["product_row"]
+    return _PRICE["single_call"] + row * terms / (loops[-1].size if loops else 1) + _PRICE["single_cell"] * terms
+
+
+def gathered_step(layout: Layout, buffer: np.ndarray, group: Group) -> Callable[[], object]:
+    """One step that runs all operations of a group of small ones."""
+    length = _terms(layout, group[0])[1]
+    parts = [_indices(layout, operation, length) for operation in group]
+    first, target = (np.concatenate([part[which] for part in parts], axis=-1) for which in (0, 2))
+    second = np.concatenate([part[1] for part in parts], axis=-1) if group[0].b is not None else None
+    start, cells = int(target[0]), len(target)
+    where = slice(start, start + cells) if np.array_equal(target, np.arange(start, start + cells)) else target
+    left, right = np.empty(first.shape), np.empty(first.shape)
+
+    def run() -> None:
+        buffer.take(first, out=left, mode="clip")
+        if second is not None:
+            buffer.take(second, out=right, mode="clip")
+            np.multiply(left, right, left)
+        buffer[where] = np.add.reduce(left, 0) if length > 1 else left[0]
+
+    return run
+
+
+def _indices(layout: Layout, operation: Operation, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places of the factors of all products, one column per cell of the result, and of the result."""
+    a, b, c, _ = operation
+    kept = layout.positions(c.mask)
+    summed = layout.positions((a.mask | (b.mask if b is not None else 0)) & ~c.mask)
+    axes = [*summed, *kept]
+    places = [_spread(layout, array, axes).reshape(length, -1) for array in (a, b or a)]
+    return places[0], places[1], _spread(layout, c, kept).ravel()
+
+
+def _spread(layout: Layout, array: Array, axes: Sequence[int]) -> np.ndarray:
+    """The place of an array's cell for every combination of the variables `axes`."""
+    sizes = layout.plan.domain.sizes
+    stored = layout.positions(array.mask)
+    places = array.offset + np.arange(math.prod(sizes[position] for position in stored))
+    moved = places.reshape([sizes[position] for position in stored]).transpose(
+        [stored.index(position) for position in axes if position in stored]
+    )
+    shape = [sizes[position] if position in stored else 1 for position in axes]
+    return np.broadcast_to(moved.reshape(shape), [sizes[position] for position in axes])
+
 
 Step = Callable[[], object]
 
 # Grouping keeps arrays alive longer. Larger models need their memory more than they suffer from single calls.
-_MOST_CELLS_IN_GROUPS = 1 << 20
+_MAX_CELLS_IN_GROUPS = 1 << 20
 # Products that are written out before they are summed.
-_MOST_PRODUCTS = 1 << 16
+_MAX_PRODUCTS = 1 << 16
 
 
 class NumpyExecutor(Executor):
@@ -31,7 +147,7 @@ class NumpyExecutor(Executor):
     def __init__(self, layout: Layout, impossible: np.ndarray | None = None, *, reuse: bool = False) -> None:
         groups: list[Group] = [[operation] for operation in (*layout.forward, *layout.adjoint)]
         forward = len(groups) - len(layout.adjoint)
-        if reuse and layout.cells <= _MOST_CELLS_IN_GROUPS:
+        if reuse and layout.cells <= _MAX_CELLS_IN_GROUPS:
             first, second = grouped(layout, layout.forward, late=False), grouped(layout, layout.adjoint, late=True)
             groups, forward = [*first, *second], len(first)
             layout = replace(layout, forward=_flat(first), adjoint=_flat(second))
@@ -53,7 +169,7 @@ class NumpyExecutor(Executor):
 
     def sweep(self, potentials: np.ndarray) -> float:
         log_z = self.forward(potentials)
-        _run_all(self._adjoint_steps)
+        run_all(self._adjoint_steps)
         # A normaliser that vanished is noticed by the caller; until then its marginals are zeros, not warnings.
         scale = 1.0 / np.where(self.normalisers > TINY, self.normalisers, np.inf)
         for component in self._alone:
@@ -71,13 +187,13 @@ class NumpyExecutor(Executor):
         np.exp(self.factors, out=self.factors)
         if self.impossible is not None:
             self.factors[self.impossible] = 0.0
-        _run_all(self._forward_steps)
+        run_all(self._forward_steps)
         logs = [math.log(value) if value > 0.0 else -math.inf for value in self.normalisers.tolist()]
         return float(shift.sum()) + sum(logs)
 
     def values_from(self, factors: np.ndarray) -> None:
         self.factors[:] = factors
-        _run_all(self._forward_steps)
+        run_all(self._forward_steps)
 
     def _group_step(self, group: Group) -> Step:
         if is_gathered(self.layout, group):
@@ -94,7 +210,7 @@ class NumpyExecutor(Executor):
         if operation.divide:
             cells = math.prod(layout.shape(operation.c.mask))
             divisor = self._scratch[:cells]
-            return partial(_run_all, [
+            return partial(run_all, [
                 partial(np.add, b[:cells], TINY, divisor), partial(np.divide, a[:cells], divisor, c[:cells])
             ])  # fmt: skip
         if all(loop.c for loop in loops):
@@ -102,7 +218,7 @@ class NumpyExecutor(Executor):
         recipe = best_recipe(loops, NUMPY)
         if recipe.as_matrix:
             return self._matmul_step(recipe, a, b, c)
-        if math.prod(loop.size for loop in loops) <= _MOST_PRODUCTS:
+        if math.prod(loop.size for loop in loops) <= _MAX_PRODUCTS:
             return self._product_step(loops, a, b, c)
         return _einsum_step(loops, a, b, c)
 
@@ -119,7 +235,7 @@ class NumpyExecutor(Executor):
             add = partial(np.matmul, np.ones(columns), place.reshape(columns, rows), c[:rows])
         else:
             add = partial(np.matmul, place.reshape(rows, columns), np.ones(columns), c[:rows])
-        return partial(_run_all, [multiply, add])
+        return partial(run_all, [multiply, add])
 
     def _matmul_step(self, recipe: Recipe, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
         outer, m, k, n, copied = recipe.outer, recipe.m, recipe.k, recipe.n, recipe.copied
@@ -145,7 +261,7 @@ class NumpyExecutor(Executor):
         product = partial(np.matmul, *views)
         if not before and not after:
             return product
-        return partial(_run_all, [*before, product, *after])
+        return partial(run_all, [*before, product, *after])
 
 
 def _scratch_cells(layout: Layout, operation: Operation) -> int:
@@ -158,7 +274,7 @@ def _scratch_cells(layout: Layout, operation: Operation) -> int:
     recipe = best_recipe(loops, NUMPY)
     if not recipe.as_matrix:
         terms = math.prod(loop.size for loop in loops)
-        return terms if terms <= _MOST_PRODUCTS else 0
+        return terms if terms <= _MAX_PRODUCTS else 0
     packed = (which for which, copied in enumerate(recipe.copied, start=1) if copied)
     return sum(math.prod(loop.size for loop in loops if loop[which]) for which in packed)
 
@@ -195,6 +311,6 @@ def _flat(groups: Sequence[Group]) -> tuple[Operation, ...]:
     return tuple(operation for group in groups for operation in group)
 
 
-def _run_all(steps: Sequence[Step]) -> None:
+def run_all(steps: Sequence[Step]) -> None:
     for step in steps:
         step()

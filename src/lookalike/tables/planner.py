@@ -18,17 +18,22 @@ import numpy as np
 
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables import tree_search
-from lookalike.tables.cliques import clique_mask, connected_components, mask_positions, maximal_cliques
-from lookalike.tables.compiled import compiled, numba_available, worth_compiling
+from lookalike.tables.executor import compiled, numba_available, worth_compiling
 from lookalike.tables.order import NEGATIVE_LOGS, ordered
-from lookalike.tables.plan import ContractionPlan, Pair
+from lookalike.tables.plan import (
+    ContractionPlan,
+    Pair,
+    clique_mask,
+    connected_components,
+    mask_positions,
+    maximal_cliques,
+)
 
 _HOT, _COLD = 0.3, 0.003
 _PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 2e-6, 3e-6
 # A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much
 # time as a few calls, and for costly models the better tree found by a longer search pays for itself.
 _MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 150_000, 1e6
-_EXTEND_MOVES = 5_000
 
 
 class TreeSearch:
@@ -73,8 +78,8 @@ class TreeSearch:
         return cost, self.pairs(tree)
 
     def _moves(self, cost: float) -> int:
-        most = _MAX_MOVES if cost < _COSTLY_NS else _MAX_MOVES_COSTLY
-        moves = int(self.effort * min(max(cost * _MOVES_PER_NS, 20 * self.leaves), most))
+        limit = _MAX_MOVES if cost < _COSTLY_NS else _MAX_MOVES_COSTLY
+        moves = int(self.effort * min(max(cost * _MOVES_PER_NS, 20 * self.leaves), limit))
         return moves if numba_available() else min(moves, _MAX_MOVES_PURE)
 
     def greedy(self, noise: float, alpha: float):

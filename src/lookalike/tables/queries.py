@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from lookalike.schema.domain import Clique
-from lookalike.tables.cliques import clique_mask
 from lookalike.tables.contraction import Network
 from lookalike.tables.layout import merged_loops
+from lookalike.tables.numpy_executor import run_all
+from lookalike.tables.plan import clique_mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,10 +119,10 @@ class QuerySet:
             if part.summed:
                 table = self.network.marginals[part.start : part.end].reshape(part.leaf_shape)
                 answer.append(partial(add, table, part.summed, None, cells.reshape(part.shape)))
-        return partial(_run_all, expand), partial(_run_all, answer)
+        return partial(run_all, expand), partial(run_all, answer)
 
     def _compiled(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        from lookalike.tables.numba_queries import run_queries
+        from lookalike.tables.numba_kernels import run_queries
 
         code: list[int] = []
         starts: list[int] = []
@@ -139,11 +140,6 @@ class QuerySet:
             partial(run_queries, self.potentials, self._cells, *table, True),
             partial(run_queries, self.network.marginals, self._cells, *table, False),
         )
-
-
-def _run_all(steps: Sequence[Callable[[], object]]) -> None:
-    for step in steps:
-        step()
 
 
 class _Part:

@@ -19,7 +19,7 @@ _LARGE_CELLS = 30_000
 # Nor is it worth the time to find places that such small ones could share.
 _SMALL_CELLS = 512
 # Terms per cell that may be spent on making an array again.
-_MOST_TERMS_PER_CELL = 2.5
+_MAX_TERMS_PER_CELL = 2.5
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ def _kept(layout: Layout, makers: dict[Array, Operation], read: set[Array]) -> s
         terms = math.prod(layout.shape(operation.a.mask | b))
         again = terms + price.get(operation.a, 0.0) + price.get(operation.b, 0.0)
         cells = math.prod(layout.shape(array.mask))
-        if array in read and (cells < _LARGE_CELLS or again > _MOST_TERMS_PER_CELL * cells):
+        if array in read and (cells < _LARGE_CELLS or again > _MAX_TERMS_PER_CELL * cells):
             kept.add(array)
             again = 0.0
         price[array] = again

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.select.cover import effective_cells
 from lookalike.select.levels import _pair_cells, coarse_maps, merged_oneways, spread_counts, within_groups
+from lookalike.select.pricing import EffectiveCells
 from lookalike.tables.measurement import NoisyMarginal
 
 LEVELS = [np.arange(100) // 5, np.arange(100) // 25]
@@ -28,7 +28,7 @@ def test_cells_of_a_column_with_its_like_are_those_of_the_table() -> None:
     rng = np.random.default_rng(0)
     for stddev in (0.1, 3.0, 200.0, 1e6):
         counts = rng.exponential(50.0, 30) * (rng.random(30) < 0.7)
-        wanted = effective_cells([("a", "b")], {"a": counts, "b": counts}, stddev)[0]
+        wanted = EffectiveCells({"a": counts, "b": counts}, counts.sum(), stddev)(("a", "b"))
         assert _pair_cells(counts, stddev) == pytest.approx(wanted)
     assert _pair_cells(np.zeros(4), 1.0) == 1.0
 

@@ -1,4 +1,4 @@
-"""The gate of candidates: inside the model is free, outside is priced, and a price found too high is remembered."""
+"""Sets that a model can take: inside it is free, outside is predicted, and in order, whole or in part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from lookalike.estimate.graphical import GraphicalModel
 from lookalike.schema.domain import Domain
 from lookalike.select import model_size
-from lookalike.select.model_size import SizeGate, sets_that_fit
+from lookalike.select.model_size import FittingSets, SizeGate, fitting_parts, sets_that_fit
 from lookalike.tables.cost import Limits
 
 DOMAIN = Domain(tuple("abcd"), (20, 20, 20, 20))
@@ -55,3 +55,18 @@ def test_sets_that_fit_are_taken_in_order_and_later_ones_fill_up() -> None:
     assert sets_that_fit(DOMAIN, [], sets, tight) == [("a", "b"), ("b", "c"), ("a", "c", "d")]
     assert sets_that_fit(DOMAIN, [("a", "b", "c", "d")], sets, tight) == []
     assert sets_that_fit(DOMAIN, [], [], tight) == []
+
+
+THREE = Domain(("a", "b", "c"), (300, 300, 300))
+
+
+def test_a_set_that_does_not_fit_is_replaced_by_the_first_part_that_does() -> None:
+    choices = [[("a", "b")], [("a", "b", "c"), ("b", "c"), ("c",)], [("a", "c"), ("a",)]]
+    assert fitting_parts(THREE, choices, 5.0) == [("a", "b"), ("b", "c"), ("a",)]
+
+
+def test_nothing_fits_where_no_part_does() -> None:
+    assert fitting_parts(THREE, [[("a", "b", "c")], [("b",)]], 5.0) == [None, ("b",)]
+    fitting = FittingSets(THREE, 5.0)
+    fitting.offer([("a", "b", "c"), ("b",)])
+    assert fitting.cliques == [("b",)]

@@ -12,7 +12,7 @@ from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
-from lookalike.select.network_sets import FittingSets, tree_first
+from lookalike.select.model_size import FittingSets, tree_first
 from lookalike.synthesizers.mosaic import LARGER, ONEWAYS, SCORES, SETS, TOTAL, Mosaic, scored_pairs
 from lookalike.tables.contrasts import Contrasts
 from lookalike.tables.measurement import NoisyMarginal, averaged

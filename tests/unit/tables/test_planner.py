@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import Domain
-from lookalike.tables import compiled, extension, order, planner
+from lookalike.tables import executor, extension, order, planner
 from lookalike.tables.contraction import Network
 from lookalike.tables.cost import plan_cost
 from lookalike.tables.extension import extend_plan
@@ -120,5 +120,5 @@ def test_removing_leaves_keeps_the_rest_of_the_tree():
 
 def test_without_numba_nothing_is_compiled(monkeypatch):
     monkeypatch.setenv("LOOKALIKE_NUMBA", "0")
-    monkeypatch.setattr(compiled, "_compiled", {})
-    assert not compiled.worth_compiling(planner.make_plan, 1e9)
+    monkeypatch.setattr(executor, "_compiled", {})
+    assert not executor.worth_compiling(planner.make_plan, 1e9)

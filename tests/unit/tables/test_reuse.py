@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import Domain
-from lookalike.tables import batches, cores, numba_halves, numpy_executor, reuse
+from lookalike.tables import numba_executor, numpy_executor, reuse
 from lookalike.tables.contraction import Network
-from lookalike.tables.lowering import make_layout
+from lookalike.tables.executor import threads_allowed
+from lookalike.tables.layout import make_layout
 from lookalike.tables.numba_executor import NumbaExecutor
 from lookalike.tables.numpy_executor import NumpyExecutor
 from lookalike.tables.planner import make_plan
@@ -82,7 +83,7 @@ def test_a_dense_model_needs_less_than_half_the_memory():
 def test_groups_respect_what_needs_what(seed):
     layout = make_layout(random_plan(seed, 20))
     for late, operations in ((False, layout.forward), (True, layout.adjoint)):
-        groups = batches.grouped(layout, operations, late=late)
+        groups = numpy_executor.grouped(layout, operations, late=late)
         assert set(itertools.chain(*groups)) == set(operations)
         written = {operation.c for operation in operations}
         done: set[object] = set()
@@ -99,14 +100,14 @@ def test_gathering_changes_no_number(seed, monkeypatch):
     gathered = NumpyExecutor(layout, reuse=True)
     assert len(gathered._forward_steps) + len(gathered._adjoint_steps) < len(layout.forward) + len(layout.adjoint)
     np.testing.assert_allclose(swept(gathered), expected, rtol=1e-11)
-    monkeypatch.setattr(numpy_executor, "_MOST_CELLS_IN_GROUPS", 0)
+    monkeypatch.setattr(numpy_executor, "_MAX_CELLS_IN_GROUPS", 0)
     np.testing.assert_allclose(swept(NumpyExecutor(layout, reuse=True)), expected, rtol=1e-11)
 
 
 def test_large_products_are_not_written_out(monkeypatch):
     layout = make_layout(random_plan(0))
     expected = swept(NumpyExecutor(layout))
-    monkeypatch.setattr(numpy_executor, "_MOST_PRODUCTS", 0)
+    monkeypatch.setattr(numpy_executor, "_MAX_PRODUCTS", 0)
     np.testing.assert_allclose(swept(NumpyExecutor(layout)), expected, rtol=1e-11)
 
 
@@ -124,16 +125,16 @@ def test_two_threads_give_the_same_numbers(seed, monkeypatch):
 
 
 def test_an_instruction_without_an_outer_loop_is_not_halved():
-    assert numba_halves.halved([numba_halves.KIND_CELLS, 0, 8, 16, 1, 0]) is None
-    one, two = numba_halves.halved([numba_halves.KIND_CELLS, 0, 8, 16, 5, 0])
+    assert numba_executor.halved([numba_executor.KIND_CELLS, 0, 8, 16, 1, 0]) is None
+    one, two = numba_executor.halved([numba_executor.KIND_CELLS, 0, 8, 16, 5, 0])
     assert (one, two) == ([3, 0, 8, 16, 2, 0], [3, 2, 10, 18, 3, 0])
 
 
 def test_the_number_of_threads_can_be_lowered(monkeypatch):
     monkeypatch.setenv("LOOKALIKE_THREADS", "1")
-    assert cores.threads_allowed() == 1
+    assert threads_allowed() == 1
     monkeypatch.setenv("LOOKALIKE_THREADS", "many")
-    assert 1 <= cores.threads_allowed() <= 2
+    assert 1 <= threads_allowed() <= 2
 
 
 @pytest.mark.parametrize("executor", ["numpy", "numba"])

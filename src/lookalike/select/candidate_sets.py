@@ -1,29 +1,29 @@
-"""Which marginals are worth considering, and how well they go together (PrivMRF, Algorithms 2 and 3).
+"""Column sets that are worth considering: small subsets of cliques with their merits, and random larger sets.
 
-Works on released scores and public facts only.
+Candidates and merits are those of PrivMRF (Algorithms 2 and 3). Works on released scores and public facts only.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lookalike.guards import MAX_CANDIDATES
 from lookalike.schema.domain import Clique, Domain
 
-MOST_CANDIDATES = 1_000_000
 _CHUNK = 50_000
+"""Candidates whose merits are computed at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Sets of attributes, as rows of a membership matrix.
+    """Column sets, as rows of a membership matrix.
 
     Attributes:
-        domain: names and sizes of the attributes.
-        members: boolean, one row per set and one column per attribute.
+        domain: names and sizes of the columns.
+        members: boolean, one row per set and one column per column of the domain.
         cells: cells of each set.
     """
 
@@ -43,36 +43,32 @@ class Candidates:
         return Candidates(self.domain, self.members[kept], self.cells[kept])
 
     def cliques(self, indices: Sequence[int] | np.ndarray) -> list[Clique]:
+        """Names of several sets."""
         return [self.clique(int(index)) for index in indices]
-
-
-def useful_cells(total: float, stddev: float, theta: float) -> float:
-    """Most cells of a theta-useful marginal: total / cells >= theta * E|noise|, with E|noise| = stddev sqrt(2/pi)."""
-    return max(total, 0.0) / (theta * stddev * math.sqrt(2.0 / math.pi))
 
 
 def useful_candidates(
     domain: Domain,
     cliques: Sequence[Clique],
-    most_cells: float,
+    max_cells: float,
     rng: np.random.Generator,
     *,
-    fewest: int = 1,
-    most: int = 10,
-    keep: int = MOST_CANDIDATES,
+    min_attrs: int = 1,
+    max_attrs: int = 10,
+    max_sets: int = MAX_CANDIDATES,
 ) -> Candidates:
-    """Every subset of some clique with at most `most_cells` cells and `fewest` to `most` attributes, each once.
+    """Return every subset of some clique with at most `max_cells` cells and `min_attrs` to `max_attrs` columns, once.
 
-    Single attributes are always useful. A set in several cliques is listed with the first of them. Where one clique
-    has more than `keep` subsets of one size, a random `keep` of them (and of what grows from them) are listed.
+    Single columns are always candidates. A set in several cliques is listed with the first of them. Where one clique
+    has more than `max_sets` subsets of one size, a random `max_sets` of them (and of what grows from them) are listed.
     """
     inside = np.zeros((len(cliques), len(domain)), dtype=bool)
     for number, clique in enumerate(cliques):
         inside[number, [domain.position(name) for name in clique]] = True
     found = [np.zeros((0, len(domain)), dtype=bool)]
     for number in range(len(cliques)):
-        for level in _levels(domain, np.flatnonzero(inside[number]), most_cells, most, keep, rng):
-            if level.shape[1] < fewest:
+        for level in _levels(domain, np.flatnonzero(inside[number]), max_cells, max_attrs, max_sets, rng):
+            if level.shape[1] < min_attrs:
                 continue
             new = np.ones(len(level), dtype=bool)
             for earlier in inside[:number]:
@@ -86,22 +82,22 @@ def useful_candidates(
 
 
 def _levels(
-    domain: Domain, attributes: np.ndarray, most_cells: float, most: int, keep: int, rng: np.random.Generator
+    domain: Domain, attributes: np.ndarray, max_cells: float, max_attrs: int, max_sets: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """Subsets of the attributes by size: one array of ascending positions per size."""
     sizes = np.asarray(domain.sizes, dtype=float)
     sets, cells, levels = attributes[:, None], sizes[attributes], [attributes[:, None]]
-    while sets.shape[1] < most:
+    while sets.shape[1] < max_attrs:
         grown, grown_cells = [], []
         for extra in attributes:
-            fits = (sets[:, -1] < extra) & (cells * sizes[extra] <= most_cells * (1 + 1e-9))
+            fits = (sets[:, -1] < extra) & (cells * sizes[extra] <= max_cells * (1 + 1e-9))
             grown.append(np.column_stack([sets[fits], np.full(int(fits.sum()), extra)]))
             grown_cells.append(cells[fits] * sizes[extra])
         sets, cells = np.concatenate(grown), np.concatenate(grown_cells)
         if not len(sets):
             break
-        if len(sets) > keep:
-            chosen = rng.choice(len(sets), keep, replace=False)
+        if len(sets) > max_sets:
+            chosen = rng.choice(len(sets), max_sets, replace=False)
             sets, cells = sets[chosen], cells[chosen]
         levels.append(sets)
     return levels
@@ -152,3 +148,73 @@ def initial_sets(candidates: Candidates, association: np.ndarray) -> list[int]:
         used[best] = True
         taken.append(best)
     return taken
+
+
+_TRIES = 10
+"""Random sets that are grown for every candidate that is wanted: many grow to the same set or to one that is known."""
+
+
+def random_larger_sets(
+    domain: Domain,
+    errors: np.ndarray,
+    known: Iterable[Clique],
+    fits: Callable[[Clique], bool],
+    rng: np.random.Generator,
+    *,
+    max_attrs: int,
+    max_sets: int,
+) -> list[Clique]:
+    """Return at most `max_sets` random sets of 3 to `max_attrs` columns that fit and lie in no known set.
+
+    A set of random size starts from a pair and takes in one attribute after the other, each drawn in proportion to the
+    released errors of the pairs that it brings in: interactions of three and more attributes are large where pairs
+    interact. All sizes are tried alike, and chance keeps the sets apart; the strongest sets alone would be many
+    versions of one. A set that does not fit is cut back to what did.
+
+    Args:
+        domain: the attributes.
+        errors: symmetric matrix of the pairs' noisy errors; negative ones count as 0.
+        known: sets that were measured.
+        fits: whether a set is small enough to be measured well; smaller sets must fit if larger ones do.
+        rng: public randomness.
+        max_attrs: columns of a set.
+        max_sets: every candidate that is scored makes all scores noisier, so few are better than all.
+    """
+    strength = np.maximum(errors, 0.0)
+    np.fill_diagonal(strength, 0.0)
+    upper = np.triu(strength).ravel()
+    covered, found = [set(clique) for clique in known], dict[Clique, None]()
+    if not upper.any() or max_attrs < 3:
+        return []
+    pairs = rng.choice(upper.size, _TRIES * max_sets, p=upper / upper.sum())
+    wanted = rng.integers(3, max_attrs + 1, pairs.size)
+    for flat, size in zip(pairs.tolist(), wanted.tolist(), strict=True):
+        clique = _grown(domain, strength, list(divmod(flat, len(domain))), size, fits, rng)
+        if len(clique) > 2 and not any(other.issuperset(clique) for other in covered):
+            found[clique] = None
+        if len(found) == max_sets:
+            break
+    return list(found)
+
+
+def _grown(
+    domain: Domain,
+    strength: np.ndarray,
+    members: list[int],
+    size: int,
+    fits: Callable[[Clique], bool],
+    rng: np.random.Generator,
+) -> Clique:
+    """The pair with random attributes added until it has the size or the next one does not fit."""
+    clique = tuple(domain.names[i] for i in sorted(members))
+    while len(members) < size:
+        gains = strength[members].sum(axis=0)
+        gains[members] = 0.0
+        if not gains.any():
+            break
+        members = [*members, int(rng.choice(len(gains), p=gains / gains.sum()))]
+        larger = tuple(domain.names[i] for i in sorted(members))
+        if not fits(larger):
+            break
+        clique = larger
+    return clique

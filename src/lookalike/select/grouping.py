@@ -1,12 +1,9 @@
-"""Groups of cells that are measured as one: fewer noisy numbers for the same marginal. A block of its own.
+"""Groups of cells that are measured as one, and rare values that are merged: fewer noisy numbers for a marginal.
 
-Whoever has counts that everybody may know, a model's or noisy ones, gets partitions of them here, of any number of
-axes: `ppsyn` for its marginals, and any other method whose measurements take `groups`. On one axis `halved_boxes` makes
-bins of about equal mass and `merged_neighbours` bins of about equal density, which is what numeric binning needs.
-
-All partitions are computed from *public* counts, never from the table: the printed PPSyn takes them from true counts,
-which reveals them uncharged (its section 4.2.2, algorithms 3 and 4). The error of a partition, sum over groups of
-|count - mean of its group|, is likewise that of the public counts.
+All groups are computed from *public* counts, a model's or noisy ones, never from the table: the printed PPSyn takes
+them from true counts, which reveals them uncharged (its section 4.2.2, algorithms 3 and 4). The error of a partition,
+sum over groups of |count - mean of its group|, is likewise that of the public counts. Marginals may have any number of
+axes; on one axis `halved_boxes` makes bins of about equal mass and `merged_neighbours` bins of about equal density.
 
 >>> halved_boxes(np.array([1.0, 1.0, 8.0, 1.0, 1.0, 4.0]), 3).tolist()
 [0, 0, 1, 2, 2, 2]
@@ -22,12 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lookalike.schema.domain import Clique
+from lookalike.select.allocation import effective_cells
 from lookalike.tables.contrasts import CellTable, merged_columns
 
 Box = tuple[slice, ...]
 _Heavy = tuple[float, int, Box, int]
-_BETTER = 0.15
-"""How much more even a cut across another axis must be to be taken out of turn."""
+_MIN_BALANCE_GAIN = 0.15
+"""How much larger the lighter half's share must be for an axis to be cut out of turn. Chosen with the first version of
+ppsyn (docs/reproductions/ppsyn.md); no page compares other values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,14 +73,14 @@ class PartitionPath:
         return best + 1, float(prices[best])
 
 
-def partition_path(counts: np.ndarray, most_groups: int = 1024) -> PartitionPath:
+def partition_path(counts: np.ndarray, max_groups: int = 1024) -> PartitionPath:
     """The path of a model's counts: neighbours merged in one dimension (algorithm 3), boxes split in more (4).
 
     Codes are put in order of their mass first, so that neighbours are alike also where values have no order.
     """
     orders = by_mass(counts)
     sorted_counts = counts[np.ix_(*orders)]
-    path = merged_neighbours(sorted_counts) if counts.ndim == 1 else split_boxes(sorted_counts, most_groups)
+    path = merged_neighbours(sorted_counts) if counts.ndim == 1 else split_boxes(sorted_counts, max_groups)
     return replace(path, orders=tuple(orders))
 
 
@@ -107,7 +106,7 @@ def merged_neighbours(counts: np.ndarray) -> PartitionPath:
     return PartitionPath(counts.shape, np.maximum(errors[::-1], 0.0), splits)
 
 
-def split_boxes(counts: np.ndarray, most_groups: int) -> PartitionPath:
+def split_boxes(counts: np.ndarray, max_groups: int) -> PartitionPath:
     """Top-down: from the whole marginal, always split the box with the largest error, axes taken in turn.
 
     Where to cut is decided by squared error, whose best place prefix sums find in one pass; `errors` are L1.
@@ -115,7 +114,7 @@ def split_boxes(counts: np.ndarray, most_groups: int) -> PartitionPath:
     whole = tuple(slice(0, size) for size in counts.shape)
     heap = [(-_spread(counts), 0, whole, 0)]
     total, errors, splits = -heap[0][0], [-heap[0][0]], []
-    while heap and len(errors) < min(most_groups, counts.size):
+    while heap and len(errors) < min(max_groups, counts.size):
         error, _, box, axis = heapq.heappop(heap)
         cut = _best_cut(counts, box, axis)
         if cut is None or -error <= 1e-9 * total:
@@ -156,27 +155,34 @@ def halved_boxes(counts: np.ndarray, groups: int) -> np.ndarray:
     return labels
 
 
-def seen_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
-    """Boxes of cells that hold about `least` or more each; None where every cell does so alone.
+def visible_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
+    """Return boxes of cells that hold about `least` or more each; None where every cell does so alone.
 
     As many `halved_boxes` as there are cells of `least`, rarer cells counted in proportion. With `least` about the
     noise, cells that would be lost in it are counted together: noise is then added once per group that can be seen,
     not once per cell.
 
-    >>> seen_groups(np.array([9.0, 1.0, 1.0, 8.0]), 2.0).tolist()
+    >>> visible_groups(np.array([9.0, 1.0, 1.0, 8.0]), 2.0).tolist()
     [0, 1, 1, 2]
     """
-    groups = max(2, math.ceil(float(np.minimum(counts / least, 1.0).sum())))
+    groups = math.ceil(effective_cells(counts, least, at_least=2.0))
     return halved_boxes(counts, groups) if groups < counts.size else None
 
 
-def seen_values(counts: np.ndarray, least: float) -> np.ndarray:
-    """For every value of a column its place 0..k-1 where values of less than `least` share one, the last.
+def merged_values(counts: np.ndarray, least: float) -> np.ndarray:
+    """Return a map from old to new codes in which all values counted less than `least` become one, the last.
 
-    >>> seen_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
+    Kept values keep their order. Fewer than two rare values stay as they are, and where all values are rare the most
+    frequent one is kept, so that two values are left. From noisy counts, hence free.
+
+    >>> merged_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
     [0, 2, 1, 2]
+    >>> merged_values(np.array([1.0, 0.5, 0.0]), 2.0).tolist()
+    [0, 1, 1]
     """
     rare = counts < least
+    if rare.all():
+        rare[np.argmax(counts)] = False
     if rare.sum() < 2:
         return np.arange(len(counts))
     return np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1)
@@ -185,23 +191,23 @@ def seen_values(counts: np.ndarray, least: float) -> np.ndarray:
 def counted_table(
     attrs: Clique, expected: np.ndarray, columns: Sequence[np.ndarray], least_in_group: float, least_of_value: float
 ) -> CellTable:
-    """The table in which the cells of a marginal are counted, so that its contrasts are few and can be seen.
+    """Return the table in which the cells of a marginal are counted, so that its contrasts are few and large.
 
     Either rare values of each column are merged, and single columns need not be paid for again, or cells are grouped in
-    boxes of any form (`seen_groups`), which follow the counts more closely: whichever has fewer contrasts.
+    boxes of any form (`visible_groups`), which follow the counts more closely: whichever has fewer contrasts.
 
     Args:
         attrs: the attributes, in domain order.
-        expected: counts of the marginal's cells that everybody may know.
+        expected: public counts of the marginal's cells, a model's or noisy ones.
         columns: the same of every single column.
         least_in_group: a box holds at least about so many; with 0 every cell is counted.
-        least_of_value: values of fewer share a place.
+        least_of_value: values of fewer are merged.
     """
     whole = CellTable(attrs, expected.shape)
     if not least_in_group:
         return whole
-    boxes = seen_groups(expected, least_in_group)
-    merged = merged_columns(attrs, [seen_values(column, least_of_value) for column in columns])
+    boxes = visible_groups(expected, least_in_group)
+    merged = merged_columns(attrs, [merged_values(column, least_of_value) for column in columns])
     boxed = whole if boxes is None else CellTable(attrs, (int(boxes.max()) + 1,), boxes)
     usable = [table for table in (merged, boxed) if table.contrasts.dimensions > 0]
     return min(usable, key=lambda table: table.contrasts.dimensions)
@@ -220,7 +226,7 @@ def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, i
         cut = int(np.argmin(np.abs(sums[:-1] - total / 2)))
         left, right = float(sums[cut]), total - float(sums[cut])
         balance = min(left, right) / max(total, 1e-300)
-        if best is None or balance > best[0] + _BETTER:
+        if best is None or balance > best[0] + _MIN_BALANCE_GAIN:
             best = balance, place, box[place].start + cut + 1, left, right
     if best is None:
         return None

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lookalike.select.partition import (
+from lookalike.select.grouping import (
     by_mass,
     halved_boxes,
     merged_neighbours,
     partition_path,
-    seen_groups,
     split_boxes,
+    visible_groups,
 )
 
 COUNTS = hnp.arrays(
@@ -115,10 +115,10 @@ def test_bins_of_one_axis_are_intervals_of_equal_mass() -> None:
 def test_groups_hold_what_can_be_seen() -> None:
     """No two cells that can be seen share a group, rare ones do; without rare cells there are no groups."""
     counts = np.outer([500.0, 300.0, 4.0, 3.0, 2.0], [0.6, 0.39, 0.005, 0.005])
-    groups = seen_groups(counts, 30.0)
+    groups = visible_groups(counts, 30.0)
     assert groups is not None
     sums = np.bincount(groups.ravel(), counts.ravel())
     assert len(sums) < counts.size / 2
     heavy = groups[counts > 100]
     assert len(np.unique(heavy)) == heavy.size == 4
-    assert seen_groups(np.full((4, 4), 100.0), 30.0) is None
+    assert visible_groups(np.full((4, 4), 100.0), 30.0) is None
