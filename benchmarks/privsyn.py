@@ -27,11 +27,11 @@ import numpy as np
 import pandas as pd
 
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.initial_rows import independent_rows
 from lookalike.generate.min_cost_flow import flow_rows
 from lookalike.generate.row_update import GumSchedule, mean_l1, update_rows
 from lookalike.pipeline import synthesize
+from lookalike.schema.cells import cell_numbers, counted
 from lookalike.schema.domain import Domain
 
 DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -69,8 +69,7 @@ def load(name: str) -> tuple[np.ndarray, Domain]:
 
 
 def counts(codes: np.ndarray, domain: Domain, clique: tuple[str, ...]) -> np.ndarray:
-    columns, shape = [domain.position(name) for name in clique], domain.shape(clique)
-    return np.bincount(cell_codes(codes, columns, shape), minlength=domain.cells(clique)).reshape(shape).astype(float)
+    return counted(domain, codes, clique)
 
 
 def all_pairs(codes: np.ndarray, domain: Domain) -> ConsistentMarginals:
@@ -86,8 +85,7 @@ def distance(real: np.ndarray, synth: np.ndarray, domain: Domain, k: int) -> flo
     chosen = {tuple(sorted(rng.choice(len(domain), k, replace=False))) for _ in range(300)}
     found = []
     for columns in sorted(chosen):
-        shape = [domain.sizes[i] for i in columns]
-        both = np.concatenate([cell_codes(real, columns, shape), cell_codes(synth, columns, shape)])
+        both = np.concatenate([cell_numbers(table, columns, domain.sizes) for table in (real, synth)])
         _, cells = np.unique(both, return_inverse=True)
         p = np.bincount(cells[: len(real)], minlength=cells.max() + 1) / len(real)
         q = np.bincount(cells[len(real) :], minlength=cells.max() + 1) / len(synth)
@@ -213,8 +211,7 @@ def run_wide(columns: int, rows: int) -> None:
 
 
 def _pair(codes: np.ndarray, domain: Domain, pair: tuple[int, int]) -> np.ndarray:
-    shape = [domain.sizes[i] for i in pair]
-    return np.bincount(cell_codes(codes, pair, shape), minlength=shape[0] * shape[1]).reshape(shape) / len(codes)
+    return counted(domain, codes, [domain.names[i] for i in pair]) / len(codes)
 
 
 def _pair_distance(real: np.ndarray, synth: np.ndarray, domain: Domain, pair: tuple[int, int]) -> float:

@@ -22,7 +22,7 @@ from lookalike.release import load
 from .models import KINDS, Members, members, pack
 from .mutations import spoil_bytes, spoil_tree, survive
 
-QUICK = ("graphical", "rows", "bayes-net", "dense", "copula", "refined", "row-set", "network")
+QUICK = ("graphical", "gum-rows", "bayes-net", "dense", "copula", "refined", "rows", "network")
 ENTRIES = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 1e300, 1e-300, 255.0, 1e9, -1e18)
 SHAPES = ("(8000000000000,)", "(1000000, 1000000)", "()", "(0,)", "(3,)", "(-1,)", "(2, 2, 2)", "(" + "1, " * 40 + ")")
 DTYPES = ("'|O'", "'<f8'", "'<c16'", "'|V8'", "'<M8[s]'", "'<U4'", "'|u1'", "[('a', '<f8')]", "'>f8'", "'<i8'")
@@ -66,7 +66,7 @@ def spoil_members(files: Members, rng: random.Random) -> Members:
         files[one], files[two] = files[two], files[one]
     else:
         name = rng.choice(list(files))
-        files[rng.choice(("../x.npy", "x.npy", "code.py", name.upper(), "measured-0-groups.npy"))] = files.pop(name)
+        files[rng.choice(("../x.npy", "x.npy", "code.py", name.upper(), "measurements-0-groups.npy"))] = files.pop(name)
     return files
 
 

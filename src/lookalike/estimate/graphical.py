@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.generate.stored import Stored
+from lookalike.generate.stored import Stored, taken_apart
 from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import clique_mask, connected_components
@@ -39,6 +39,7 @@ class GraphicalModel:
     """
 
     kind: ClassVar[str] = "graphical"
+    stored_fields: ClassVar[tuple[str, ...]] = ("domain", "total", "potentials", "plan")
 
     def __init__(
         self,
@@ -127,38 +128,23 @@ class GraphicalModel:
         allowed = {self.domain.position(name): codes for name, codes in kept.items()}
         return tree_rows(network, rows, rng, independent=independent, allowed=allowed)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """JSON values and arrays from which `from_parts` makes the same model, plan included."""
-        meta = {
-            "names": list(self.domain.names),
-            "sizes": list(self.domain.sizes),
-            "total": self.total,
-            "cliques": [list(clique) for clique in self.potentials],
-            "plan": self.plan.to_json(),
-        }
-        return meta, {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
-
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle holds what a model file holds: the network's running parts are made anew."""
-        return type(self).from_parts, self.to_parts()
+        return type(self).from_stored, (Stored(*taken_apart(self)),)
 
     @classmethod
-    def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> GraphicalModel:
-        """The model that `to_parts` took apart."""
-        stored = Stored(meta, arrays)
-        domain = stored.domain()
-        cliques = stored.cliques("cliques", domain)
+    def from_stored(cls, stored: Stored) -> Self:
+        domain, listed = stored.domain(), stored.part("potentials")
+        cliques = listed.cliques("keys", domain)
         stored.require(len(set(cliques)) == len(cliques), "has a potential twice")
-        potentials = {
-            clique: stored.table(f"potential_{i}", domain.shape(clique), -_LARGEST, _LARGEST, never=True)
-            for i, clique in enumerate(cliques)
-        }
+        shapes = [domain.shape(clique) for clique in cliques]
+        tables = listed.tables("values", shapes, -_LARGEST, _LARGEST, never=True)
         plan = _stored_plan(stored.part("plan"), domain)
         masks = [clique_mask(domain, leaf) for leaf in plan.leaves]
         inside = (any(mask & ~leaf == 0 for leaf in masks) for mask in (clique_mask(domain, c) for c in cliques))
         stored.require(all(inside), "has a potential that no leaf of its plan holds")
         _STORED_LIMITS.check("The stored model", plan_cost(plan))
-        model = cls(domain, potentials, stored.total(), plan)
+        model = cls(domain, dict(zip(cliques, tables, strict=True)), stored.total(), plan)
         if model.zeros:
             stored.require(bool(np.isfinite(model.network.log_z)), "gives every row the probability 0")
         return model
@@ -226,9 +212,9 @@ def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:
     apart = all(a & ~b for i, a in enumerate(masks) for j, b in enumerate(masks) if i != j)
     stored.require(apart and all(leaves), "has a leaf inside another, or an empty one")
     stored.wholes("order", 0, len(domain) - 1)
-    for pair in stored.value("children", list):
-        nodes = Stored({"pair": pair}, what=stored.what).wholes("pair", 0, 2 * len(leaves))
-        stored.require(len(nodes) == 2, "has a node without two children")
+    children = stored.entries("children")
+    pairs = [children.wholes(node, 0, 2 * len(leaves)) for node in children.meta]
+    stored.require(all(len(pair) == 2 for pair in pairs), "has a node without two children")
     plan = ContractionPlan.from_json(domain, dict(stored.meta))
     stored.require(len(plan.roots) == len(connected_components(masks)), "has another number of trees than components")
     return plan

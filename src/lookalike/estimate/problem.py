@@ -14,7 +14,7 @@ from lookalike.tables.contrasts import ContrastSpace, Shape
 from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.tables.extension import extend_plan
 from lookalike.tables.lowering import make_layout
-from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total
+from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total, group_means
 from lookalike.tables.plan import ContractionPlan
 from lookalike.tables.planner import make_plan
 from lookalike.tables.queries import Query, QuerySet
@@ -95,11 +95,7 @@ class Problem:
                 continue
             taken.add(measurement.attrs)
             finite = np.where(np.isfinite(known), known, 0.0)
-            if measurement.groups is not None:
-                labels = measurement.groups.ravel()
-                counts = np.maximum(np.bincount(labels, minlength=measurement.cells), 1)
-                finite = np.bincount(labels, finite.ravel(), minlength=measurement.cells) / counts
-            parameters[self.queries.slices[number]] = self.queries.pack(number, finite)
+            parameters[self.queries.slices[number]] = self.queries.pack(number, group_means(measurement, finite))
         return parameters
 
     def potentials(self, parameters: np.ndarray) -> dict[Clique, np.ndarray]:

@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from lookalike.generate.draws import draw_by_weight
 from lookalike.schema.domain import Domain
 from lookalike.tables.compiled import compiled, numba_available
 
@@ -96,23 +97,6 @@ def _smallest_sets(domain: Domain, active: list[int], order: int, most: int) -> 
     return sorted(listed, key=lambda scope: math.prod(domain.sizes[i] for i in scope))[: max(most, 0)]
 
 
-def systematic(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices in proportion to the weights, each as often as expected to within one; ascending.
-
-    >>> systematic(np.array([1.0, 2.0, 1.0]), 4, np.random.default_rng(0)).tolist()
-    [0, 1, 1, 2]
-    """
-    ends = np.cumsum(weights)
-    points = (np.arange(rows) + rng.random()) * (ends[-1] / rows)
-    return np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1)
-
-
-def drawn(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """`systematic` indices over a random order of the rows, shuffled."""
-    order = rng.permutation(len(weights))
-    return rng.permutation(order[systematic(weights[order], rows, rng)])
-
-
 def choose_rows(
     codes: np.ndarray,
     weights: np.ndarray,
@@ -127,7 +111,7 @@ def choose_rows(
     rows drawn by weight if that lowers the sum. Without numba rows are looked at in blocks: within a block each sees
     the others as they were, so that a pass is a few array operations per block.
     """
-    chosen = drawn(weights, rows, rng)
+    chosen = draw_by_weight(weights, rows, rng)
     marginals = MarginalCells(domain, settings)
     if not marginals.count or not settings.passes or rows < 2:
         return chosen
@@ -139,7 +123,7 @@ def choose_rows(
     worth = worth.astype(np.float32)
     one_by_one = numba_available() and rows * len(marginals.layout[2]) > _WORTH_COMPILING
     for _ in range(settings.passes):
-        pools = [drawn(weights, rows, rng) for _ in range(settings.candidates)]
+        pools = [draw_by_weight(weights, rows, rng) for _ in range(settings.candidates)]
         if one_by_one:
             compiled(_exchange_rows)(compact, chosen, np.array(pools), *marginals.layout, worth, slope)
             continue

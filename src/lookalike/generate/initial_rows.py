@@ -5,36 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import rows_by_cell
+from lookalike.generate.draws import draw_given, spread_evenly
 from lookalike.schema.domain import Clique
 
 Edge = tuple[str, np.ndarray]
 """An anchor and the counts of (anchor, attribute to draw), the anchor on the first axis."""
-
-
-def spread_evenly(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """`rows` values in random order, each as often as its share of `weights` to within one row.
-
-    The share is exact in expectation: all cumulative shares are rounded down after one common random shift.
-    """
-    weights = np.maximum(weights, 0.0)
-    largest = weights.max()
-    # Divided by the largest, so that tiny weights cannot overflow the division below.
-    weights = weights / largest if largest > 0 else np.ones(weights.size)
-    upto = np.floor(np.cumsum(weights) * (rows / weights.sum()) + rng.random()).astype(np.int64)
-    upto = np.minimum(upto, rows)
-    upto[np.flatnonzero(weights)[-1] :] = rows
-    return rng.permutation(np.repeat(np.arange(weights.size), np.diff(upto, prepend=0)))
-
-
-def draw_given(anchor: np.ndarray, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One value per row, allocated in proportion to `table[value of anchor]` among the rows of each anchor value."""
-    order, starts = rows_by_cell(anchor.astype(np.int64), table.shape[0])
-    values = np.empty(len(anchor), np.int32)
-    for code in np.flatnonzero(np.diff(starts)):
-        members = order[starts[code] : starts[code + 1]]
-        values[members] = spread_evenly(table[code], len(members), rng)
-    return values
 
 
 def independent_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generator) -> np.ndarray:

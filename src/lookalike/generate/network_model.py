@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.generate.bayes_net import counted
-from lookalike.generate.model import Parts
 from lookalike.generate.network import Generator
 from lookalike.generate.stored import Stored
+from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 
 SAMPLE_ROWS = 50_000
 """Rows in which marginals are counted. A cell of probability p is off by sqrt(p / 5e4)."""
 
 _LARGEST_WEIGHT = 1e6
-_WEIGHTS = ("first", "first_bias", "second", "second_bias")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,14 +53,10 @@ class NetworkModel:
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
         return [self.marginal(clique) for clique in cliques]
 
-    def to_parts(self) -> Parts:
-        meta = {"domain": dict(zip(self.domain.names, self.domain.sizes, strict=True)), "total": self.total}
-        return meta, dict(zip(_WEIGHTS, self.generator.weights, strict=True))
-
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        stored = Stored(meta, arrays)
-        domain = stored.domain()
-        axes = zip(_WEIGHTS, (2, 1, 2, 1), strict=True)
-        first, bias, second, values = (stored.weights(name, count, _LARGEST_WEIGHT) for name, count in axes)
+    def from_stored(cls, stored: Stored) -> Self:
+        domain, weights = stored.domain(), stored.part("generator").entries("weights")
+        first, bias, second, values = (
+            weights.weights(str(i), axes, _LARGEST_WEIGHT) for i, axes in enumerate((2, 1, 2, 1))
+        )
         return cls(domain, stored.total(), Generator(domain.sizes, (first, bias, second, values)))

@@ -40,7 +40,7 @@ _SHARPEST_RHO = 0.5
 of a finite number of rows do not converge."""
 _TYPICAL_SETS = 25
 _TYPICAL_CONTRASTS = 6
-_FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
+_FIRST_LOOK = SupportSettings(max_rows=60_000, iterations=40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Mosaic:
         progress("fitting", 0.5)
         exchange = ExchangeSettings(passes=self.passes)
         settings = SupportSettings(
-            most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange,
+            max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.line, exchange=exchange,
             single=single, iterations=_iterations(min(float(door.budget.rho), _SHARPEST_RHO)),
         )  # fmt: skip
         return self._model(independent, oneways, chosen, inside, settings, blur)

@@ -132,6 +132,15 @@ def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> Noisy
     )
 
 
+def group_means(measurement: NoisyMarginal, table: np.ndarray) -> np.ndarray:
+    """Return the means of a table of the marginal over the measured groups of cells; the table where there are none."""
+    if measurement.groups is None:
+        return table
+    labels = measurement.groups.ravel()
+    sizes = np.maximum(np.bincount(labels, minlength=measurement.cells), 1)
+    return np.bincount(labels, table.ravel(), minlength=measurement.cells) / sizes
+
+
 def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
     """Repeats of the same numbers as one measurement of smaller noise: their mean by precision carries all they say.
 
