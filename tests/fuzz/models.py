@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from lookalike.generate.bayes_net import BayesNet
 from lookalike.generate.dense import DenseModel
-from lookalike.generate.network import Generator
-from lookalike.generate.network_model import NetworkModel
+from lookalike.generate.network import Generator, NetworkModel
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.refine import RefinedModel
 from lookalike.generate.relaxed_rows import RelaxedRows

@@ -16,7 +16,7 @@ import pytest
 
 from lookalike import cli
 from lookalike.errors import BudgetError, ModelFileError, SchemaError
-from lookalike.generate import copula, network_model, prefix_histogram
+from lookalike.generate import copula, network, prefix_histogram
 from lookalike.release import load
 
 from .models import KINDS, Members, members, pack
@@ -73,7 +73,7 @@ def spoil_members(files: Members, rng: random.Random) -> Members:
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Marginals that are counted in a large sample take most of the time otherwise."""
-    for module in (copula, network_model, prefix_histogram):
+    for module in (copula, network, prefix_histogram):
         monkeypatch.setattr(module, "SAMPLE_ROWS", 2000)
     monkeypatch.setattr(sys, "argv", [])
 

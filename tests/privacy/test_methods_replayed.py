@@ -36,6 +36,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"{m}, faithful": (m, {**QUICK.get(m, {}), "faithful": True}) for m in ("privmrf", "ppsyn", "privbayes", "rap")},
     "mosaic, small budget": ("mosaic", {"epsilon": 0.1}),
     "mst, gum": ("mst", {"generator": "gum"}),
+    "mst, mcf": ("mst", {"generator": "mcf"}),
 }
 REPLACED = ("independent", "mosaic", "aim", "privbayes", "dualquery", "dp-copula", "dp-wgan", "pate-gan")
 

@@ -86,11 +86,10 @@ class ErrorBars:
         self._grouped = [m for m in averaged(self.measurements) if m.groups is not None]
 
     def answer(self, attrs: Clique, weights: np.ndarray, value: float, total: float, level: float = 0.9) -> Answer:
-        """Interval for the sum of `weights` times the counts of the marginal on `attrs`, which the model puts at
-        `value`.
+        """Return the interval for the sum of `weights` times the counts of the marginal on `attrs`.
 
         Args:
-            attrs: attributes in domain order.
+            attrs: columns in domain order.
             weights: one weight between 0 and 1 per cell of the marginal.
             value: the model's answer.
             total: the model's number of rows.
@@ -102,9 +101,8 @@ class ErrorBars:
         sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
         found = self.linear(attrs, weights)
         if found is not None:
-            estimate, stddev = found
-            low, high = map(float, _measured_interval(estimate, stddev, float(weights.max(initial=0.0)), level))
-            return Answer(value, min(low, value), max(high, value), level, "measured", stddev, sampling)
+            low, high = map(float, _measured_interval(*found, float(weights.max(initial=0.0)), level))
+            return Answer(value, min(low, value), max(high, value), level, "measured", found[1], sampling)
         low, high = self._bounds(attrs, weights, level)
         return Answer(value, min(low, value), max(high, value), level, "bounded", None, sampling)
 
@@ -118,17 +116,14 @@ class ErrorBars:
         """
         found = self._linear_marginal(attrs)
         if found is not None:
-            estimates, stddev = found
-            low, high = _measured_interval(estimates, stddev, 1.0, level)
+            low, high = _measured_interval(*found, 1.0, level)
             return np.fmin(low, values), np.fmax(high, values), "measured"
         answers = []
         for cell in range(values.size):
             weights = np.zeros(values.size)
             weights[cell] = 1.0
             answers.append(self.answer(attrs, weights.reshape(values.shape), float(values.flat[cell]), total, level))
-        low, high = (
-            np.array(ends).reshape(values.shape) for ends in zip(*((a.low, a.high) for a in answers), strict=True)
-        )
+        low, high = (np.reshape([getattr(a, end) for a in answers], values.shape) for end in ("low", "high"))
         return low, high, "bounded" if any(a.basis == "bounded" for a in answers) else "measured"
 
     def linear(self, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
@@ -243,30 +238,26 @@ class ErrorBars:
         # Chosen by deviation alone, which is public: choosing by estimate would favour sums that came out too small.
         return min((one for one in sums if one is not None), key=lambda one: one[1], default=None)
 
-    def _from_groups(
-        self, measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray
-    ) -> tuple[float, float] | None:
+    def _from_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and variance from a measurement of groups, None where the weights differ within a group."""
-        spread = _spread_over(measurement, attrs, weights, self.domain)
-        if spread is None or measurement.groups is None:
+        spread = _spread_over(m, attrs, weights, self.domain)
+        if spread is None or m.groups is None:
             return None
-        groups = measurement.groups.ravel()
-        by_group = np.zeros(measurement.cells)
+        groups = m.groups.ravel()
+        by_group = np.zeros(m.cells)
         by_group[groups] = spread.ravel()
         if not np.allclose(by_group[groups], spread.ravel(), rtol=0, atol=_ZERO):
             return None
-        return self._sum_of_groups(measurement, by_group)
+        return self._sum_of_groups(m, by_group)
 
-    def _largest_groups(
-        self, measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray
-    ) -> tuple[float, float] | None:
+    def _largest_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
-        spread = _spread_over(measurement, attrs, weights, self.domain)
-        if spread is None or measurement.groups is None:
+        spread = _spread_over(m, attrs, weights, self.domain)
+        if spread is None or m.groups is None:
             return None
-        by_group = np.zeros(measurement.cells)
-        np.maximum.at(by_group, measurement.groups.ravel(), spread.ravel())
-        found = self._sum_of_groups(measurement, by_group)
+        by_group = np.zeros(m.cells)
+        np.maximum.at(by_group, m.groups.ravel(), spread.ravel())
+        found = self._sum_of_groups(m, by_group)
         return None if found is None else (found[0], math.sqrt(found[1]))
 
     def _sum_of_groups(self, measurement: NoisyMarginal, by_group: np.ndarray) -> tuple[float, float] | None:
@@ -324,9 +315,6 @@ def _quantile(level: float, sums: int) -> float:
 
 def nonnegative_interval(observed: np.ndarray | float, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Return Feldman-Cousins intervals for the mean of a unit Gaussian that cannot be negative, one per observation.
-
-    They cover with the stated probability whatever the mean is, are never empty, and go over smoothly from an upper
-    limit to a two-sided interval, where clipping the usual interval at zero would do none of the three.
 
     >>> low, high = nonnegative_interval([-0.5, 5.0], 0.9)
     >>> low.round(3).tolist(), high.round(3).tolist()

@@ -12,7 +12,7 @@ from lookalike.generate.bayes_net import BayesNet
 from lookalike.generate.copula import GaussianCopula
 from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
-from lookalike.generate.network_model import NetworkModel
+from lookalike.generate.network import NetworkModel
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.refine import RefinedModel
 from lookalike.generate.relaxed_rows import RelaxedRows

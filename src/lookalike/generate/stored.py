@@ -50,6 +50,8 @@ def taken_apart(value: Any) -> Parts:
 def _json_value(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, np.ndarray):
         arrays[place] = _compact(value)
         return place

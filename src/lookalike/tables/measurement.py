@@ -35,6 +35,8 @@ class NoisyMarginal:
     contrasts: Shape | None = None
 
     def __post_init__(self) -> None:
+        # The number of rows alone may come as a NumPy scalar.
+        object.__setattr__(self, "values", np.asarray(self.values))
         if not self.stddev > 0:
             raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
         if self.contrasts is not None and math.prod(self.contrasts) != self.values.size:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from lookalike.generate.kinds import model_from_parts
-from lookalike.generate.network import Generator, RmsProp
-from lookalike.generate.network_model import NetworkModel
+from lookalike.generate.network import Generator, NetworkModel, RmsProp
 from lookalike.generate.stored import taken_apart
 from lookalike.generate.teaching import GeneratorLessons
 from lookalike.generate.wasserstein import WassersteinTrainer
