@@ -149,7 +149,7 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """Estimated number of rows of the private table: how many are made unless told otherwise."""
+        """Estimated number of rows of the private table: how many are made by default."""
         return max(1, round(self.model.total))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
@@ -313,12 +313,12 @@ def _check_writable(schema: Schema) -> None:
         codec.decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
 
 
-def check_rows(rows: int | None, most: int | None = None) -> None:
+def check_rows(rows: int | None, largest: int | None = None) -> None:
     """Refuse a senseless number of rows to make, or one above what the method's settings give."""
     if rows is not None and rows < 1:
         raise InputError(f"{rows} rows were asked for; ask for at least 1.")
-    if rows is not None and most is not None and rows > most:
-        raise InputError(f"{rows:,} rows were asked for, but these settings make {most:,}; set seeded_rows={rows}.")
+    if rows is not None and largest is not None and rows > largest:
+        raise InputError(f"{rows:,} rows were asked for, but these settings make {largest:,}; set seeded_rows={rows}.")
 
 
 def write_page(path: Path, page: str) -> None:

@@ -25,7 +25,7 @@ class ConsistentMarginals:
 
     Attributes:
         domain: names and sizes.
-        cliques: attributes of each table, in domain order.
+        cliques: columns of each table, in domain order.
         tables: expected counts.
         stddevs: noise per cell of the measurement behind each table; 0 for exact or public counts.
         total: number of rows, the sum of every table.
@@ -55,7 +55,7 @@ class ConsistentMarginals:
         )
 
     def maximal(self) -> ConsistentMarginals:
-        """Without the tables whose attributes all lie in another one: they say nothing new."""
+        """Return the marginals without those whose columns all lie in another one: they say nothing new."""
         sets = [frozenset(clique) for clique in self.cliques]
         holders: dict[str, list[int]] = {}
         for i, held in enumerate(sets):
@@ -69,7 +69,7 @@ class ConsistentMarginals:
         return self.only(self.domain.names, kept)
 
     def one_way(self, name: str) -> np.ndarray:
-        """Counts of one attribute from any table that holds it; even counts where none does."""
+        """Return the counts of one column from any table that holds it; even counts where none does."""
         for clique, table in zip(self.cliques, self.tables, strict=True):
             if name in clique:
                 return table.sum(axis=tuple(i for i, other in enumerate(clique) if other != name))
@@ -79,7 +79,7 @@ class ConsistentMarginals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """All shared sets of one size at once: correcting one does not touch another, since what they share is settled.
+    """All shared sets of one size at once: correcting one does not touch another, since what they share is fixed.
 
     A slot is one cell of a set as one of the tables that hold the set sums it up.
 
@@ -99,10 +99,10 @@ class _Level:
 
 
 def shared_sets(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
-    """Every attribute set that is the intersection of two or more cliques, smallest first, the empty set included.
+    """Every column set that is the intersection of two or more cliques, smallest first, the empty set included.
 
     The list is closed under intersection. Taken in this order, one pass of corrections makes all tables agree: a
-    correction only moves mass within the cells of what two sets have in common, and that is settled already.
+    correction only moves mass within the cells of what two sets have in common, and that is fixed already.
 
     >>> shared_sets(Domain.of({"a": 2, "b": 2, "c": 2}), [("a", "b"), ("b", "c")])
     [(), ('b',)]

@@ -1,4 +1,4 @@
-"""A log-linear model over the measured attribute sets: what estimation returns and generation draws from."""
+"""A log-linear model over the measured column sets: what estimation returns and generation draws from."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class GraphicalModel:
     and public facts only.
 
     Attributes:
-        domain: all attributes.
-        potentials: one table per attribute set, in domain order; -inf marks impossible cells.
+        domain: all columns.
+        potentials: one table per column set, in domain order; -inf marks impossible cells.
         total: the number of rows the model stands for; marginals sum to it.
         plan: how the model is evaluated.
         limits: on the predicted cost of marginals that are asked for later.
@@ -65,12 +65,12 @@ class GraphicalModel:
 
     @property
     def cliques(self) -> list[Clique]:
-        """The attribute sets that carry a potential."""
+        """The column sets that carry a potential."""
         return list(self.potentials)
 
     @property
     def zeros(self) -> dict[Clique, np.ndarray]:
-        """Tables of impossible cells, by attribute set, of the sets that have any."""
+        """Tables of impossible cells, by column set, of the sets that have any."""
         return {attrs: np.isneginf(table) for attrs, table in self.potentials.items() if np.isneginf(table).any()}
 
     @property
@@ -81,11 +81,11 @@ class GraphicalModel:
         return self._network
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts of any attribute set, measured or not, with axes in domain order; they sum to `total`."""
+        """Expected counts of any column set, measured or not, with axes in domain order; they sum to `total`."""
         return self.marginals([attrs])[0]
 
     def marginals(self, sets: Sequence[Iterable[str]]) -> list[np.ndarray]:
-        """Expected counts of several attribute sets, much cheaper together than one by one.
+        """Expected counts of several column sets, much cheaper together than one by one.
 
         Raises a ModelTooLargeError for a set whose evaluation would exceed the model's limits.
         """
@@ -108,7 +108,7 @@ class GraphicalModel:
             rows: how many.
             rng: source of randomness; the same state gives the same rows.
             independent: draw rows independently instead of with low variance.
-            where: allowed codes of some attributes: rows come from the model's distribution given these.
+            where: allowed codes of some columns: rows come from the model's distribution given these.
         """
         if not where:
             return tree_rows(self.network, rows, rng, independent=independent)
@@ -150,7 +150,7 @@ class GraphicalModel:
         return model
 
     def _parts(self, clique: Clique) -> list[Clique]:
-        """The clique cut into what lies in each connected component of the model; uncovered attributes are left out."""
+        """The clique cut into what lies in each connected component of the model; uncovered columns are left out."""
         groups: dict[int, list[str]] = {}
         for name in clique:
             if name in self._component:

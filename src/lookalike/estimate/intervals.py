@@ -1,7 +1,7 @@
 """Error bars without the data: intervals from the recorded noise of a release. Pure post-processing, costs nothing.
 
 **What was measured** has an exact answer to the question how wrong it is. A weighted sum w of the cells of a marginal
-splits into parts, one per subset r of its attributes (the part of r depends on the attributes of r only and sums to
+splits into parts, one per subset r of its columns (the part of r depends on the columns of r only and sums to
 zero along each). Every unsplit measurement on a superset C of r estimates that part with variance |w_r|^2 * stddev^2
 * cells(C) / cells(r), and errors of different parts are uncorrelated; so the best linear unbiased estimate takes,
 part by part, the inverse-variance mean over all measurements that contain r. (The same decomposition underlies
@@ -387,12 +387,12 @@ def _projected(measurement: NoisyMarginal, names: Clique) -> np.ndarray:
 
 
 def _least_part(measurement: NoisyMarginal) -> int:
-    """How many attributes the parts have that the measurement speaks of, at least."""
+    """How many columns the parts have that the measurement speaks of, at least."""
     return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
 
 
 def _spread_over(measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain) -> np.ndarray | None:
-    """The weights over the cells of a measurement of groups, None where it lacks one of the attributes."""
+    """The weights over the cells of a measurement of groups, None where it lacks one of the columns."""
     if not set(attrs) <= set(measurement.attrs):
         return None
     shape = [domain.size(name) if name in attrs else 1 for name in measurement.attrs]

@@ -24,7 +24,7 @@ _CHEAP, _DEARER = 5e-3, 4.0
 
 
 class Problem:
-    """Measurements, the network of their attribute sets, and what both estimators compute from them.
+    """Measurements, the network of their column sets, and what both estimators compute from them.
 
     Repeated measurements of the same cells are first averaged with weights 1/stddev^2: the average carries all they
     say.
@@ -60,7 +60,7 @@ class Problem:
         limits = limits or DEFAULT_LIMITS
         self.zeros = dict(zeros or {})
         plan = self._planned(warm_plan, seed, limits)
-        limits.check(f"A model of {len(plan.leaves)} attribute sets", plan_cost(plan))
+        limits.check(f"A model of {len(plan.leaves)} column sets", plan_cost(plan))
         impossible = impossible_cells(plan, self.zeros) if self.zeros else None
         self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
         self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
@@ -87,7 +87,7 @@ class Problem:
         """Parameters that repeat an earlier model's potentials where the same sets were measured, else zeros."""
         parameters = np.zeros(self.queries.size)
         taken: set[Clique] = set()
-        # Plain marginals first: what a group query on the same attributes added is contained in the table already.
+        # Plain marginals first: what a group query on the same columns added is contained in the table already.
         for number in sorted(range(len(self.measurements)), key=lambda i: self.measurements[i].groups is not None):
             measurement = self.measurements[number]
             known = potentials.get(measurement.attrs)
@@ -174,7 +174,7 @@ def impossible_cells(plan: ContractionPlan, zeros: Mapping[Clique, np.ndarray]) 
 
 def _check(domain: Domain, measurement: NoisyMarginal) -> None:
     if measurement.attrs != domain.canonical(measurement.attrs):
-        raise SchemaError(f"Measured attributes {measurement.attrs} are not in domain order; use domain.canonical.")
+        raise SchemaError(f"Measured columns {measurement.attrs} are not in domain order; use domain.canonical.")
     shape = measurement.values.shape if measurement.groups is None else measurement.groups.shape
     if shape != domain.shape(measurement.attrs):
         raise SchemaError(

@@ -22,11 +22,11 @@ _LEAST_SHARE = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Target:
-    """All measurements of one attribute set: groups of cells, noisy shares of the rows, and weights of squared errors.
+    """All measurements of one column set: groups of cells, noisy shares of the rows, and weights of squared errors.
 
     Attributes:
-        blocks: lines of the distributions that belong to each attribute.
-        cut: attributes before it make up the first factor of the matrix product.
+        blocks: lines of the distributions that belong to each column.
+        cut: columns before it make up the first factor of the matrix product.
         cells: number of cells of each factor.
         parts: (group of every cell or None, noisy shares, weight) of every measurement.
     """

@@ -30,7 +30,7 @@ class PerturbedLeader:
     Attributes:
         domain: names and sizes of the columns.
         fields: for every column one number per value.
-        weights: a table per attribute set that any query was about.
+        weights: a table per column set that any query was about.
     """
 
     def __init__(self, domain: Domain, distributions: Sequence[np.ndarray]) -> None:
@@ -59,9 +59,9 @@ class PerturbedLeader:
         In a pass each column takes its best value given the others, so that no step makes a row worse. The result is a
         local maximum, not always the largest.
         """
-        most = max(1, _MAX_SCORES // sum(self.domain.sizes))
-        if count > most:
-            parts = [min(most, count - done) for done in range(0, count, most)]
+        block = max(1, _MAX_SCORES // sum(self.domain.sizes))
+        if count > block:
+            parts = [min(block, count - done) for done in range(0, count, block)]
             return np.asfortranarray(np.concatenate([self.rows(n, rng, noise=noise, sweeps=sweeps) for n in parts]))
         draw = rng.gumbel if noise == "gumbel" else rng.exponential
         alone = [(field + draw(size=(count, len(field)))).astype(np.float32) for field in self.fields]

@@ -1,7 +1,7 @@
 """Choose rows out of many weighted ones so that their low-order marginals are as close as whole rows allow.
 
 An independent sample of n rows misses a count of m by about sqrt(m). Exchanging rows for better ones removes most of
-that error from all marginals of two and three attributes at once, measured or not.
+that error from all marginals of two and three columns at once, measured or not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExchangeSettings:
     Attributes:
         passes: how often every row is reconsidered.
         candidates: how many other rows compete for its place each time.
-        orders: marginals of these numbers of attributes are to be met.
+        orders: marginals of these numbers of columns are to be met.
         cells: at most so many cells in all; marginals with the fewest cells come first.
         sets: at most so many marginals.
     """
@@ -43,7 +43,7 @@ class MarginalCells:
     """All cells of many small marginals, numbered in one sequence."""
 
     def __init__(self, domain: Domain, settings: ExchangeSettings) -> None:
-        most = max(settings.orders)
+        longest = max(settings.orders)
         members: list[list[int]] = []
         strides: list[list[int]] = []
         offsets: list[int] = []
@@ -54,12 +54,12 @@ class MarginalCells:
                 sizes = [domain.sizes[i] for i in scope]
                 if self.count + math.prod(sizes) > settings.cells:
                     break
-                members.append([*scope, *([0] * (most - order))])
-                strides.append([*(math.prod(sizes[k + 1 :]) for k in range(order)), *([0] * (most - order))])
+                members.append([*scope, *([0] * (longest - order))])
+                strides.append([*(math.prod(sizes[k + 1 :]) for k in range(order)), *([0] * (longest - order))])
                 offsets.append(self.count)
                 self.count += math.prod(sizes)
-        self._members = np.array(members, dtype=np.intp).reshape(-1, most).T
-        self._strides = np.array(strides, dtype=np.int32).reshape(-1, most).T
+        self._members = np.array(members, dtype=np.intp).reshape(-1, longest).T
+        self._strides = np.array(strides, dtype=np.int32).reshape(-1, longest).T
         self._offsets = np.array(offsets, dtype=np.int32)
 
     def of(self, codes: np.ndarray) -> np.ndarray:
@@ -88,13 +88,13 @@ class MarginalCells:
         return total
 
 
-def _smallest_sets(domain: Domain, active: list[int], order: int, most: int) -> list[tuple[int, ...]]:
-    """The `most` sets with the fewest cells; where sets are too many to list, only the smallest attributes are used."""
+def _smallest_sets(domain: Domain, active: list[int], order: int, count: int) -> list[tuple[int, ...]]:
+    """The `count` sets with the fewest cells; where sets are too many to list, only the smallest columns are used."""
     active = sorted(active, key=lambda i: domain.sizes[i])
-    while len(active) > order and math.comb(len(active) - 1, order) > 20 * max(most, 1):
+    while len(active) > order and math.comb(len(active) - 1, order) > 20 * max(count, 1):
         active.pop()
     listed = combinations(sorted(active), order)
-    return sorted(listed, key=lambda scope: math.prod(domain.sizes[i] for i in scope))[: max(most, 0)]
+    return sorted(listed, key=lambda scope: math.prod(domain.sizes[i] for i in scope))[: max(count, 0)]
 
 
 def choose_rows(
@@ -108,7 +108,7 @@ def choose_rows(
     """Indices of `rows` rows whose marginals are close to those of all rows with their weights, which add up to 1.
 
     Minimises the sum over cells of (count - wanted)^2 / (wanted + 1/2). A row in turn gives way to the best of a few
-    rows drawn by weight if that lowers the sum. Without numba rows are looked at in blocks: within a block each sees
+    rows drawn by weight if that lowers the sum. Without numba rows are considered in blocks: within a block each sees
     the others as they were, so that a pass is a few array operations per block.
     """
     chosen = draw_by_weight(weights, rows, rng)

@@ -9,7 +9,7 @@ from lookalike.generate.draws import draw_given, spread_evenly
 from lookalike.schema.domain import Clique
 
 Edge = tuple[str, np.ndarray]
-"""An anchor and the counts of (anchor, attribute to draw), the anchor on the first axis."""
+"""An anchor and the counts of (anchor, column to draw), the anchor on the first axis."""
 
 
 def independent_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -34,7 +34,7 @@ def forest_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generato
 
 
 def spanning_forest(targets: ConsistentMarginals) -> dict[str, Edge | None]:
-    """Every attribute with the edge to its anchor, which comes before it; None for the first of each tree.
+    """Every column with the edge to its anchor, which comes before it; None for the first of each tree.
 
     Prim's algorithm on the mutual information of all pairs that some target holds.
     """
@@ -59,9 +59,9 @@ def spanning_forest(targets: ConsistentMarginals) -> dict[str, Edge | None]:
 
 
 def peel_leaves(targets: ConsistentMarginals) -> tuple[ConsistentMarginals, dict[str, Edge]]:
-    """The targets without attributes that hang on one pair only, and those attributes in the order to append them.
+    """The targets without columns that occur in one pair only, and those columns in the order to append them.
 
-    Peeled in layers: a chain of pairs peels down to one attribute. Such an attribute is best drawn last, given its
+    Peeled in layers: a chain of pairs peels down to one column. Such a column is best drawn last, given its
     anchor: no update of other marginals can then disturb its pair. `targets` must be maximal.
     """
     holders: dict[str, set[int]] = {name: set() for name in targets.domain.names}
@@ -92,7 +92,7 @@ def peel_leaves(targets: ConsistentMarginals) -> tuple[ConsistentMarginals, dict
 
 
 def _with_bare_columns(core: ConsistentMarginals, full: ConsistentMarginals) -> ConsistentMarginals:
-    """`core` with a 1-way table for each attribute that lost its last pair, so that its counts are not forgotten."""
+    """`core` with a 1-way table for each column that lost its last pair, so that its counts are not forgotten."""
     bare = [name for name in core.domain.names if not any(name in clique for clique in core.cliques)]
     held = {name for clique in full.cliques for name in clique}
     bare = [name for name in bare if name in held]

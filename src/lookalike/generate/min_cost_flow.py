@@ -22,7 +22,7 @@ def flow_rows(
 ) -> np.ndarray:
     """A copy of `codes` in which every marginal in turn is made equal to its target, to within rounding.
 
-    Moving a row from one cell to another costs the number of its attributes that change; the flow of least total cost
+    Moving a row from one cell to another costs the number of its columns that change; the flow of least total cost
     goes from over-full to under-full cells. Raises ModelTooLargeError, before any work, where a marginal could need
     more than `MAX_ARCS` arcs.
     """
@@ -80,7 +80,7 @@ def min_cost_flow(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> n
 
 
 def _meet(codes: np.ndarray, columns: list[int], wanted: np.ndarray, rng: np.random.Generator) -> None:
-    """Changes as few attributes of `codes` as possible, in place, so that the marginal has the wanted counts."""
+    """Changes as few columns of `codes` as possible, in place, so that the marginal has the wanted counts."""
     order, starts = rows_by_cell(mixed_radix([codes[:, c] for c in columns], wanted.shape, len(codes)), wanted.size)
     excess = np.diff(starts) - wanted.ravel()
     over, under = np.flatnonzero(excess > 0), np.flatnonzero(excess < 0)

@@ -110,7 +110,7 @@ class Generator:
             means: mean probabilities of all values over some noise.
             margins: what they should be.
             strength: 1 would be right if columns did not saturate.
-            least: probabilities below this are not told apart.
+            least: probabilities below this count as this.
         """
         wanted = _side_by_side(margins, least)
         self.weights[3][:] += strength * np.log(wanted / np.maximum(means, least)).astype(np.float32)

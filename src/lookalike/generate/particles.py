@@ -1,6 +1,6 @@
 """Maximum-entropy weights on a set of rows, so that they match many noisy marginals at once.
 
-A network holds only attribute sets whose joint cost is small. Rows carry any set: if rows were drawn with log-linear
+A network holds only column sets whose joint cost is small. Rows carry any set: if rows were drawn with log-linear
 parameters `base`, then weights proportional to exp(sum over m of (theta_m - base_m)[the row's cell in marginal m]) turn
 them into rows of the model with parameters theta.
 """
@@ -64,11 +64,11 @@ class MeasuredCells:
     """Noisy marginals as flat vectors, and the cells that rows fall in.
 
     Attributes:
-        scopes: positions of the attributes of each marginal.
+        scopes: positions of the columns of each marginal.
         offsets: where each marginal's cells start in the flat vectors, and the end.
         observed: all noisy counts.
         sigma: the noise of each.
-        joint: 1 for the cells of marginals of two or more attributes, else 0.
+        joint: 1 for the cells of marginals of two or more columns, else 0.
         measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
     """
 
@@ -134,8 +134,8 @@ class WeightPenalty:
         trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
         grain: variance that a unit of count has because the rows are finitely many; added to sigma^2. Without it
             parameters fit the accidents of the rows, which the next rows do not share.
-        single: part of the ridge on parameters of single attributes. The ridge pulls counts towards equal ones, by
-            ridge * sigma * theta; joint parameters are small where attributes depend little, those of rare values
+        single: part of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
+            ridge * sigma * theta; joint parameters are small where columns depend little, those of rare values
             are not.
     """
 

@@ -87,5 +87,5 @@ class PrefixHistogram:
     def from_stored(cls, stored: Stored) -> Self:
         network = BayesNet.from_stored(stored.part("network"))
         sizes = [network.domain.size(name) for name in network.order]
-        cells = stored.codes("cells", sizes[: stored.whole("columns", 0, len(sizes))], least=0)
+        cells = stored.codes("cells", sizes[: stored.whole("columns", 0, len(sizes))], min_rows=0)
         return cls(network, cells, stored.table("counts", (len(cells),), 0.0, LARGEST_COUNT))

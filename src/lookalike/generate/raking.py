@@ -68,8 +68,8 @@ def raked_rows(
     other stand in for one another and counts differ little from the weights.
     """
     settings = settings or Raking()
-    most = settings.max_codes // len(targets.domain)
-    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), most), 1)
+    largest = settings.max_codes // len(targets.domain)
+    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), largest), 1)
     pool = forest_rows(targets, wanted, rng)
     fit = rake(targets, pool, settings, min_effective=min(rows, wanted / 2) / 4)
     columns = [targets.domain.position(name) for name in spanning_forest(targets)]

@@ -25,7 +25,7 @@ Updates = Literal["gum", "flow"]
 
 @dataclass(frozen=True, slots=True)
 class GumSchedule:
-    """How far and in which way each sweep moves the rows.
+    """How far each sweep moves the rows, and how many it copies.
 
     Attributes:
         sweeps: how often every marginal is visited.
@@ -33,8 +33,8 @@ class GumSchedule:
             `decay_every` sweeps.
         decay_every: see `decay`.
         duplicate: share of the added rows that are copies of whole rows, in turn; the turns are counted from the end,
-            so that the last sweep has the first share. The rest only get the marginal's own attributes overwritten.
-            Neither way alone converges: overwriting breaks the other marginals, copying makes no new combinations.
+            so that the last sweep has the first share. The rest only get the marginal's own columns overwritten.
+            Neither alone converges: overwriting breaks the other marginals, copying makes no new combinations.
         stop_early: for rows that are near the targets already. Leaves a marginal alone while it is as near to its
             target as as many independent rows would be, and undoes and ends with a sweep that does not lower the total
             error: on thousands of noisy marginals the first sweeps can break more than they mend.

@@ -153,25 +153,25 @@ class Stored:
         self.require(text in known, f"has {text[:50]!r} as {key!r}; known are {', '.join(known)}")
         return text
 
-    def number(self, key: str, least: float, most: float, default: float | None = None) -> float:
+    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         found = self.meta.get(key, default)
-        good = isinstance(found, int | float) and not isinstance(found, bool) and least <= found <= most
-        self.require(good, f"has {_shown(found)} as {key!r}, where a number from {least:g} to {most:g} belongs")
+        good = isinstance(found, int | float) and not isinstance(found, bool) and low <= found <= high
+        self.require(good, f"has {_shown(found)} as {key!r}, where a number from {low:g} to {high:g} belongs")
         return float(found)  # type: ignore[arg-type]
 
-    def whole(self, key: str, least: int, most: int, default: int | None = None) -> int:
+    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
         found = self.meta.get(key, default)
-        good = isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
-        self.require(good, f"has {_shown(found)} as {key!r}, where a whole number from {least} to {most} belongs")
+        good = isinstance(found, int) and not isinstance(found, bool) and low <= found <= high
+        self.require(good, f"has {_shown(found)} as {key!r}, where a whole number from {low} to {high} belongs")
         return int(found)  # type: ignore[arg-type]
 
-    def numbers(self, key: str, least: float, most: float) -> tuple[float, ...]:
+    def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         entries = self.entries(key)
-        return tuple(entries.number(i, least, most) for i in entries.meta)
+        return tuple(entries.number(i, low, high) for i in entries.meta)
 
-    def wholes(self, key: str, least: int, most: int) -> tuple[int, ...]:
+    def wholes(self, key: str, low: int, high: int) -> tuple[int, ...]:
         entries = self.entries(key)
-        return tuple(entries.whole(i, least, most) for i in entries.meta)
+        return tuple(entries.whole(i, low, high) for i in entries.meta)
 
     def texts(self, key: str) -> tuple[str, ...]:
         listed = self.value(key, list)
@@ -204,18 +204,18 @@ class Stored:
 
     # Arrays.
 
-    def table(self, key: str, shape: tuple[int, ...], least: float, most: float, *, never: bool = False) -> np.ndarray:
+    def table(self, key: str, shape: tuple[int, ...], low: float, high: float, *, never: bool = False) -> np.ndarray:
         """An array of floats of that shape; with `never`, -inf may mark what is impossible."""
-        return self._within(self._array(key, "f"), key, shape, least, most, never)
+        return self._within(self._array(key, "f"), key, shape, low, high, never)
 
     def tables(
-        self, key: str, shapes: Sequence[tuple[int, ...]], least: float, most: float, *, never: bool = False
+        self, key: str, shapes: Sequence[tuple[int, ...]], low: float, high: float, *, never: bool = False
     ) -> tuple[np.ndarray, ...]:
         """A list of as many such arrays as there are shapes."""
         entries = self.entries(key)
         self.require(len(entries.meta) == len(shapes), f"has {len(entries.meta):,} {key}, where {len(shapes):,} belong")
         return tuple(
-            entries.table(i, shape, least, most, never=never) for i, shape in zip(entries.meta, shapes, strict=True)
+            entries.table(i, shape, low, high, never=never) for i, shape in zip(entries.meta, shapes, strict=True)
         )
 
     def distributions(self, key: str, shapes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
@@ -226,17 +226,17 @@ class Stored:
             self.require(bool((np.abs(sums - 1) <= _NEAR).all()), f"has an array of {key!r} that does not add up to 1")
         return arrays
 
-    def weights(self, key: str, axes: int, most: float) -> np.ndarray:
+    def weights(self, key: str, axes: int, high: float) -> np.ndarray:
         """An array of floats of any shape, with so many axes, none of them empty."""
         array = self._array(key, "f")
         self.require(array.ndim == axes and array.size > 0, f"has an array {key!r} of shape {array.shape}")
-        return self._within(array, key, array.shape, -most, most)
+        return self._within(array, key, array.shape, -high, high)
 
-    def codes(self, key: str, sizes: Sequence[int], *, least: int = 1) -> np.ndarray:
+    def codes(self, key: str, sizes: Sequence[int], *, min_rows: int = 1) -> np.ndarray:
         """At least so many rows of codes, each within the size of its column: int32, columns contiguous."""
         array = self._array(key, "iu")
         self.require(
-            array.ndim == 2 and array.shape[1] == len(sizes) and len(array) >= least,
+            array.ndim == 2 and array.shape[1] == len(sizes) and len(array) >= min_rows,
             f"has an array {key!r} of shape {array.shape} for {len(sizes)} columns",
         )
         for column, size in zip(array.T, sizes, strict=True):
@@ -262,13 +262,13 @@ class Stored:
         return array  # type: ignore[return-value]
 
     def _within(
-        self, array: np.ndarray, key: str, shape: tuple[int, ...], least: float, most: float, never: bool = False
+        self, array: np.ndarray, key: str, shape: tuple[int, ...], low: float, high: float, never: bool = False
     ) -> np.ndarray:
         self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}, where {shape} belongs")
-        inside = (array >= least) & (array <= most)
+        inside = (array >= low) & (array <= high)
         if never:
             inside |= np.isneginf(array)
-        self.require(bool(inside.all()), f"has an array {key!r} with entries outside {least:g} to {most:g}")
+        self.require(bool(inside.all()), f"has an array {key!r} with entries outside {low:g} to {high:g}")
         return array
 
     # Noisy numbers.

@@ -45,7 +45,7 @@ def tree_rows(
         rows: how many. More than a million are drawn in chunks of a million, each with low variance of its own.
         rng: source of randomness.
         independent: draw rows independently instead.
-        allowed: codes to choose from, by position, for attributes that occur in no factor; all codes by default.
+        allowed: codes to choose from, by position, for columns that occur in no factor; all codes by default.
     """
     codes = np.zeros((rows, len(network.plan.domain)), dtype=np.int32, order="F")
     if rows <= _CHUNK_ROWS:

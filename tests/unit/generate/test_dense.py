@@ -53,6 +53,7 @@ def test_a_cell_without_probability_is_never_drawn() -> None:
 def test_parts_make_the_same_model() -> None:
     dense = model()
     again = model_from_parts(*taken_apart(dense))
+    assert isinstance(again, DenseModel)
     assert again.domain == DOMAIN
     assert again.total == dense.total
     np.testing.assert_array_equal(again.probabilities, dense.probabilities)

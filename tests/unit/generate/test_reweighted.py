@@ -122,6 +122,7 @@ def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
     made = ReweightedModel(network, measured, settings)
     assert made.marginal(("a", "d"))[impossible].sum() == 0
     again = model_from_parts(*taken_apart(made))
+    assert isinstance(again, ReweightedModel)
     rows = again.sample(2000, np.random.default_rng(1))
     assert not impossible[rows[:, 0], rows[:, 3]].any()
     for noisy in measured:
@@ -153,6 +154,7 @@ def test_any_number_of_rows_can_be_made() -> None:
 def test_parts_make_the_same_model() -> None:
     made = model(SupportSettings(max_rows=20_000, whole_domain=0, iterations=10))
     again = model_from_parts(*taken_apart(made))
+    assert isinstance(again, ReweightedModel)
     assert again.settings == made.settings
     np.testing.assert_allclose(again.marginal(("a", "c", "d")), made.marginal(("a", "c", "d")))
     assert np.array_equal(again.sample(50, np.random.default_rng(1)), made.sample(50, np.random.default_rng(1)))
