@@ -27,11 +27,11 @@ from benchmarks.common import Line, append, markdown, parser_of, results_of, sto
 from benchmarks.engine.cases import counts_of
 from benchmarks.runs import marginal_distance, table_of
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import cell_codes
 from lookalike.generate.initial_rows import independent_rows
 from lookalike.generate.min_cost_flow import flow_rows
 from lookalike.generate.row_update import GumSchedule, mean_l1, update_rows
 from lookalike.pipeline import synthesize
+from lookalike.schema.cells import cell_numbers
 from lookalike.schema.domain import Domain
 
 RESULTS = results_of("privsyn")
@@ -68,8 +68,7 @@ def distance(real: np.ndarray, synth: np.ndarray, domain: Domain, k: int) -> flo
     chosen = {tuple(sorted(rng.choice(len(domain), k, replace=False))) for _ in range(300)}
     found = []
     for columns in sorted(chosen):
-        shape = [domain.sizes[i] for i in columns]
-        both = np.concatenate([cell_codes(real, columns, shape), cell_codes(synth, columns, shape)])
+        both = np.concatenate([cell_numbers(table, columns, domain.sizes) for table in (real, synth)])
         _, cells = np.unique(both, return_inverse=True)
         p = np.bincount(cells[: len(real)], minlength=cells.max() + 1) / len(real)
         q = np.bincount(cells[len(real) :], minlength=cells.max() + 1) / len(synth)

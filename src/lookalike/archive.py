@@ -23,7 +23,7 @@ from lookalike.errors import ModelFileError
 from lookalike.schema.documents import Reader
 
 MODEL_MB = 256
-"""Largest model that is loaded unless told otherwise, in MiB of memory."""
+"""Largest model that is loaded by default, in MiB of memory."""
 
 DOCUMENT = "model.json"
 _MAX_DOCUMENT = 32 * 2**20
@@ -48,33 +48,33 @@ def write_archive(stream: BinaryIO, document: dict[str, Any], arrays: dict[str, 
             archive.writestr(f"{name}.npy", buffer.getvalue())
 
 
-def read_archive(path: str | Path, most_mb: float = MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_archive(path: str | Path, max_mb: float = MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The document and the arrays that `write_archive` wrote.
 
-    Raises a ModelFileError for what is not such a file or needs more than `most_mb` MiB of memory; other exceptions of
+    Raises a ModelFileError for what is not such a file or needs more than `max_mb` MiB of memory; other exceptions of
     the zip reader, such as those of a wrong checksum, are left to the caller.
     """
-    most_bytes = int(most_mb * 2**20)
+    max_bytes = int(max_mb * 2**20)
     with open(path, "rb") as stream:
-        _check_directory(stream, most_bytes)
+        _check_directory(stream, max_bytes)
         with zipfile.ZipFile(stream) as archive:
             members = _members(archive)
             if DOCUMENT not in members:
                 raise ModelFileError(f"it has no {DOCUMENT}")
             document = _document(archive, members.pop(DOCUMENT))
             arrays: dict[str, np.ndarray] = {}
-            left = most_bytes
+            left = max_bytes
             for name, info in members.items():
-                arrays[name.removesuffix(".npy")], used = _array(archive, info, left, most_mb)
+                arrays[name.removesuffix(".npy")], used = _array(archive, info, left, max_mb)
                 left -= used
     return document, arrays
 
 
-def _check_directory(stream: BinaryIO, most_bytes: int) -> None:
+def _check_directory(stream: BinaryIO, max_bytes: int) -> None:
     """Refuse an archive that is too large, or whose list of members is, before that list is read."""
     size = os.fstat(stream.fileno()).st_size
-    if size > most_bytes + _MAX_DOCUMENT:
-        raise _too_large(f"it has {size:,} bytes,", most_bytes / 2**20)
+    if size > max_bytes + _MAX_DOCUMENT:
+        raise _too_large(f"it has {size:,} bytes,", max_bytes / 2**20)
     stream.seek(max(0, size - _END.size - 20))
     tail = stream.read()
     if len(tail) < _END.size:
@@ -109,7 +109,7 @@ def _document(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]
     return document
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, most_mb: float) -> tuple[np.ndarray, int]:
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, max_mb: float) -> tuple[np.ndarray, int]:
     """One array and how much memory it counts for; its header is checked before any of it is made."""
     with archive.open(info) as stream:
         start = stream.read(10)
@@ -127,7 +127,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, most_mb: 
         # Codes are stored in as few bytes as they need and used in four.
         used = cells * max(4, kind.itemsize)
         if used > left:
-            raise _too_large("its arrays need", most_mb)
+            raise _too_large("its arrays need", max_mb)
         data = bytearray(cells * kind.itemsize)
         view, filled = memoryview(data), 0
         while chunk := stream.read(_CHUNK):
@@ -139,8 +139,8 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, most_mb: 
     return array.reshape(shape, order="F" if match[2] == b"True" else "C"), used
 
 
-def _too_large(what: str, most_mb: float) -> ModelFileError:
+def _too_large(what: str, max_mb: float) -> ModelFileError:
     return ModelFileError(
-        f"{what} more than the limit of {most_mb:,.0f} MiB. If you trust the file, raise it: --max-model-mb on the "
-        "command line, load(path, most_mb=...) in Python"
+        f"{what} more than the limit of {max_mb:,.0f} MiB. If you trust the file, raise it: --max-model-mb on the "
+        "command line, load(path, max_mb=...) in Python"
     )

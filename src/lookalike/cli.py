@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 # Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -68,7 +68,8 @@ def synth(
     delta: DeltaOption = 1e-5,
     method: MethodOption = "auto",
     generator: Annotated[
-        str, typer.Option(help="'model' draws from the method's model; 'gum' updates rows until its marginals fit.")
+        str,
+        typer.Option(help="'model' draws from the method's model; 'gum' or 'mcf' update rows to fit its marginals."),
     ] = "model",
     rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
     seed: Annotated[
@@ -144,7 +145,7 @@ def sample(
     """Draw more rows from a stored model. Touches no private data and costs nothing."""
     check_apart({"--out": out}, {"the model": model})
     check_target(out, table=True)
-    fitted = load(model, most_mb=max_model_mb)
+    fitted = load(model, max_mb=max_model_mb)
     written = fitted.write(out, rows, seed=seed, where=where, escape_formulas=escape_formulas)
     output.print(f"{written:,} rows written to {out}; no budget was spent.")
 
@@ -236,7 +237,7 @@ def _file(workload: str | None) -> Path | None:
 
 def _generator(name: str) -> Generation:
     check_generator(name)
-    return "gum" if name == "gum" else "model"
+    return cast(Generation, name)
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Ask a stored model for a count with its error bars. Touches no private data and costs nothing."""
-    fitted = load(model, most_mb=max_model_mb)
+    fitted = load(model, max_mb=max_model_mb)
     found = fitted.query(question, level=level)
     if as_json:
         rows = [{"values": dict(zip(found.by, labels, strict=True)), **asdict(answer)} for labels, answer in found.rows]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.model import Model
+from lookalike.generate.row_update import GumSettings
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
 from lookalike.privacy.budget import Budget
@@ -45,7 +46,7 @@ from lookalike.tables.measurement import NoisyMarginal, completed, spread_over_c
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-Generation = Literal["model", "gum"]
+Generation = Literal["model", "gum", "mcf"]
 
 
 def synthesize(
@@ -76,7 +77,8 @@ def synthesize(
         delta: probability that the guarantee may miss by more than epsilon.
         method: one of `lookalike.methods()`.
         generator: "model" draws rows from the method's own model; "gum" makes rows that fit the method's noisy
-            marginals by updating them (PrivSyn's generator), whatever their structure.
+            marginals by updating them (PrivSyn's generator), whatever their structure; "mcf" does so by min-cost flows
+            (which PrivSyn's paper compares with; slow, for small marginals).
         rows: how many rows to make; by default the noisy estimate of the table's own number.
         seed: fixes rounding and sampling given the noise. Noise itself has no seed.
         ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
@@ -115,9 +117,9 @@ def synthesize(
         run.keep_to(limits_of(plan))
         door = RecordingTable(door)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
-        if generator == "gum":
+        if generator != "model":
             report("updating rows", 0.8)
-            model = updated_rows(model, door.released, np.random.default_rng(seed))
+            model = updated_rows(model, door.released, np.random.default_rng(seed), generator)
         status = "done"
     finally:
         run.end(status)
@@ -149,18 +151,21 @@ def synthesize(
 
 
 def check_generator(generator: str) -> None:
-    if generator not in ("model", "gum"):
-        raise SchemaError(f"There is no generator {generator!r}; use 'model' or 'gum'.")
+    if generator not in get_args(Generation):
+        raise SchemaError(f"There is no generator {generator!r}; use 'model', 'gum' or 'mcf'.")
 
 
-def updated_rows(model: Model, released: list[NoisyMarginal], rng: np.random.Generator) -> RowsModel:
+def updated_rows(
+    model: Model, released: list[NoisyMarginal], rng: np.random.Generator, generator: Generation = "gum"
+) -> RowsModel:
     """Rows that fit the released marginals; the model completes contrasts and shares sums of groups of cells out."""
     counts = [m for m in released if m.contrasts is None and m.groups is None]
     for m in released:
         if m.contrasts is not None or m.groups is not None:
             expected = model.marginal(m.attrs)
             counts.append(replace(spread_over_cells(completed(m, expected), expected), contrasts=None))
-    return gum_model(model.domain, counts, total=model.total, rng=rng)
+    settings = GumSettings.of_flows() if generator == "mcf" else GumSettings()
+    return gum_model(model.domain, counts, total=model.total, rng=rng, settings=settings)
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:

@@ -18,13 +18,12 @@ import pyarrow as pa
 
 from lookalike.archive import MODEL_MB, read_archive, write_archive
 from lookalike.errors import InputError, LookalikeError, ModelFileError
-from lookalike.estimate.answers import AnsweredQuestion, answer_question
+from lookalike.estimate.answers import AnsweredQuestion, answer_question, rows_where
 from lookalike.estimate.diagnosis import Diagnosis, diagnose
 from lookalike.estimate.intervals import ErrorBars
-from lookalike.generate.conditional import rows_where
-from lookalike.generate.kinds import model_from_parts
+from lookalike.generate.kinds import stored_model
 from lookalike.generate.model import Model
-from lookalike.generate.stored import LARGEST_COUNT, Stored
+from lookalike.generate.stored import LARGEST_COUNT, Stored, taken_apart
 from lookalike.places import check_not_read
 from lookalike.privacy.budget import ACCOUNTINGS, LARGEST_EPSILON, SMALLEST_EPSILON, Accounting, Budget, epsilon_spent
 from lookalike.privacy.ledger import NO_GUARANTEE, Charge
@@ -36,9 +35,9 @@ from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, 
 from lookalike.synthesizers.base import PlannedStep
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
-FORMAT = 1
-MOST_CELLS = 25_000_000
-"""Cells that a loaded model makes without being told a number of rows: the number in the file may be anything."""
+FORMAT = 2
+MAX_CELLS = 25_000_000
+"""Largest number of cells that a loaded model makes unless the user gives a number of rows: the file may say any."""
 _FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow")
 _RHO = re.compile(r"\d{1,50}(?:/[1-9]\d{0,49})?")
 
@@ -135,7 +134,7 @@ class FittedModel:
     Attributes:
         measurements: the noisy marginals that the run paid for; error bars come from them.
         residuals: noisy distances of marginals from public references; they narrow the bounds of what was not measured.
-        most_cells: how many cells (rows times columns) a sample without a number of rows may have; None for any.
+        max_cells: how many cells (rows times columns) a sample without a number of rows may have; None for any.
         inputs: files that the run read or keeps its account in: none of them is written over.
     """
 
@@ -145,12 +144,12 @@ class FittedModel:
     form: TableForm
     measurements: tuple[NoisyMarginal, ...] = ()
     residuals: tuple[NoisyResidual, ...] = ()
-    most_cells: int | None = None
+    max_cells: int | None = None
     inputs: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def rows(self) -> int:
-        """Estimated number of rows of the private table: how many are made unless told otherwise."""
+        """Estimated number of rows of the private table: how many are made by default."""
         return max(1, round(self.model.total))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
@@ -197,10 +196,10 @@ class FittedModel:
 
     def _check_cells(self, rows: int | None) -> None:
         cells = self.rows * len(self.schema.columns)
-        if rows is None and self.most_cells is not None and cells > self.most_cells:
+        if rows is None and self.max_cells is not None and cells > self.max_cells:
             raise InputError(
                 f"The model stands for {self.rows:,} rows of {len(self.schema.columns):,} columns, more than "
-                f"{self.most_cells:,} cells. If you want them all, say so: --rows {self.rows} (rows={self.rows})."
+                f"{self.max_cells:,} cells. If you want them all, say so: --rows {self.rows} (rows={self.rows})."
             )
 
     def diagnosis(self) -> Diagnosis:
@@ -224,26 +223,16 @@ class FittedModel:
     def save(self, path: str | Path) -> None:
         """Write the model as an open archive, whole or not at all."""
         check_not_read(path, self.inputs)
-        meta, arrays = self.model.to_parts()
-        document = {
+        parts = {
             "format": FORMAT,
-            "kind": self.model.kind,
             "schema": self.schema.to_dict(),
-            "spent": self.spent.to_json(),
-            "form": {"kind": self.form.kind, "csv": asdict(self.form.csv)},
-            "model": meta,
-            "measurements": [
-                {"attrs": m.attrs, "stddev": m.stddev, "ledger_entry": m.ledger_entry, "contrasts": m.contrasts}
-                for m in self.measurements
-            ],
-            "residuals": [{"attrs": r.attrs, "value": r.value, "stddev": r.stddev} for r in self.residuals],
+            "spent": self.spent,
+            "form": self.form,
+            "model": self.model,
+            "measurements": self.measurements,
+            "residuals": self.residuals,
         }
-        for i, measurement in enumerate(self.measurements):
-            arrays[f"measured-{i}"] = measurement.values
-            if measurement.groups is not None:
-                arrays[f"measured-{i}-groups"] = measurement.groups
-        for i, residual in enumerate(self.residuals):
-            arrays[f"reference-{i}"] = residual.reference
+        document, arrays = taken_apart(parts)
         write_file(Path(path), lambda stream: write_archive(stream, document, arrays))
 
     def _repr_html_(self) -> str:
@@ -251,18 +240,18 @@ class FittedModel:
         return f"<p><b>{title}</b></p>{self.spent._repr_html_()}"
 
 
-def load(path: str | Path, *, most_mb: float = MODEL_MB) -> FittedModel:
+def load(path: str | Path, *, max_mb: float = MODEL_MB) -> FittedModel:
     """The model stored at `path` by `FittedModel.save`. The file may come from a stranger: all it says is checked.
 
     Args:
         path: the model file.
-        most_mb: most memory, in MiB, that its arrays may take.
+        max_mb: largest memory, in MiB, that its arrays may take.
 
     Raises:
         ModelFileError: there is no such file, it is damaged or no model, or it is larger than allowed.
     """
     try:
-        document, arrays = read_archive(path, most_mb)
+        document, arrays = read_archive(path, max_mb)
         return _fitted(Stored(document, arrays, "the file"))
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {path}.") from None
@@ -287,28 +276,24 @@ def _fitted(stored: Stored) -> FittedModel:
         )
     schema = Schema.from_dict(stored.value("schema", dict))
     domain = schema.domain
-    model = model_from_parts(stored.text("kind"), stored.value("model", dict), dict(stored.arrays))
+    model = stored_model(stored.part("model", "its model"))
     stored.require(model.domain == domain, "has a model of other columns than its schema's")
     _check_writable(schema)
     form = stored.part("form")
-    measurements = [
-        entry.measurement(domain, f"measured-{i}", f"measured-{i}-groups", "ledger_entry")
-        for i, entry in enumerate(stored.parts("measurements"))
-    ]
     return FittedModel(
         schema=schema,
         model=model,
         spent=Spent.from_stored(stored.part("spent")),
         form=TableForm(form.choice("kind", _FORMS), _stored_style(form.part("csv"))),
-        measurements=tuple(measurements),
-        residuals=tuple(_stored_residual(entry, i, domain) for i, entry in enumerate(stored.parts("residuals"))),
-        most_cells=MOST_CELLS,
+        measurements=tuple(entry.measurement(domain) for entry in stored.parts("measurements")),
+        residuals=tuple(_stored_residual(entry, domain) for entry in stored.parts("residuals")),
+        max_cells=MAX_CELLS,
     )
 
 
-def _stored_residual(stored: Stored, number: int, domain: Domain) -> NoisyResidual:
+def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
     attrs = stored.clique("attrs", domain)
-    reference = stored.table(f"reference-{number}", domain.shape(attrs), -LARGEST_COUNT, LARGEST_COUNT)
+    reference = stored.table("reference", domain.shape(attrs), -LARGEST_COUNT, LARGEST_COUNT)
     return NoisyResidual(attrs, reference, stored.number("value", -LARGEST_COUNT, LARGEST_COUNT), stored.stddev())
 
 
@@ -328,12 +313,12 @@ def _check_writable(schema: Schema) -> None:
         codec.decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
 
 
-def check_rows(rows: int | None, most: int | None = None) -> None:
+def check_rows(rows: int | None, largest: int | None = None) -> None:
     """Refuse a senseless number of rows to make, or one above what the method's settings give."""
     if rows is not None and rows < 1:
         raise InputError(f"{rows} rows were asked for; ask for at least 1.")
-    if rows is not None and most is not None and rows > most:
-        raise InputError(f"{rows:,} rows were asked for, but these settings make {most:,}; set seeded_rows={rows}.")
+    if rows is not None and largest is not None and rows > largest:
+        raise InputError(f"{rows:,} rows were asked for, but these settings make {largest:,}; set seeded_rows={rows}.")
 
 
 def write_page(path: Path, page: str) -> None:

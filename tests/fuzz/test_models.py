@@ -16,13 +16,13 @@ import pytest
 
 from lookalike import cli
 from lookalike.errors import BudgetError, ModelFileError, SchemaError
-from lookalike.generate import copula, network_model, prefix_histogram
+from lookalike.generate import copula, network, prefix_histogram
 from lookalike.release import load
 
 from .models import KINDS, Members, members, pack
 from .mutations import spoil_bytes, spoil_tree, survive
 
-QUICK = ("graphical", "rows", "bayes-net", "dense", "copula", "refined", "row-set", "network")
+QUICK = ("graphical", "gum-rows", "bayes-net", "dense", "copula", "refined", "rows", "network")
 ENTRIES = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 1e300, 1e-300, 255.0, 1e9, -1e18)
 SHAPES = ("(8000000000000,)", "(1000000, 1000000)", "()", "(0,)", "(3,)", "(-1,)", "(2, 2, 2)", "(" + "1, " * 40 + ")")
 DTYPES = ("'|O'", "'<f8'", "'<c16'", "'|V8'", "'<M8[s]'", "'<U4'", "'|u1'", "[('a', '<f8')]", "'>f8'", "'<i8'")
@@ -66,14 +66,14 @@ def spoil_members(files: Members, rng: random.Random) -> Members:
         files[one], files[two] = files[two], files[one]
     else:
         name = rng.choice(list(files))
-        files[rng.choice(("../x.npy", "x.npy", "code.py", name.upper(), "measured-0-groups.npy"))] = files.pop(name)
+        files[rng.choice(("../x.npy", "x.npy", "code.py", name.upper(), "measurements-0-groups.npy"))] = files.pop(name)
     return files
 
 
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Marginals that are counted in a large sample take most of the time otherwise."""
-    for module in (copula, network_model, prefix_histogram):
+    for module in (copula, network, prefix_histogram):
         monkeypatch.setattr(module, "SAMPLE_ROWS", 2000)
     monkeypatch.setattr(sys, "argv", [])
 

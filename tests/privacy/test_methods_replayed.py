@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lookalike.generate.stored import taken_apart
 from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import Ledger
@@ -35,6 +36,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"{m}, faithful": (m, {**QUICK.get(m, {}), "faithful": True}) for m in ("privmrf", "ppsyn", "privbayes", "rap")},
     "mosaic, small budget": ("mosaic", {"epsilon": 0.1}),
     "mst, gum": ("mst", {"generator": "gum"}),
+    "mst, mcf": ("mst", {"generator": "mcf"}),
 }
 REPLACED = ("independent", "mosaic", "aim", "privbayes", "dualquery", "dp-copula", "dp-wgan", "pate-gan")
 
@@ -49,7 +51,7 @@ def table_of(rows: int = 40) -> np.ndarray:
 
 def written(release: Release) -> Any:
     """The rows, the whole model and all noisy measurements."""
-    meta, arrays = release.fitted.model.to_parts()
+    meta, arrays = taken_apart(release.fitted.model)
     columns = {name: release.table[name].to_pylist() for name in release.table.column_names}
     return columns, meta, arrays, [(m.attrs, m.values) for m in release.fitted.measurements]
 

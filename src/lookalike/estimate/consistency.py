@@ -1,6 +1,7 @@
-"""Noisy marginals that contradict each other -> marginals that agree, sum alike and have no negative cell.
+"""Marginals that agree, sum alike and have no negative cell, from noisy ones that contradict each other.
 
-PrivSyn section 4.3, with uneven noise. Pure post-processing: whatever is done here costs no privacy.
+PrivSyn section 4.3, with uneven noise; and any other marginal from consistent ones. Pure post-processing: it costs no
+privacy.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.estimate.norm_sub import norm_sub
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
+
+_SWEEPS, _TOLERANCE = 200, 1e-9
+"""Of iterative proportional fitting in `reconstruct`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +25,7 @@ class ConsistentMarginals:
 
     Attributes:
         domain: names and sizes.
-        cliques: attributes of each table, in domain order.
+        cliques: columns of each table, in domain order.
         tables: expected counts.
         stddevs: noise per cell of the measurement behind each table; 0 for exact or public counts.
         total: number of rows, the sum of every table.
@@ -52,7 +55,7 @@ class ConsistentMarginals:
         )
 
     def maximal(self) -> ConsistentMarginals:
-        """Without the tables whose attributes all lie in another one: they say nothing new."""
+        """Return the marginals without those whose columns all lie in another one: they say nothing new."""
         sets = [frozenset(clique) for clique in self.cliques]
         holders: dict[str, list[int]] = {}
         for i, held in enumerate(sets):
@@ -66,7 +69,7 @@ class ConsistentMarginals:
         return self.only(self.domain.names, kept)
 
     def one_way(self, name: str) -> np.ndarray:
-        """Counts of one attribute from any table that holds it; even counts where none does."""
+        """Return the counts of one column from any table that holds it; even counts where none does."""
         for clique, table in zip(self.cliques, self.tables, strict=True):
             if name in clique:
                 return table.sum(axis=tuple(i for i, other in enumerate(clique) if other != name))
@@ -76,7 +79,7 @@ class ConsistentMarginals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """All shared sets of one size at once: correcting one does not touch another, since what they share is settled.
+    """All shared sets of one size at once: correcting one does not touch another, since what they share is fixed.
 
     A slot is one cell of a set as one of the tables that hold the set sums it up.
 
@@ -96,10 +99,10 @@ class _Level:
 
 
 def shared_sets(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
-    """Every attribute set that is the intersection of two or more cliques, smallest first, the empty set included.
+    """Every column set that is the intersection of two or more cliques, smallest first, the empty set included.
 
     The list is closed under intersection. Taken in this order, one pass of corrections makes all tables agree: a
-    correction only moves mass within the cells of what two sets have in common, and that is settled already.
+    correction only moves mass within the cells of what two sets have in common, and that is fixed already.
 
     >>> shared_sets(Domain.of({"a": 2, "b": 2, "c": 2}), [("a", "b"), ("b", "c")])
     [(), ('b',)]
@@ -176,6 +179,25 @@ def make_consistent(
     return ConsistentMarginals(domain, cliques, tables, tuple(m.stddev for m in merged), total)
 
 
+def norm_sub(values: np.ndarray, total: float) -> np.ndarray:
+    """The point of {x >= 0, sum x = total} nearest to `values` in L2 (PrivSyn section 4.3, "overall consistency").
+
+    The answer is max(values - shift, 0) with the one shift that keeps the sum: with the cells sorted from large to
+    small it is the largest (prefix sum - total) / k, so one sort finds it and no bisection is needed. For independent
+    noise of one scale it is the maximum-likelihood estimate under the two constraints. A total of 0 or less gives
+    zeros.
+
+    >>> norm_sub(np.array([5.0, 2.0, -1.0]), 6.0)
+    array([4.5, 1.5, 0. ])
+    """
+    if total <= 0:
+        return np.zeros(values.shape)
+    flat = np.asarray(values, dtype=float).ravel()
+    falling = np.sort(flat)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, flat.size + 1)
+    return np.maximum(flat - shifts.max(), 0.0).reshape(values.shape)
+
+
 def _levels(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Level]:
     starts = np.cumsum([0, *(measurement.values.size for measurement in merged)])
     attrs_of = [frozenset(measurement.attrs) for measurement in merged]
@@ -232,3 +254,44 @@ def _lift_negatives(tables: list[np.ndarray], total: float) -> list[np.ndarray]:
     if not share:
         return tables
     return [np.maximum((1 - share) * table + share * total / table.size, 0.0) for table in tables]
+
+
+def reconstruct(targets: ConsistentMarginals, attrs: Iterable[str]) -> np.ndarray:
+    """Return the expected counts of the marginal on `attrs` by maximum entropy (PriView 4.4), adding up to the total.
+
+    A marginal inside one of the tables is summed from it. Otherwise the tables' projections onto `attrs` are fitted in
+    turn, from an even table (iterative proportional fitting), which converges to the table of greatest entropy that has
+    them all, if there is one. Projections that agree with each other need not have a common table: then the fit ends
+    between them, after a fixed number of sweeps.
+    """
+    clique = targets.domain.canonical(attrs)
+    shape = targets.domain.shape(clique)
+    projections = _projections(targets, clique)
+    table = np.full(shape, targets.total / max(1, targets.domain.cells(clique)))
+    for _ in range(_SWEEPS):
+        moved = 0.0
+        for axes, wanted in projections:
+            # Axes that the projection lacks, kept with length 1.
+            others = tuple(axis for axis in range(len(clique)) if axis not in axes)
+            now = table.sum(axis=others, keepdims=True)
+            wanted = wanted.reshape(now.shape)
+            moved = max(moved, float(np.abs(now - wanted).max()))
+            table = table * np.divide(wanted, now, out=np.zeros_like(now), where=now > 0)
+        if moved <= _TOLERANCE * targets.total or len(projections) < 2:
+            break
+    return table * (targets.total / max(float(table.sum()), 1e-300))
+
+
+def _projections(targets: ConsistentMarginals, clique: tuple[str, ...]) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """What the tables say about the clique: axes of it and counts, without what another one says too."""
+    found: dict[tuple[str, ...], np.ndarray] = {}
+    for view, table in zip(targets.cliques, targets.tables, strict=True):
+        shared = tuple(name for name in view if name in clique)
+        if shared and shared not in found:
+            found[shared] = table.sum(axis=tuple(i for i, name in enumerate(view) if name not in clique))
+    sets = [set(shared) for shared in found]
+    return [
+        (tuple(clique.index(name) for name in shared), counts)
+        for shared, counts in found.items()
+        if not any(set(shared) < other for other in sets)
+    ]

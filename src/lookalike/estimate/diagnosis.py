@@ -26,7 +26,7 @@ CHANCE = 1e-6
 """Probability with which the noise alone may pass for a misfit: a few numbers need more than CHI_LIMIT to be sure."""
 COLUMN_LIMIT, SET_LIMIT = 0.01, 0.05
 """Share of the rows that must be in a wrong cell, beyond the noise, before a column or a set is announced."""
-_MOST_SETS, _MOST_CELLS = 300, 1_000_000
+_MAX_SETS, _MAX_CELLS = 300, 1_000_000
 _NAMED = 5
 _SAMPLE = 0.5
 """Part of the measured rows below which a model is a sample."""
@@ -76,7 +76,7 @@ class Diagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should be told: nothing where the model explains what was measured."""
+        """What a user should know: nothing where the model explains what was measured."""
         found = self.unexplained
         if not found:
             return ()
@@ -117,9 +117,9 @@ def diagnose(model: Marginals, measurements: Iterable[NoisyMarginal]) -> Diagnos
     if counts and model.total < _SAMPLE * estimated_total(counts):
         return Diagnosis(())
     singles = [m for m in joined if len(m.attrs) == 1]
-    sets = [m for m in joined if len(m.attrs) > 1][:_MOST_SETS]
+    sets = [m for m in joined if len(m.attrs) > 1][:_MAX_SETS]
     ends = np.cumsum([m.values.size if m.groups is None else m.groups.size for m in sets])
-    judged = [*singles, *sets[: int(np.searchsorted(ends, _MOST_CELLS, side="right"))]]
+    judged = [*singles, *sets[: int(np.searchsorted(ends, _MAX_CELLS, side="right"))]]
     tables = model.marginals([m.attrs for m in judged])
     found = [misfit_of(m, table, model.total) for m, table in zip(judged, tables, strict=True)]
     return Diagnosis(tuple(sorted(found, key=lambda m: (len(m.attrs) > 1, -m.excess))))

@@ -5,9 +5,81 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from lookalike.estimate.problem import Problem
+
+_ROUNDING = 0.05
+"""Parameters below this count as 0 for the absolute penalty, which is rounded off there."""
+
+
+def minimise_dual(
+    evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    *,
+    observed: np.ndarray,
+    sigma: np.ndarray,
+    total: float,
+    measurable: Callable[[np.ndarray], np.ndarray],
+    ridge: np.ndarray,
+    l1: np.ndarray | None = None,
+    bounds: tuple[np.ndarray, np.ndarray] | None = None,
+    iterations: int,
+    tolerance: float,
+    callback: Callable[[int, float], None] | None = None,
+) -> np.ndarray:
+    """Return the theta that minimises  N log Z(theta) - <theta, y> + sum (ridge / 2) theta^2 + sum l1 |theta|.
+
+    This is the dual of entropy-regularised least squares; its gradient is the model's counts minus the noisy ones plus
+    the pull of the penalties. L-BFGS runs in variables scaled by the square root of the diagonal of an approximate
+    Hessian, sqrt(max(y, sigma) + ridge). Parameters of contrasts are contrasts themselves, P theta, so what was not
+    measured has no say.
+
+    Args:
+        evaluate: gives log Z and the model's expected counts at theta.
+        start: parameters to start from.
+        observed: the noisy counts y.
+        sigma: their noise.
+        total: the number of rows N.
+        measurable: the projection P; see `ContrastSpace`.
+        ridge: strength of the quadratic penalty on each parameter.
+        l1: strength of the absolute penalty.
+        bounds: smallest and largest parameters, before P.
+        iterations: at most so many L-BFGS steps.
+        tolerance: relative decrease of the objective at which steps end.
+        callback: called after each step with its number and the objective.
+    """
+    scale = np.sqrt(np.maximum(observed, sigma) + ridge)
+    steps = 0
+
+    def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = measurable(scaled / scale)
+        log_z, answers = evaluate(theta)
+        pull = ridge * theta
+        value = total * log_z + float(theta @ (0.5 * pull - observed))
+        slope = answers - observed + pull
+        if l1 is not None:
+            bent = np.sqrt(theta * theta + _ROUNDING**2)
+            value += float(l1 @ bent)
+            slope += l1 * theta / bent
+        return value, measurable(slope) / scale
+
+    def report(intermediate_result: OptimizeResult) -> None:
+        nonlocal steps
+        steps += 1
+        if callback is not None:
+            callback(steps, float(intermediate_result.fun))
+
+    result = minimize(
+        objective,
+        start * scale,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=None if bounds is None else np.column_stack([bounds[0] * scale, bounds[1] * scale]),
+        callback=report,
+        options={"maxiter": iterations, "maxcor": 20, "ftol": tolerance, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
+    )
+    return measurable(result.x / scale)
 
 
 def dual_parameters(
@@ -19,19 +91,16 @@ def dual_parameters(
     iterations: int,
     callback: Callable[[int, float], None] | None = None,
 ) -> np.ndarray:
-    """Parameters that minimise  N log Z(theta) - <theta, y> + sum_m (lam_m sigma_m^2 / 2) |theta_m|^2.
+    """Return the parameters of a network's maximum-entropy fit, with weights 1/sigma^2; see `minimise_dual`.
 
-    This is the dual of entropy-regularised least squares with weights 1/sigma^2; its gradient is the model's counts
-    minus the noisy ones plus the penalty. lam_m = penalty / sigma_m: too small a penalty follows the noise, and does
-    more harm than too early a stop. L-BFGS runs in variables scaled by the square root of the diagonal of an
-    approximate Hessian, sqrt(max(y, sigma) + lam sigma^2). Parameters of contrasts are contrasts themselves, P theta,
-    so what was not measured has no say.
+    The ridge of measurement m is lam_m sigma_m^2 with lam_m = penalty / sigma_m: too small a penalty follows the noise,
+    and does more harm than too early a stop.
 
     Args:
         problem: measurements and network.
         start: parameters to start from.
         penalty: the factor in lam_m; 0.5 served all tables and budgets tried.
-        single: part of the penalty on single attributes, whose parameters are large where values are rare.
+        single: part of the penalty on single columns, whose parameters are large where values are rare.
         iterations: at most so many L-BFGS steps.
         callback: called after each step with its number and the objective.
     """
@@ -39,28 +108,15 @@ def dual_parameters(
     for where, measurement in zip(problem.queries.slices, problem.measurements, strict=True):
         if len(measurement.attrs) == 1:
             ridge[where] *= single
-    scale = np.sqrt(np.maximum(problem.observed, problem.sigma) + ridge)
-    steps = 0
-
-    def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = problem.measurable(scaled / scale)
-        log_z = problem.evaluate(theta)
-        pull = ridge * theta
-        value = problem.total * log_z + float(theta @ (0.5 * pull - problem.observed))
-        return value, problem.measurable(problem.answers - problem.observed + pull) / scale
-
-    def report(intermediate_result) -> None:
-        nonlocal steps
-        steps += 1
-        if callback is not None:
-            callback(steps, float(intermediate_result.fun))
-
-    result = minimize(
-        objective,
-        start * scale,
-        jac=True,
-        method="L-BFGS-B",
-        callback=report,
-        options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
+    return minimise_dual(
+        lambda theta: (problem.evaluate(theta), problem.answers),
+        start,
+        observed=problem.observed,
+        sigma=problem.sigma,
+        total=problem.total,
+        measurable=problem.measurable,
+        ridge=ridge,
+        iterations=iterations,
+        tolerance=1e-10,
+        callback=callback,
     )
-    return problem.measurable(result.x / scale)

@@ -41,16 +41,16 @@ def fit(
     Attributes in no measurement are uniform. Deterministic given the arguments.
 
     Args:
-        domain: all attributes of the table.
+        domain: all columns of the table.
         measurements: noisy marginals, with or without groups; repeats are averaged.
         total: number of rows; by default the inverse-variance mean of the noisy totals.
         warm: an earlier model of the same domain to start from.
         method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
-        iterations: most steps; by default 200 (dual) or 1000 (mirror).
+        iterations: largest number of steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
-        single: part of the dual's penalty on single attributes.
+        single: part of the dual's penalty on single columns.
         stop_at: part of the noise floor at which mirror descent stops; see `mirror_parameters`.
-        zeros: impossible combinations of values: a boolean table per attribute set, True where impossible. Those of
+        zeros: impossible combinations of values: a boolean table per column set, True where impossible. Those of
             `warm` stay impossible without being named again; those that make the model far dearer are left out.
         limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
         seed: of the plan's random search.

@@ -1,14 +1,14 @@
-"""A log-linear model over the measured attribute sets: what estimation returns and generation draws from."""
+"""A log-linear model over the measured column sets: what estimation returns and generation draws from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.generate.stored import Stored
+from lookalike.generate.stored import Stored, taken_apart
 from lookalike.generate.tree_rows import tree_rows
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.contraction import Network
@@ -30,14 +30,15 @@ class GraphicalModel:
     and public facts only.
 
     Attributes:
-        domain: all attributes.
-        potentials: one table per attribute set, in domain order; -inf marks impossible cells.
+        domain: all columns.
+        potentials: one table per column set, in domain order; -inf marks impossible cells.
         total: the number of rows the model stands for; marginals sum to it.
         plan: how the model is evaluated.
         limits: on the predicted cost of marginals that are asked for later.
     """
 
     kind: ClassVar[str] = "graphical"
+    stored_fields: ClassVar[tuple[str, ...]] = ("domain", "total", "potentials", "plan")
 
     def __init__(
         self,
@@ -63,12 +64,12 @@ class GraphicalModel:
 
     @property
     def cliques(self) -> list[Clique]:
-        """The attribute sets that carry a potential."""
+        """The column sets that carry a potential."""
         return list(self.potentials)
 
     @property
     def zeros(self) -> dict[Clique, np.ndarray]:
-        """Tables of impossible cells, by attribute set, of the sets that have any."""
+        """Tables of impossible cells, by column set, of the sets that have any."""
         return {attrs: np.isneginf(table) for attrs, table in self.potentials.items() if np.isneginf(table).any()}
 
     @property
@@ -79,11 +80,11 @@ class GraphicalModel:
         return self._network
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts of any attribute set, measured or not, with axes in domain order; they sum to `total`."""
+        """Expected counts of any column set, measured or not, with axes in domain order; they sum to `total`."""
         return self.marginals([attrs])[0]
 
     def marginals(self, sets: Sequence[Iterable[str]]) -> list[np.ndarray]:
-        """Expected counts of several attribute sets, much cheaper together than one by one.
+        """Expected counts of several column sets, much cheaper together than one by one.
 
         Raises a ModelTooLargeError for a set whose evaluation would exceed the model's limits.
         """
@@ -106,7 +107,7 @@ class GraphicalModel:
             rows: how many.
             rng: source of randomness; the same state gives the same rows.
             independent: draw rows independently instead of with low variance.
-            where: allowed codes of some attributes: rows come from the model's distribution given these.
+            where: allowed codes of some columns: rows come from the model's distribution given these.
         """
         if not where:
             return tree_rows(self.network, rows, rng, independent=independent)
@@ -126,44 +127,29 @@ class GraphicalModel:
         allowed = {self.domain.position(name): codes for name, codes in kept.items()}
         return tree_rows(network, rows, rng, independent=independent, allowed=allowed)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """JSON values and arrays from which `from_parts` makes the same model, plan included."""
-        meta = {
-            "names": list(self.domain.names),
-            "sizes": list(self.domain.sizes),
-            "total": self.total,
-            "cliques": [list(clique) for clique in self.potentials],
-            "plan": self.plan.to_json(),
-        }
-        return meta, {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
-
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle holds what a model file holds: the network's running parts are made anew."""
-        return type(self).from_parts, self.to_parts()
+        return type(self).from_stored, (Stored(*taken_apart(self)),)
 
     @classmethod
-    def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> GraphicalModel:
-        """The model that `to_parts` took apart."""
-        stored = Stored(meta, arrays)
-        domain = stored.domain()
-        cliques = stored.cliques("cliques", domain)
+    def from_stored(cls, stored: Stored) -> Self:
+        domain, listed = stored.domain(), stored.part("potentials")
+        cliques = listed.cliques("keys", domain)
         stored.require(len(set(cliques)) == len(cliques), "has a potential twice")
-        potentials = {
-            clique: stored.table(f"potential_{i}", domain.shape(clique), -_LARGEST, _LARGEST, never=True)
-            for i, clique in enumerate(cliques)
-        }
+        shapes = [domain.shape(clique) for clique in cliques]
+        tables = listed.tables("values", shapes, -_LARGEST, _LARGEST, never=True)
         plan = _stored_plan(stored.part("plan"), domain)
         masks = [clique_mask(domain, leaf) for leaf in plan.leaves]
         inside = (any(mask & ~leaf == 0 for leaf in masks) for mask in (clique_mask(domain, c) for c in cliques))
         stored.require(all(inside), "has a potential that no leaf of its plan holds")
         _STORED_LIMITS.check("The stored model", plan_cost(plan))
-        model = cls(domain, potentials, stored.total(), plan)
+        model = cls(domain, dict(zip(cliques, tables, strict=True)), stored.total(), plan)
         if model.zeros:
             stored.require(bool(np.isfinite(model.network.log_z)), "gives every row the probability 0")
         return model
 
     def _parts(self, clique: Clique) -> list[Clique]:
-        """The clique cut into what lies in each connected component of the model; uncovered attributes are left out."""
+        """The clique cut into what lies in each connected component of the model; uncovered columns are left out."""
         groups: dict[int, list[str]] = {}
         for name in clique:
             if name in self._component:
@@ -225,9 +211,9 @@ def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:
     apart = all(a & ~b for i, a in enumerate(masks) for j, b in enumerate(masks) if i != j)
     stored.require(apart and all(leaves), "has a leaf inside another, or an empty one")
     stored.wholes("order", 0, len(domain) - 1)
-    for pair in stored.value("children", list):
-        nodes = Stored({"pair": pair}, what=stored.what).wholes("pair", 0, 2 * len(leaves))
-        stored.require(len(nodes) == 2, "has a node without two children")
+    children = stored.entries("children")
+    pairs = [children.wholes(node, 0, 2 * len(leaves)) for node in children.meta]
+    stored.require(all(len(pair) == 2 for pair in pairs), "has a node without two children")
     plan = ContractionPlan.from_json(domain, dict(stored.meta))
     stored.require(len(plan.roots) == len(connected_components(masks)), "has another number of trees than components")
     return plan

@@ -1,7 +1,7 @@
 """Error bars without the data: intervals from the recorded noise of a release. Pure post-processing, costs nothing.
 
 **What was measured** has an exact answer to the question how wrong it is. A weighted sum w of the cells of a marginal
-splits into parts, one per subset r of its attributes (the part of r depends on the attributes of r only and sums to
+splits into parts, one per subset r of its columns (the part of r depends on the columns of r only and sums to
 zero along each). Every unsplit measurement on a superset C of r estimates that part with variance |w_r|^2 * stddev^2
 * cells(C) / cells(r), and errors of different parts are uncorrelated; so the best linear unbiased estimate takes,
 part by part, the inverse-variance mean over all measurements that contain r. (The same decomposition underlies
@@ -23,14 +23,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from lookalike.errors import InputError
-from lookalike.estimate.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.contrasts import Contrasts
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual, averaged
@@ -85,11 +86,10 @@ class ErrorBars:
         self._grouped = [m for m in averaged(self.measurements) if m.groups is not None]
 
     def answer(self, attrs: Clique, weights: np.ndarray, value: float, total: float, level: float = 0.9) -> Answer:
-        """Interval for the sum of `weights` times the counts of the marginal on `attrs`, which the model puts at
-        `value`.
+        """Return the interval for the sum of `weights` times the counts of the marginal on `attrs`.
 
         Args:
-            attrs: attributes in domain order.
+            attrs: columns in domain order.
             weights: one weight between 0 and 1 per cell of the marginal.
             value: the model's answer.
             total: the model's number of rows.
@@ -101,9 +101,8 @@ class ErrorBars:
         sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
         found = self.linear(attrs, weights)
         if found is not None:
-            estimate, stddev = found
-            low, high = map(float, _measured_interval(estimate, stddev, float(weights.max(initial=0.0)), level))
-            return Answer(value, min(low, value), max(high, value), level, "measured", stddev, sampling)
+            low, high = map(float, _measured_interval(*found, float(weights.max(initial=0.0)), level))
+            return Answer(value, min(low, value), max(high, value), level, "measured", found[1], sampling)
         low, high = self._bounds(attrs, weights, level)
         return Answer(value, min(low, value), max(high, value), level, "bounded", None, sampling)
 
@@ -117,17 +116,14 @@ class ErrorBars:
         """
         found = self._linear_marginal(attrs)
         if found is not None:
-            estimates, stddev = found
-            low, high = _measured_interval(estimates, stddev, 1.0, level)
+            low, high = _measured_interval(*found, 1.0, level)
             return np.fmin(low, values), np.fmax(high, values), "measured"
         answers = []
         for cell in range(values.size):
             weights = np.zeros(values.size)
             weights[cell] = 1.0
             answers.append(self.answer(attrs, weights.reshape(values.shape), float(values.flat[cell]), total, level))
-        low, high = (
-            np.array(ends).reshape(values.shape) for ends in zip(*((a.low, a.high) for a in answers), strict=True)
-        )
+        low, high = (np.reshape([getattr(a, end) for a in answers], values.shape) for end in ("low", "high"))
         return low, high, "bounded" if any(a.basis == "bounded" for a in answers) else "measured"
 
     def linear(self, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
@@ -242,30 +238,26 @@ class ErrorBars:
         # Chosen by deviation alone, which is public: choosing by estimate would favour sums that came out too small.
         return min((one for one in sums if one is not None), key=lambda one: one[1], default=None)
 
-    def _from_groups(
-        self, measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray
-    ) -> tuple[float, float] | None:
+    def _from_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and variance from a measurement of groups, None where the weights differ within a group."""
-        spread = _spread_over(measurement, attrs, weights, self.domain)
-        if spread is None or measurement.groups is None:
+        spread = _spread_over(m, attrs, weights, self.domain)
+        if spread is None or m.groups is None:
             return None
-        groups = measurement.groups.ravel()
-        by_group = np.zeros(measurement.cells)
+        groups = m.groups.ravel()
+        by_group = np.zeros(m.cells)
         by_group[groups] = spread.ravel()
         if not np.allclose(by_group[groups], spread.ravel(), rtol=0, atol=_ZERO):
             return None
-        return self._sum_of_groups(measurement, by_group)
+        return self._sum_of_groups(m, by_group)
 
-    def _largest_groups(
-        self, measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray
-    ) -> tuple[float, float] | None:
+    def _largest_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
-        spread = _spread_over(measurement, attrs, weights, self.domain)
-        if spread is None or measurement.groups is None:
+        spread = _spread_over(m, attrs, weights, self.domain)
+        if spread is None or m.groups is None:
             return None
-        by_group = np.zeros(measurement.cells)
-        np.maximum.at(by_group, measurement.groups.ravel(), spread.ravel())
-        found = self._sum_of_groups(measurement, by_group)
+        by_group = np.zeros(m.cells)
+        np.maximum.at(by_group, m.groups.ravel(), spread.ravel())
+        found = self._sum_of_groups(m, by_group)
         return None if found is None else (found[0], math.sqrt(found[1]))
 
     def _sum_of_groups(self, measurement: NoisyMarginal, by_group: np.ndarray) -> tuple[float, float] | None:
@@ -321,6 +313,46 @@ def _quantile(level: float, sums: int) -> float:
     return float(ndtri(1.0 - (1.0 - level) / 2.0 / max(1, sums)))
 
 
+def nonnegative_interval(observed: np.ndarray | float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return Feldman-Cousins intervals for the mean of a unit Gaussian that cannot be negative, one per observation.
+
+    >>> low, high = nonnegative_interval([-0.5, 5.0], 0.9)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 3.355], [1.184, 6.645])
+    """
+    observed = np.asarray(observed, dtype=np.float64)
+    half = float(ndtri(0.5 + level / 2.0))
+    means, lows, highs = _acceptance(level)
+    far = observed >= 2 * half
+    low = np.where(far, observed - half, np.interp(observed, highs, means, left=0.0))
+    high = np.where(far, observed + half, np.interp(observed, lows, means))
+    return low, high
+
+
+@cache
+def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For a grid of means, the ends of the observations that are accepted: the likeliest against the best other mean.
+
+    The likelihood ratio of an observation x to its best mean max(x, 0) is exp(-(x - mean)^2 / 2) for x >= 0 and
+    exp(x mean - mean^2 / 2) below; both ends have the same ratio, and `level` of the probability lies between.
+    """
+    half = float(ndtri(0.5 + level / 2.0))
+    means = np.concatenate([np.geomspace(1e-4, half, 200), np.linspace(half, 4 * half, 100)[1:]])
+    lows, highs = means - half, means + half
+
+    def lower_end(mean: float, high: float) -> float:
+        return (mean**2 - (high - mean) ** 2) / (2.0 * mean)
+
+    for i, mean in enumerate(means):
+        if mean < half:
+            excess = lambda high, mean=mean: ndtr(high - mean) - ndtr(lower_end(mean, high) - mean) - level  # noqa: E731
+            start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
+            highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
+            lows[i] = lower_end(mean, highs[i])
+    # At a mean of zero every negative observation is equally likely against its best mean, so all are accepted.
+    return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)
+
+
 def _measured_interval(
     estimate: np.ndarray | float, stddev: float, largest_weight: float, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -355,12 +387,12 @@ def _projected(measurement: NoisyMarginal, names: Clique) -> np.ndarray:
 
 
 def _least_part(measurement: NoisyMarginal) -> int:
-    """How many attributes the parts have that the measurement speaks of, at least."""
+    """How many columns the parts have that the measurement speaks of, at least."""
     return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
 
 
 def _spread_over(measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain) -> np.ndarray | None:
-    """The weights over the cells of a measurement of groups, None where it lacks one of the attributes."""
+    """The weights over the cells of a measurement of groups, None where it lacks one of the columns."""
     if not set(attrs) <= set(measurement.attrs):
         return None
     shape = [domain.size(name) if name in attrs else 1 for name in measurement.attrs]

@@ -13,7 +13,7 @@ from lookalike.tables.contrasts import ContrastSpace, Shape
 from lookalike.tables.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.tables.extension import extend_plan
 from lookalike.tables.layout import make_layout
-from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total
+from lookalike.tables.measurement import NoisyMarginal, averaged, estimated_total, group_means
 from lookalike.tables.plan import ContractionPlan, clique_mask
 from lookalike.tables.planner import make_plan
 from lookalike.tables.queries import Query, QuerySet
@@ -23,7 +23,7 @@ _CHEAP, _DEARER = 5e-3, 4.0
 
 
 class Problem:
-    """Measurements, the network of their attribute sets, and what both estimators compute from them.
+    """Measurements, the network of their column sets, and what both estimators compute from them.
 
     Repeated measurements of the same cells are first averaged with weights 1/stddev^2: the average carries all they
     say.
@@ -59,7 +59,7 @@ class Problem:
         limits = limits or DEFAULT_LIMITS
         self.zeros = dict(zeros or {})
         plan = self._planned(warm_plan, seed, limits)
-        limits.check(f"A model of {len(plan.leaves)} attribute sets", plan_cost(plan))
+        limits.check(f"A model of {len(plan.leaves)} column sets", plan_cost(plan))
         impossible = impossible_cells(plan, self.zeros) if self.zeros else None
         self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
         self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
@@ -86,7 +86,7 @@ class Problem:
         """Parameters that repeat an earlier model's potentials where the same sets were measured, else zeros."""
         parameters = np.zeros(self.queries.size)
         taken: set[Clique] = set()
-        # Plain marginals first: what a group query on the same attributes added is contained in the table already.
+        # Plain marginals first: what a group query on the same columns added is contained in the table already.
         for number in sorted(range(len(self.measurements)), key=lambda i: self.measurements[i].groups is not None):
             measurement = self.measurements[number]
             known = potentials.get(measurement.attrs)
@@ -94,11 +94,7 @@ class Problem:
                 continue
             taken.add(measurement.attrs)
             finite = np.where(np.isfinite(known), known, 0.0)
-            if measurement.groups is not None:
-                labels = measurement.groups.ravel()
-                counts = np.maximum(np.bincount(labels, minlength=measurement.cells), 1)
-                finite = np.bincount(labels, finite.ravel(), minlength=measurement.cells) / counts
-            parameters[self.queries.slices[number]] = self.queries.pack(number, finite)
+            parameters[self.queries.slices[number]] = self.queries.pack(number, group_means(measurement, finite))
         return parameters
 
     def potentials(self, parameters: np.ndarray) -> dict[Clique, np.ndarray]:
@@ -177,7 +173,7 @@ def impossible_cells(plan: ContractionPlan, zeros: Mapping[Clique, np.ndarray]) 
 
 def _check(domain: Domain, measurement: NoisyMarginal) -> None:
     if measurement.attrs != domain.canonical(measurement.attrs):
-        raise SchemaError(f"Measured attributes {measurement.attrs} are not in domain order; use domain.canonical.")
+        raise SchemaError(f"Measured columns {measurement.attrs} are not in domain order; use domain.canonical.")
     shape = measurement.values.shape if measurement.groups is None else measurement.groups.shape
     if shape != domain.shape(measurement.attrs):
         raise SchemaError(

@@ -13,11 +13,11 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.errors import InputError
+from lookalike.schema.cells import cell_keys
 from lookalike.schema.domain import Clique, Domain
 
 # Dense counting touches every cell, sorting every row about ten times: below this ratio the dense path is the faster.
 _DENSE_CELLS_PER_ROW = 4
-_KEY_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,21 +80,8 @@ class TablePair:
         return self._columns[self.real_rows :]
 
     def keys(self, attrs: Iterable[str]) -> tuple[np.ndarray, int]:
-        """Cell number of every stacked row on `attrs` (mixed radix, C order), and a bound on the numbers.
-
-        Where the cells do not fit into 62 bits the numbers are ranks among the rows that occur: equal cells still
-        have equal numbers, but the numbers are no longer positions in the marginal.
-        """
-        keys, cells = np.zeros(self.real_rows + self.synth_rows, dtype=np.int64), 1
-        for name in attrs:
-            size = self.domain.size(name)
-            if cells * size >= _KEY_LIMIT:
-                distinct, keys = np.unique(keys, return_inverse=True)
-                cells = len(distinct)
-            keys *= size
-            keys += self._columns[:, self.domain.position(name)]
-            cells *= size
-        return keys, cells
+        """The cell number of every stacked row on `attrs`, and a bound on the numbers; see `cell_keys`."""
+        return cell_keys(self._columns, [self.domain.position(name) for name in attrs], self.domain.sizes)
 
     def counts(self, attrs: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """Counts of both tables over the cells of the marginal that occur in either (all cells where they are few).

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from lookalike.generate.model import Parts
+from lookalike.generate.draws import values_at
 from lookalike.generate.stored import Stored
+from lookalike.schema.cells import counted, mixed_radix
 from lookalike.schema.domain import Domain
-from lookalike.tables.elimination import Factor, eliminated_cells, sum_product
 
 MAX_CELLS = 20_000_000
 """Largest table of an exact marginal; beyond it, marginals are counted in a sample."""
@@ -76,8 +76,8 @@ class BayesNet:
         """Redraw, in place, every row's columns after its first `kept` ones in the network's order.
 
         Equation (3) of the plausible-deniability paper: each new value depends on values kept and values just drawn.
-        Parameters are posterior means; drawing them anew from their Dirichlet law for every row would give each row
-        the same distribution.
+        Parameters are posterior means; drawing them anew from their Dirichlet distribution for every row would give
+        each row the same distribution.
         """
         for place, (name, table) in enumerate(zip(self.order, self.tables, strict=True)):
             asked = np.flatnonzero(kept <= place)
@@ -85,7 +85,8 @@ class BayesNet:
                 continue
             asked = slice(None) if asked.size == len(codes) else asked
             configuration = self._configurations(place, codes, asked)
-            codes[asked, self.domain.position(name)] = _draw(table, configuration, rng)
+            flat = table.reshape(-1, table.shape[-1])
+            codes[asked, self.domain.position(name)] = values_at(flat, configuration, rng.random(len(configuration)))
 
     def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
         """log P(column | parents) of every row and every column, columns in the network's order."""
@@ -99,13 +100,11 @@ class BayesNet:
 
     def _configurations(self, place: int, codes: np.ndarray, rows: Any) -> np.ndarray:
         """Number of the parents' configuration in each row: the table's row."""
+        parents = self.parents[place]
+        values = [codes[rows, self.domain.position(parent)] for parent in parents]
+        seen = [self.buckets[p][v] if p in self.buckets else v for p, v in zip(parents, values, strict=True)]
         count = len(codes) if isinstance(rows, slice) else len(rows)
-        number = np.zeros(count, dtype=np.int64)
-        for parent in self.parents[place]:
-            value = codes[rows, self.domain.position(parent)]
-            number *= self.bucket_count(parent)
-            number += self.buckets[parent][value] if parent in self.buckets else value
-        return number
+        return mixed_radix(seen, [self.bucket_count(parent) for parent in parents], count)
 
     # Marginals.
 
@@ -152,52 +151,29 @@ class BayesNet:
 
     # Storage.
 
-    def to_parts(self) -> Parts:
-        meta = {
-            "domain": dict(zip(self.domain.names, self.domain.sizes, strict=True)),
-            "total": self.total,
-            "order": list(self.order),
-            "parents": [list(parents) for parents in self.parents],
-            "buckets": {name: [int(b) for b in mapping] for name, mapping in self.buckets.items()},
-        }
-        return meta, {f"table{place}": table for place, table in enumerate(self.tables)}
-
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        stored = Stored(meta, arrays)
+    def from_stored(cls, stored: Stored) -> Self:
         domain, listed = stored.domain(), stored.part("buckets")
-        buckets = {}
-        for name in listed.meta:
-            mapping = np.array(listed.wholes(name, 0, domain.size(name) - 1), dtype=np.int64)
-            listed.require(mapping.shape == domain.shape([name]), f"maps {len(mapping):,} codes of {name!r}")
-            buckets[name] = listed.grouped(mapping, name, int(mapping.max()) + 1)
-            listed.require(mapping.size * (int(mapping.max()) + 1) <= MAX_CELLS, f"has too many buckets of {name!r}")
-        order = stored.texts("order")
-        parents = tuple(
-            Stored({"parents": names}, what=f"parents of {stored.what}").texts("parents")
-            for names in stored.value("parents", list)
-        )
+        stored.require(all(name in domain for name in listed.meta), "has buckets of a column it does not have")
+        buckets = {name: listed.labels(name, domain.shape([name])) for name in listed.meta}
         seen = {name: int(buckets[name].max()) + 1 if name in buckets else domain.size(name) for name in domain.names}
+        for name in buckets:
+            listed.require(seen[name] * domain.size(name) <= MAX_CELLS, f"has too many buckets of {name!r}")
+        order, named = stored.texts("order"), stored.entries("parents")
+        parents = tuple(named.texts(place) for place in named.meta)
         stored.require(
-            len(order) == len(parents) == len(domain) and all(name in domain for names in parents for name in names),
+            len(order) == len(parents) == len(domain)
+            and all(name in domain for names in (order, *parents) for name in names),
             "has an order or parents that are not those of its columns",
         )
         shapes = [(*(seen[p] for p in names), domain.size(own)) for own, names in zip(order, parents, strict=True)]
-        tables = tuple(stored.laws(f"table{place}", shape) for place, shape in enumerate(shapes))
-        return cls(domain, stored.total(), order, parents, tables, buckets)
-
-
-def counted(domain: Domain, codes: np.ndarray, attrs: Iterable[str]) -> np.ndarray:
-    """Counts of a marginal of synthetic rows, axes in domain order."""
-    clique = domain.canonical(attrs)
-    shape = domain.shape(clique)
-    columns = [codes[:, domain.position(name)] for name in clique]
-    cells = np.ravel_multi_index(columns, shape) if clique else np.zeros(len(codes), dtype=np.int64)
-    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+        return cls(domain, stored.total(), order, parents, stored.distributions("tables", shapes), buckets)
 
 
 def dirichlet_means(counts: np.ndarray, prior: np.ndarray, strength: float) -> np.ndarray:
-    """Mean of the Dirichlet law after seeing counts: (counts + strength * prior) / (total + strength), by last axis.
+    """Return the mean of the Dirichlet distribution after seeing counts, along the last axis.
+
+    (counts + strength * prior) / (total + strength)
 
     Equation (13) of the plausible-deniability paper, with the column's own distribution as the prior's direction: a
     configuration that was hardly seen falls back on it. Noisy counts must not be negative here.
@@ -210,14 +186,63 @@ def dirichlet_means(counts: np.ndarray, prior: np.ndarray, strength: float) -> n
     return grown / grown.sum(axis=-1, keepdims=True)
 
 
-def _draw(table: np.ndarray, configuration: np.ndarray, rng: Uniforms) -> np.ndarray:
-    """One value per row from the table's row of that number.
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """A table with one named variable per axis."""
 
-    All rows of the table lie end to end on one line, row r on [r, r + 1), so one search finds every value.
+    names: tuple[str, ...]
+    values: np.ndarray
+
+
+def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> np.ndarray:
+    """The product of all factors summed over every variable outside `keep`; axes in the order of `keep`.
+
+    Variables go one by one, next the one whose table is smallest when it goes (greedy min-size).
+
+    >>> a, b = Factor(("x",), np.array([0.4, 0.6])), Factor(("x", "y"), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    >>> sum_product([a, b], ["y"])
+    array([0.7, 0.3])
     """
-    flat = table.reshape(-1, table.shape[-1])
-    ends = np.cumsum(flat, axis=1)
-    ends /= ends[:, -1:]
-    line = (ends + np.arange(len(flat))[:, None]).ravel()
-    found = np.searchsorted(line, configuration + rng.random(len(configuration)), side="right")
-    return np.minimum(found - configuration * flat.shape[1], flat.shape[1] - 1)
+    left = list(factors)
+    for name, _ in _elimination_steps(factors, keep):
+        touched = [factor for factor in left if name in factor.names]
+        left = [factor for factor in left if name not in factor.names]
+        names = tuple(dict.fromkeys(n for factor in touched for n in factor.names if n != name))
+        left.append(Factor(names, _contract(touched, names)))
+    return _contract(left, tuple(keep))
+
+
+def eliminated_cells(factors: Sequence[Factor], keep: Sequence[str]) -> int:
+    """Cells of the largest table that `sum_product` would make, its answer included, without making any."""
+    sizes = _sizes(factors)
+    return max([math.prod(sizes[name] for name in keep), *(cells for _, cells in _elimination_steps(factors, keep))])
+
+
+def _elimination_steps(factors: Sequence[Factor], keep: Sequence[str]) -> list[tuple[str, int]]:
+    """Which variable goes next, and the cells of the table it stands in when it goes."""
+    sizes = _sizes(factors)
+    scopes = [frozenset(factor.names) for factor in factors]
+    waiting = set(sizes) - set(keep)
+    steps = []
+    while waiting:
+        unions = {name: frozenset().union(*(scope for scope in scopes if name in scope)) for name in waiting}
+        cells = {name: math.prod(sizes[n] for n in union) for name, union in unions.items()}
+        name = min(waiting, key=lambda n: (cells[n], n))
+        scopes = [scope for scope in scopes if name not in scope] + [unions[name] - {name}]
+        steps.append((name, cells[name]))
+        waiting.discard(name)
+    return steps
+
+
+def _sizes(factors: Sequence[Factor]) -> dict[str, int]:
+    return {name: size for factor in factors for name, size in zip(factor.names, factor.values.shape, strict=True)}
+
+
+def _contract(factors: Sequence[Factor], names: tuple[str, ...]) -> np.ndarray:
+    if not factors:
+        return np.ones(())
+    number = {name: i for i, name in enumerate(dict.fromkeys((*names, *(n for f in factors for n in f.names))))}
+    operands: list[Any] = []
+    for factor in factors:
+        operands += [factor.values, [number[name] for name in factor.names]]
+    return np.einsum(*operands, [number[name] for name in names], optimize=len(factors) > 2)

@@ -17,25 +17,25 @@ Noise = Literal["gumbel", "exponential"]
 
 _LEAST_SHARE = 1e-6
 _LEAST_RATIO = 1e-4
-_MOST_SCORES = 20_000_000
+_MAX_SCORES = 20_000_000
 
 
 class PerturbedLeader:
     """Weights of cells, and rows that each maximise the weights of their own cells plus noise of their own.
 
     A row x maximises sum_a (field_a(x_a) + noise_a(x_a)) + sum_q weight_q * [x is in the cell of q], with fresh noise
-    for every value of every column. With Gumbel noise, fields log(law) and no weights, rows are exactly independent
-    draws from the laws; weights then tilt that distribution, much as exp(weights) would (perturb and maximise).
+    for every value of every column. With Gumbel noise, fields log(distribution) and no weights, rows are exactly
+    independent draws from the distributions; weights then tilt them, much as exp(weights) would (perturb and maximise).
 
     Attributes:
         domain: names and sizes of the columns.
         fields: for every column one number per value.
-        weights: a table per attribute set that any query was about.
+        weights: a table per column set that any query was about.
     """
 
-    def __init__(self, domain: Domain, laws: Sequence[np.ndarray]) -> None:
+    def __init__(self, domain: Domain, distributions: Sequence[np.ndarray]) -> None:
         self.domain = domain
-        self.fields = [np.log(np.maximum(law, _LEAST_SHARE)) for law in laws]
+        self.fields = [np.log(np.maximum(distribution, _LEAST_SHARE)) for distribution in distributions]
         self.weights: dict[Clique, np.ndarray] = {}
 
     def prefer(self, clique: Clique, cell: tuple[int, ...], weight: float) -> None:
@@ -44,14 +44,14 @@ class PerturbedLeader:
             self.weights[clique] = np.zeros(self.domain.shape(clique), dtype=np.float32)
         self.weights[clique][cell] += weight
 
-    def keep_columns(self, laws: Sequence[np.ndarray], codes: np.ndarray, rate: float) -> None:
-        """Move the fields so that columns of future rows are nearer to their laws than those of these rows.
+    def keep_columns(self, distributions: Sequence[np.ndarray], codes: np.ndarray, rate: float) -> None:
+        """Move the fields so that columns of future rows are nearer to their distributions than those of these rows.
 
         One damped step of proportional fitting on known one-way marginals, which costs nothing.
         """
-        for i, (field, law) in enumerate(zip(self.fields, laws, strict=True)):
-            found = (np.bincount(codes[:, i], minlength=len(law)) + 1.0) / (len(codes) + len(law))
-            field += rate * np.log(np.maximum(law, _LEAST_RATIO) / np.maximum(found, _LEAST_RATIO))
+        for i, (field, distribution) in enumerate(zip(self.fields, distributions, strict=True)):
+            found = (np.bincount(codes[:, i], minlength=len(distribution)) + 1.0) / (len(codes) + len(distribution))
+            field += rate * np.log(np.maximum(distribution, _LEAST_RATIO) / np.maximum(found, _LEAST_RATIO))
 
     def rows(self, count: int, rng: np.random.Generator, *, noise: Noise = "gumbel", sweeps: int = 3) -> np.ndarray:
         """Codes of `count` rows, int32: from each row's best without weights, `sweeps` passes over its columns.
@@ -59,9 +59,9 @@ class PerturbedLeader:
         In a pass each column takes its best value given the others, so that no step makes a row worse. The result is a
         local maximum, not always the largest.
         """
-        most = max(1, _MOST_SCORES // sum(self.domain.sizes))
-        if count > most:
-            parts = [min(most, count - done) for done in range(0, count, most)]
+        block = max(1, _MAX_SCORES // sum(self.domain.sizes))
+        if count > block:
+            parts = [min(block, count - done) for done in range(0, count, block)]
             return np.asfortranarray(np.concatenate([self.rows(n, rng, noise=noise, sweeps=sweeps) for n in parts]))
         draw = rng.gumbel if noise == "gumbel" else rng.exponential
         alone = [(field + draw(size=(count, len(field)))).astype(np.float32) for field in self.fields]

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
-from lookalike.generate.bayes_net import counted
-from lookalike.generate.model import Parts
 from lookalike.generate.stored import Stored
+from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 
 SAMPLE_ROWS = 200_000
@@ -70,17 +69,10 @@ class GaussianCopula:
             answers.append(counted(self.domain, sampled, clique) * (self.total / SAMPLE_ROWS))
         return answers
 
-    def to_parts(self) -> Parts:
-        meta = {"domain": dict(zip(self.domain.names, self.domain.sizes, strict=True)), "total": self.total}
-        return meta, {"correlation": self.correlation, "margins": np.concatenate(self.margins)}
-
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        stored = Stored(meta, arrays)
+    def from_stored(cls, stored: Stored) -> Self:
         domain = stored.domain()
-        joined = stored.table("margins", (sum(domain.sizes),), 0.0, 1.0)
-        margins = tuple(np.split(joined, np.cumsum(domain.sizes)[:-1]))
-        stored.require(all(abs(margin.sum() - 1) < 1e-3 for margin in margins), "has margins that do not add up to 1")
+        margins = stored.distributions("margins", [(size,) for size in domain.sizes])
         correlation = stored.table("correlation", (len(domain),) * 2, -1.0 - 1e-6, 1.0 + 1e-6)
         sound = np.allclose(correlation, correlation.T) and np.allclose(np.diag(correlation), 1.0)
         stored.require(sound and float(np.linalg.eigvalsh(correlation)[0]) > 1e-9, "has a matrix of no correlations")

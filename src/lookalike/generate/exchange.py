@@ -1,7 +1,7 @@
 """Choose rows out of many weighted ones so that their low-order marginals are as close as whole rows allow.
 
 An independent sample of n rows misses a count of m by about sqrt(m). Exchanging rows for better ones removes most of
-that error from all marginals of two and three attributes at once, measured or not.
+that error from all marginals of two and three columns at once, measured or not.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from lookalike.generate.draws import draw_by_weight
 from lookalike.schema.domain import Domain
 from lookalike.tables.executor import compiled, numba_available
 
@@ -26,7 +27,7 @@ class ExchangeSettings:
     Attributes:
         passes: how often every row is reconsidered.
         candidates: how many other rows compete for its place each time.
-        orders: marginals of these numbers of attributes are to be met.
+        orders: marginals of these numbers of columns are to be met.
         cells: at most so many cells in all; marginals with the fewest cells come first.
         sets: at most so many marginals.
     """
@@ -42,7 +43,7 @@ class MarginalCells:
     """All cells of many small marginals, numbered in one sequence."""
 
     def __init__(self, domain: Domain, settings: ExchangeSettings) -> None:
-        most = max(settings.orders)
+        longest = max(settings.orders)
         members: list[list[int]] = []
         strides: list[list[int]] = []
         offsets: list[int] = []
@@ -53,12 +54,12 @@ class MarginalCells:
                 sizes = [domain.sizes[i] for i in scope]
                 if self.count + math.prod(sizes) > settings.cells:
                     break
-                members.append([*scope, *([0] * (most - order))])
-                strides.append([*(math.prod(sizes[k + 1 :]) for k in range(order)), *([0] * (most - order))])
+                members.append([*scope, *([0] * (longest - order))])
+                strides.append([*(math.prod(sizes[k + 1 :]) for k in range(order)), *([0] * (longest - order))])
                 offsets.append(self.count)
                 self.count += math.prod(sizes)
-        self._members = np.array(members, dtype=np.intp).reshape(-1, most).T
-        self._strides = np.array(strides, dtype=np.int32).reshape(-1, most).T
+        self._members = np.array(members, dtype=np.intp).reshape(-1, longest).T
+        self._strides = np.array(strides, dtype=np.int32).reshape(-1, longest).T
         self._offsets = np.array(offsets, dtype=np.int32)
 
     def of(self, codes: np.ndarray) -> np.ndarray:
@@ -87,30 +88,13 @@ class MarginalCells:
         return total
 
 
-def _smallest_sets(domain: Domain, active: list[int], order: int, most: int) -> list[tuple[int, ...]]:
-    """The `most` sets with the fewest cells; where sets are too many to list, only the smallest attributes are used."""
+def _smallest_sets(domain: Domain, active: list[int], order: int, count: int) -> list[tuple[int, ...]]:
+    """The `count` sets with the fewest cells; where sets are too many to list, only the smallest columns are used."""
     active = sorted(active, key=lambda i: domain.sizes[i])
-    while len(active) > order and math.comb(len(active) - 1, order) > 20 * max(most, 1):
+    while len(active) > order and math.comb(len(active) - 1, order) > 20 * max(count, 1):
         active.pop()
     listed = combinations(sorted(active), order)
-    return sorted(listed, key=lambda scope: math.prod(domain.sizes[i] for i in scope))[: max(most, 0)]
-
-
-def systematic(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices in proportion to the weights, each as often as expected to within one; ascending.
-
-    >>> systematic(np.array([1.0, 2.0, 1.0]), 4, np.random.default_rng(0)).tolist()
-    [0, 1, 1, 2]
-    """
-    ends = np.cumsum(weights)
-    points = (np.arange(rows) + rng.random()) * (ends[-1] / rows)
-    return np.minimum(np.searchsorted(ends, points, side="right"), len(weights) - 1)
-
-
-def drawn(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """`systematic` indices over a random order of the rows, shuffled."""
-    order = rng.permutation(len(weights))
-    return rng.permutation(order[systematic(weights[order], rows, rng)])
+    return sorted(listed, key=lambda scope: math.prod(domain.sizes[i] for i in scope))[: max(count, 0)]
 
 
 def choose_rows(
@@ -124,10 +108,10 @@ def choose_rows(
     """Indices of `rows` rows whose marginals are close to those of all rows with their weights, which add up to 1.
 
     Minimises the sum over cells of (count - wanted)^2 / (wanted + 1/2). A row in turn gives way to the best of a few
-    rows drawn by weight if that lowers the sum. Without numba rows are looked at in blocks: within a block each sees
+    rows drawn by weight if that lowers the sum. Without numba rows are considered in blocks: within a block each sees
     the others as they were, so that a pass is a few array operations per block.
     """
-    chosen = drawn(weights, rows, rng)
+    chosen = draw_by_weight(weights, rows, rng)
     marginals = MarginalCells(domain, settings)
     if not marginals.count or not settings.passes or rows < 2:
         return chosen
@@ -139,7 +123,7 @@ def choose_rows(
     worth = worth.astype(np.float32)
     one_by_one = numba_available() and rows * len(marginals.layout[2]) > _WORTH_COMPILING
     for _ in range(settings.passes):
-        pools = [drawn(weights, rows, rng) for _ in range(settings.candidates)]
+        pools = [draw_by_weight(weights, rows, rng) for _ in range(settings.candidates)]
         if one_by_one:
             compiled(_exchange_rows)(compact, chosen, np.array(pools), *marginals.layout, worth, slope)
             continue

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lookalike.schema.cells import cell_numbers
 from lookalike.schema.domain import Domain
 
 _CHUNK = 4096
@@ -36,7 +37,7 @@ def gibbs_sweep(
             block = codes[first : first + _CHUNK]
             logits = np.zeros((len(block), size), np.float32)
             for others, table in parts:
-                logits += table[_keys(block, others, domain)]
+                logits += table[cell_numbers(block, others, domain.sizes)]
             logits -= logits.max(axis=1, keepdims=True)
             ends = np.cumsum(np.exp(logits, out=logits), axis=1)
             points = (rng.permutation(len(block)) + rng.random(len(block))) / len(block)
@@ -47,11 +48,3 @@ def gibbs_sweep(
 def _last_axis(table: np.ndarray, axis: int) -> np.ndarray:
     """The table as a matrix whose columns are the values along `axis`."""
     return np.ascontiguousarray(np.moveaxis(table, axis, -1).reshape(-1, table.shape[axis]), np.float32)
-
-
-def _keys(block: np.ndarray, columns: Sequence[int], domain: Domain) -> np.ndarray:
-    keys = np.zeros(len(block), np.int64)
-    for column in columns:
-        keys *= domain.sizes[column]
-        keys += block[:, column]
-    return keys

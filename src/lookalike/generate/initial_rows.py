@@ -5,36 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import rows_by_cell
+from lookalike.generate.draws import draw_given, spread_evenly
 from lookalike.schema.domain import Clique
 
 Edge = tuple[str, np.ndarray]
-"""An anchor and the counts of (anchor, attribute to draw), the anchor on the first axis."""
-
-
-def spread_evenly(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """`rows` values in random order, each as often as its share of `weights` to within one row.
-
-    The share is exact in expectation: all cumulative shares are rounded down after one common random shift.
-    """
-    weights = np.maximum(weights, 0.0)
-    largest = weights.max()
-    # Divided by the largest, so that tiny weights cannot overflow the division below.
-    weights = weights / largest if largest > 0 else np.ones(weights.size)
-    upto = np.floor(np.cumsum(weights) * (rows / weights.sum()) + rng.random()).astype(np.int64)
-    upto = np.minimum(upto, rows)
-    upto[np.flatnonzero(weights)[-1] :] = rows
-    return rng.permutation(np.repeat(np.arange(weights.size), np.diff(upto, prepend=0)))
-
-
-def draw_given(anchor: np.ndarray, table: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One value per row, allocated in proportion to `table[value of anchor]` among the rows of each anchor value."""
-    order, starts = rows_by_cell(anchor.astype(np.int64), table.shape[0])
-    values = np.empty(len(anchor), np.int32)
-    for code in np.flatnonzero(np.diff(starts)):
-        members = order[starts[code] : starts[code + 1]]
-        values[members] = spread_evenly(table[code], len(members), rng)
-    return values
+"""An anchor and the counts of (anchor, column to draw), the anchor on the first axis."""
 
 
 def independent_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -59,7 +34,7 @@ def forest_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generato
 
 
 def spanning_forest(targets: ConsistentMarginals) -> dict[str, Edge | None]:
-    """Every attribute with the edge to its anchor, which comes before it; None for the first of each tree.
+    """Every column with the edge to its anchor, which comes before it; None for the first of each tree.
 
     Prim's algorithm on the mutual information of all pairs that some target holds.
     """
@@ -84,9 +59,9 @@ def spanning_forest(targets: ConsistentMarginals) -> dict[str, Edge | None]:
 
 
 def peel_leaves(targets: ConsistentMarginals) -> tuple[ConsistentMarginals, dict[str, Edge]]:
-    """The targets without attributes that hang on one pair only, and those attributes in the order to append them.
+    """The targets without columns that occur in one pair only, and those columns in the order to append them.
 
-    Peeled in layers: a chain of pairs peels down to one attribute. Such an attribute is best drawn last, given its
+    Peeled in layers: a chain of pairs peels down to one column. Such a column is best drawn last, given its
     anchor: no update of other marginals can then disturb its pair. `targets` must be maximal.
     """
     holders: dict[str, set[int]] = {name: set() for name in targets.domain.names}
@@ -117,7 +92,7 @@ def peel_leaves(targets: ConsistentMarginals) -> tuple[ConsistentMarginals, dict
 
 
 def _with_bare_columns(core: ConsistentMarginals, full: ConsistentMarginals) -> ConsistentMarginals:
-    """`core` with a 1-way table for each attribute that lost its last pair, so that its counts are not forgotten."""
+    """`core` with a 1-way table for each column that lost its last pair, so that its counts are not forgotten."""
     bare = [name for name in core.domain.names if not any(name in clique for clique in core.cliques)]
     held = {name for clique in full.cliques for name in clique}
     bare = [name for name in bare if name in held]

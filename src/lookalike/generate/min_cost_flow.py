@@ -1,6 +1,6 @@
-"""MCF: rows moved to the wanted marginals by min-cost flows, the strawman that GUM was made to beat (PrivSyn 5.1).
+"""MCF: rows moved to the wanted marginals by min-cost flows, which the paper compares GUM with (PrivSyn 5.1).
 
-For repeating the paper's comparison on small tables. Every marginal is met exactly in its turn, with as few changes as
+For small marginals. Every marginal is met exactly in its turn, with as few changes as
 possible, which undoes part of what the others had reached; one flow per visit makes it slow.
 """
 
@@ -11,10 +11,10 @@ from scipy import optimize, sparse
 
 from lookalike.errors import ModelTooLargeError
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import cell_codes, rows_by_cell
+from lookalike.schema.cells import mixed_radix, rows_by_cell
 
 MAX_ARCS = 250_000
-"""Most arcs of one flow, over-full cells times under-full cells: a few seconds of the solver."""
+"""Largest number of arcs of one flow, over-full cells times under-full cells: a few seconds of the solver."""
 
 
 def flow_rows(
@@ -22,15 +22,14 @@ def flow_rows(
 ) -> np.ndarray:
     """A copy of `codes` in which every marginal in turn is made equal to its target, to within rounding.
 
-    Moving a row from one cell to another costs the number of its attributes that change; the flow of least total cost
+    Moving a row from one cell to another costs the number of its columns that change; the flow of least total cost
     goes from over-full to under-full cells. Raises ModelTooLargeError, before any work, where a marginal could need
     more than `MAX_ARCS` arcs.
     """
     for clique, table in zip(targets.cliques, targets.tables, strict=True):
-        arcs = (table.size / 2) ** 2
-        if arcs > MAX_ARCS:
+        if flow_arcs(table) > MAX_ARCS:
             remedy = "Use GUM (update_rows), which has no such limit, or smaller marginals."
-            raise ModelTooLargeError(f"The flow for {clique}", arcs, MAX_ARCS, "arcs", remedy)
+            raise ModelTooLargeError(f"The flow for {clique}", flow_arcs(table), MAX_ARCS, "arcs", remedy)
     codes = np.asfortranarray(codes.copy())
     for _ in range(sweeps):
         for clique, table in zip(targets.cliques, targets.tables, strict=True):
@@ -38,6 +37,11 @@ def flow_rows(
             _meet(codes, columns, whole_counts(table, len(codes)), rng)
         codes = np.asfortranarray(codes[rng.permutation(len(codes))])
     return codes
+
+
+def flow_arcs(table: np.ndarray) -> float:
+    """Return the number of arcs that a flow to the table needs at most: half its cells over-full, half under-full."""
+    return (table.size / 2) ** 2
 
 
 def whole_counts(table: np.ndarray, rows: int) -> np.ndarray:
@@ -76,8 +80,8 @@ def min_cost_flow(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> n
 
 
 def _meet(codes: np.ndarray, columns: list[int], wanted: np.ndarray, rng: np.random.Generator) -> None:
-    """Changes as few attributes of `codes` as possible, in place, so that the marginal has the wanted counts."""
-    order, starts = rows_by_cell(cell_codes(codes, columns, wanted.shape), wanted.size)
+    """Changes as few columns of `codes` as possible, in place, so that the marginal has the wanted counts."""
+    order, starts = rows_by_cell(mixed_radix([codes[:, c] for c in columns], wanted.shape, len(codes)), wanted.size)
     excess = np.diff(starts) - wanted.ravel()
     over, under = np.flatnonzero(excess > 0), np.flatnonzero(excess < 0)
     here, there = (np.array(np.unravel_index(cells, wanted.shape)) for cells in (over, under))

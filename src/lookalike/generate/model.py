@@ -1,16 +1,14 @@
-"""What every fitted model can do, whatever method made it, and how it is taken apart for storage."""
+"""What every fitted model can do, whatever method made it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
-
-Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""A model as JSON values and named arrays: all that the open file format holds."""
 
 
 class Model(Protocol):
@@ -27,18 +25,18 @@ class Model(Protocol):
         ...
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts of the marginal, axes in domain order, adding up to `total`."""
+        """Return the expected counts of the marginal, axes in domain order, adding up to `total`."""
         ...
 
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
-        """Several marginals at once, which may be much cheaper than one by one."""
+        """Return several marginals, which may be much cheaper than one by one."""
         ...
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Codes of `rows` synthetic rows: int32, one column per attribute."""
+        """Return the codes of `rows` synthetic rows: int32, columns in domain order."""
         ...
 
-    def to_parts(self) -> Parts: ...
-
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self: ...
+    def from_stored(cls, stored: Stored) -> Self:
+        """The model that `stored.taken_apart` took apart; a ModelFileError where the parts are not those of one."""
+        ...

@@ -1,6 +1,6 @@
 """Maximum-entropy weights on a set of rows, so that they match many noisy marginals at once.
 
-A network holds only attribute sets whose joint cost is small. Rows carry any set: if rows were drawn with log-linear
+A network holds only column sets whose joint cost is small. Rows carry any set: if rows were drawn with log-linear
 parameters `base`, then weights proportional to exp(sum over m of (theta_m - base_m)[the row's cell in marginal m]) turn
 them into rows of the model with parameters theta.
 """
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
+from lookalike.estimate.dual import minimise_dual
+from lookalike.schema.cells import cell_numbers
 from lookalike.schema.domain import Domain
 from lookalike.tables.contrasts import ContrastSpace
 from lookalike.tables.executor import compiled, numba_available
 from lookalike.tables.measurement import NoisyMarginal
-
-_LINE = 0.05
 
 
 def _add_potentials(cells: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
@@ -65,11 +64,11 @@ class MeasuredCells:
     """Noisy marginals as flat vectors, and the cells that rows fall in.
 
     Attributes:
-        scopes: positions of the attributes of each marginal.
+        scopes: positions of the columns of each marginal.
         offsets: where each marginal's cells start in the flat vectors, and the end.
         observed: all noisy counts.
         sigma: the noise of each.
-        joint: 1 for the cells of marginals of two or more attributes, else 0.
+        joint: 1 for the cells of marginals of two or more columns, else 0.
         measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
     """
 
@@ -96,10 +95,7 @@ class MeasuredCells:
         """Flat cell numbers, one line per marginal and one column per row."""
         result = np.empty((len(self.scopes), len(codes)), np.int32)
         for s, scope in enumerate(self.scopes):
-            cell = codes[:, scope[0]].astype(np.int32)
-            for column in scope[1:]:
-                cell *= self.domain.sizes[column]
-                cell += codes[:, column]
+            cell = cell_numbers(codes, scope, self.domain.sizes, np.int32)
             groups = self.groups[s]
             if groups is not None:
                 cell = groups.ravel()[cell]
@@ -129,22 +125,22 @@ class MeasuredCells:
 
 @dataclass(frozen=True, slots=True)
 class WeightPenalty:
-    """What holds the weights back.
+    """The penalties that keep parameters small where the noise explains as much.
 
     Attributes:
         ridge: strength of the quadratic penalty, as in `estimate.dual`: (ridge * sigma / 2) theta^2.
-        line: strength of the absolute penalty on parameters of joint marginals: line * sigma * |theta|, rounded off at
-            0. Its dual reading: a cell that other measurements explain to within line * sigma is left alone.
+        l1: strength of the absolute penalty on parameters of joint marginals: l1 * sigma * |theta|, rounded off at 0.
+            Its dual reading: a cell that other measurements explain to within l1 * sigma is left alone.
         trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
         grain: variance that a unit of count has because the rows are finitely many; added to sigma^2. Without it
             parameters fit the accidents of the rows, which the next rows do not share.
-        single: part of the ridge on parameters of single attributes. The ridge pulls counts towards equal ones, by
-            ridge * sigma * theta; joint parameters are small where attributes depend little, those of rare values
+        single: part of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
+            ridge * sigma * theta; joint parameters are small where columns depend little, those of rare values
             are not.
     """
 
     ridge: float = 0.5
-    line: float = 0.3
+    l1: float = 0.3
     trust: float = 2.0
     grain: float = 0.0
     single: float = 1.0
@@ -160,21 +156,17 @@ def fit_weights(
     start: np.ndarray | None = None,
     iterations: int = 60,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
+    """Return parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
 
-    Minimises  N log sum_r exp((theta - base) . row r) - <theta, y> + penalties  by bounded L-BFGS, in variables scaled
-    as in `estimate.dual`. The gradient is the weighted rows' counts minus the noisy ones plus the penalties' pull. For
-    contrasts theta is P theta, as there; bounds then hold before P.
+    The dual of `estimate.dual` with log Z = log of the mean over rows r of exp((theta - base) . row r), whose counts
+    are the weighted rows'. Parameters stay within `trust` of `base`.
     """
     sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
-    ridge = penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single)
-    line = penalty.line * sigma * measured.joint
-    scale = np.sqrt(np.maximum(measured.observed, sigma) + ridge)
     rows = cells.shape[1]
     room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)
     lower, upper = base - room, base + room
 
-    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def weigh(theta: np.ndarray) -> tuple[float, np.ndarray]:
         weights = row_potentials(cells, theta - base)
         top = float(weights.max())
         np.exp(weights - top, out=weights)
@@ -182,23 +174,21 @@ def fit_weights(
         weights /= mass
         return top + np.log(mass / rows), weights
 
-    def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = measured.measurable(scaled / scale)
-        log_z, weights = evaluate(theta)
-        answers = total * cell_counts(cells, weights, theta.size)
-        bent = np.sqrt(theta * theta + _LINE**2)
-        value = total * log_z + float(theta @ (0.5 * ridge * theta - measured.observed)) + float(line @ bent)
-        slope = answers - measured.observed + ridge * theta + line * theta / bent
-        return value, measured.measurable(slope) / scale
+    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        log_z, weights = weigh(theta)
+        return log_z, total * cell_counts(cells, weights, theta.size)
 
-    first = np.clip(base if start is None else start, lower, upper)
-    result = minimize(
-        objective,
-        first * scale,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.column_stack([lower * scale, upper * scale]),
-        options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-6, "maxfun": 2 * iterations + 20},
+    theta = minimise_dual(
+        evaluate,
+        np.clip(base if start is None else start, lower, upper),
+        observed=measured.observed,
+        sigma=sigma,
+        total=total,
+        measurable=measured.measurable,
+        ridge=penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single),
+        l1=penalty.l1 * sigma * measured.joint,
+        bounds=(lower, upper),
+        iterations=iterations,
+        tolerance=1e-9,
     )
-    theta = measured.measurable(result.x / scale)
-    return theta, evaluate(theta)[1]
+    return theta, weigh(theta)[1]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.generate.bayes_net import SAMPLE_ROWS, BayesNet, counted
-from lookalike.generate.model import Parts
+from lookalike.generate.bayes_net import SAMPLE_ROWS, BayesNet
 from lookalike.generate.stored import LARGEST_COUNT, Stored
+from lookalike.schema.cells import cell_keys, counted
 from lookalike.schema.domain import Domain
-from lookalike.tables.prefixes import PrefixCounts
 
 _TRIES = 20
 
@@ -28,6 +27,7 @@ class PrefixHistogram:
     """
 
     kind: ClassVar[str] = "prefix-histogram"
+    stored_fields: ClassVar[tuple[str, ...]] = ("network", "columns", "cells", "counts")
 
     network: BayesNet
     cells: np.ndarray
@@ -41,6 +41,11 @@ class PrefixHistogram:
     def total(self) -> float:
         return self.network.total
 
+    @property
+    def columns(self) -> int:
+        """Number of columns that the prefixes give values to."""
+        return self.cells.shape[1]
+
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         return self.marginals([tuple(attrs)])[0]
 
@@ -51,11 +56,10 @@ class PrefixHistogram:
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         codes = np.zeros((rows, len(self.domain)), dtype=np.int32, order="F")
-        level = self.cells.shape[1]
-        places = [self.domain.position(name) for name in self.network.order[:level]]
+        places = [self.domain.position(name) for name in self.network.order[: self.columns]]
         mass = float(self.counts.sum())
         frequent = rng.random(rows) < mass / max(mass, self.total)
-        kept = np.where(frequent, level, 0)
+        kept = np.where(frequent, self.columns, 0)
         if mass > 0:
             chosen = rng.choice(len(self.cells), size=int(frequent.sum()), p=self.counts / mass)
             for column, place in enumerate(places):
@@ -68,27 +72,20 @@ class PrefixHistogram:
         self, codes: np.ndarray, rows: np.ndarray, places: list[int], rng: np.random.Generator
     ) -> None:
         """Rows of the rare rest must not have a frequent prefix: those are drawn again, a few times at most."""
-        known = PrefixCounts(self.cells, [self.domain.sizes[place] for place in places])
+        sizes = [self.domain.sizes[place] for place in places]
         for _ in range(_TRIES):
-            rows = rows[known.of_codes(codes[rows][:, places])[:, -1] > 0]
+            drawn = codes[rows][:, places]
+            keys, _ = cell_keys(np.concatenate([self.cells, drawn]), range(len(places)), sizes)
+            rows = rows[np.isin(keys[len(self.cells) :], keys[: len(self.cells)])]
             if rows.size == 0:
                 return
             again = np.asfortranarray(codes[rows])
             self.network.resample(again, np.zeros(len(rows), dtype=np.int64), rng)
             codes[rows] = again
 
-    def to_parts(self) -> Parts:
-        meta, arrays = self.network.to_parts()
-        return {"network": meta}, {**arrays, "cells": self.cells, "counts": self.counts}
-
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        stored = Stored(meta, arrays)
-        network = BayesNet.from_parts(stored.value("network", dict), arrays)
-        counts = stored.weights("counts", 1, LARGEST_COUNT) if arrays.get("counts", np.empty(0)).size else np.empty(0)
-        if not counts.size:
-            return cls(network, np.empty((0, arrays["cells"].shape[1]), dtype=np.int32), counts)
-        sizes = [network.domain.size(name) for name in network.order[: arrays["cells"].shape[-1]]]
-        cells = stored.codes("cells", sizes)
-        stored.require(bool((counts >= 0).all()) and len(cells) == len(counts), "has counts that do not fit its cells")
-        return cls(network, cells, counts)
+    def from_stored(cls, stored: Stored) -> Self:
+        network = BayesNet.from_stored(stored.part("network"))
+        sizes = [network.domain.size(name) for name in network.order]
+        cells = stored.codes("cells", sizes[: stored.whole("columns", 0, len(sizes))], min_rows=0)
+        return cls(network, cells, stored.table("counts", (len(cells),), 0.0, LARGEST_COUNT))

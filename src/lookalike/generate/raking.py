@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import cell_codes
+from lookalike.generate.draws import systematic
 from lookalike.generate.initial_rows import forest_rows, spanning_forest
+from lookalike.schema.cells import cell_numbers, similar_rows_together
 
 _LARGEST_LOG_FACTOR = 6.0
 _SMALLEST_POOL = 10_000
@@ -67,15 +68,13 @@ def raked_rows(
     other stand in for one another and counts differ little from the weights.
     """
     settings = settings or Raking()
-    most = settings.max_codes // len(targets.domain)
-    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), most), 1)
+    largest = settings.max_codes // len(targets.domain)
+    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), largest), 1)
     pool = forest_rows(targets, wanted, rng)
     fit = rake(targets, pool, settings, min_effective=min(rows, wanted / 2) / 4)
-    order = _lexicographic(pool, targets, rng)
-    ends = np.cumsum(fit.weights[order])
-    points = (np.arange(rows) + rng.random()) * (ends[-1] / max(rows, 1))
-    chosen = order[np.minimum(np.searchsorted(ends, points, side="right"), len(order) - 1)]
-    return np.asfortranarray(pool[chosen]), fit
+    columns = [targets.domain.position(name) for name in spanning_forest(targets)]
+    order = similar_rows_together(pool, columns, targets.domain.sizes, rng)
+    return np.asfortranarray(pool[order[systematic(fit.weights[order], rows, rng)]]), fit
 
 
 def rake(targets: ConsistentMarginals, pool: np.ndarray, settings: Raking, *, min_effective: float = 0.0) -> Raked:
@@ -94,7 +93,7 @@ def rake(targets: ConsistentMarginals, pool: np.ndarray, settings: Raking, *, mi
     pulls = [settings.smoothing * stddev for stddev in targets.stddevs]
     for _ in range(settings.sweeps):
         for i, table in enumerate(targets.tables):
-            cells = cell_codes(pool, columns[i], table.shape)
+            cells = cell_numbers(pool, columns[i], targets.domain.sizes)
             counts = np.bincount(cells, weights=weights, minlength=table.size) * (targets.total / weights.sum())
             steps = soft_log_ratio(table.ravel() - pulls[i] * factors[i], counts, pulls[i])
             factors[i] += steps
@@ -149,16 +148,3 @@ def _flattening(weights: np.ndarray, min_effective: float) -> float:
         else:
             high = middle
     return low
-
-
-def _lexicographic(pool: np.ndarray, targets: ConsistentMarginals, rng: np.random.Generator) -> np.ndarray:
-    """Rows sorted by as many columns of the forest, in its order, as fit into one integer; ties at random."""
-    shuffled = rng.permutation(len(pool))
-    keys, cells = np.zeros(len(pool), np.int64), 1
-    for name in spanning_forest(targets):
-        size = targets.domain.size(name)
-        if cells * size >= 1 << 62:
-            break
-        keys = keys * size + pool[:, targets.domain.position(name)]
-        cells *= size
-    return shuffled[np.argsort(keys[shuffled], kind="stable")]

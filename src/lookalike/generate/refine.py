@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.generate.initial_rows import draw_given
-from lookalike.generate.model import Model, Parts
+from lookalike.generate.draws import draw_given
+from lookalike.generate.model import Model
 from lookalike.generate.stored import Stored
 from lookalike.schema.domain import Domain
 
@@ -77,35 +77,18 @@ class RefinedModel:
             codes[:, column] = draw_given(codes[:, column], table, rng)
         return codes
 
-    def to_parts(self) -> Parts:
-        coarse_meta, coarse_arrays = self.coarse.to_parts()
-        meta = {
-            "names": list(self.domain.names),
-            "sizes": list(self.domain.sizes),
-            "merged": list(self.maps),
-            "coarse_kind": self.coarse.kind,
-            "coarse": coarse_meta,
-        }
-        arrays = {f"coarse_{name}": array for name, array in coarse_arrays.items()}
-        for i, name in enumerate(self.maps):
-            arrays |= {f"map_{i}": self.maps[name], f"share_{i}": self.shares[name]}
-        return meta, arrays
-
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        """The model that `to_parts` took apart."""
+    def from_stored(cls, stored: Stored) -> Self:
         # The list of kinds holds this class too, so it can only be asked for now.
-        from lookalike.generate.kinds import model_from_parts
+        from lookalike.generate.kinds import stored_model
 
-        stored = Stored(meta, arrays)
-        domain = stored.domain()
-        inner = {name.removeprefix("coarse_"): a for name, a in arrays.items() if name.startswith("coarse_")}
-        coarse = model_from_parts(stored.text("coarse_kind"), stored.value("coarse", dict), inner)
+        domain, coarse = stored.domain(), stored_model(stored.part("coarse"))
+        merged, kept = stored.part("maps"), stored.part("shares")
         maps, shares = {}, {}
-        for i, name in enumerate(stored.texts("merged")):
+        for name in merged.meta:
             stored.require(name in domain and name in coarse.domain, f"merges {name!r}, a column it does not have")
-            maps[name] = stored.labels(f"map_{i}", domain.shape([name]), coarse.domain.size(name))
-            shares[name] = stored.table(f"share_{i}", domain.shape([name]), 0.0, 1.0 + 1e-9)
+            maps[name] = merged.labels(name, domain.shape([name]), coarse.domain.size(name))
+            shares[name] = kept.table(name, domain.shape([name]), 0.0, 1.0 + 1e-9)
         return cls(domain, coarse, maps, shares)
 
     def _expanded(self, clique: tuple[str, ...], table: np.ndarray) -> np.ndarray:

@@ -6,22 +6,23 @@ under the enlarged model renew the rows, so that its regions are populated; and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from lookalike.estimate.diagnosis import misfit_of
 from lookalike.estimate.graphical import GraphicalModel
-from lookalike.generate.cell_order import cell_codes
-from lookalike.generate.exchange import ExchangeSettings, choose_rows, drawn
+from lookalike.generate.draws import draw_by_weight
+from lookalike.generate.exchange import ExchangeSettings, choose_rows
 from lookalike.generate.gibbs import gibbs_sweep
 from lookalike.generate.particles import MeasuredCells, WeightPenalty, fit_weights
 from lookalike.generate.stored import Stored
+from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.tables.measurement import NoisyMarginal, group_means
 
 _ROWS_PER_COUNT = 5
 _LEAST_ROWS = 20_000
@@ -39,44 +40,42 @@ class SupportSettings:
     """How the weighted rows are made.
 
     Attributes:
-        most_rows: at most so many weighted rows at a time; five per row of the table are enough.
+        max_rows: at most so many weighted rows at a time; five per row of the table are enough.
         whole_domain: a domain of at most so many cells is listed whole instead, and the weights are then exact.
         renewals: how often rows are redrawn by weight and renewed by a Gibbs sweep.
         iterations: steps of the last fit of weights, and at most so many of those before.
         ridge: see `WeightPenalty`.
-        line: see `WeightPenalty`.
+        l1: see `WeightPenalty`.
         single: see `WeightPenalty`.
         exchange: how rows are chosen out of the weighted ones.
     """
 
-    most_rows: int = 150_000
+    max_rows: int = 150_000
     whole_domain: int = 100_000
     renewals: int = 1
     iterations: int = 60
     ridge: float = 0.5
-    line: float = 0.3
+    l1: float = 0.3
     single: float = 1.0
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
 
-    @classmethod
-    def from_stored(cls, stored: Stored) -> SupportSettings:
-        exchange = stored.part("exchange")
-        return cls(
-            stored.whole("most_rows", 1, 5_000_000),
-            stored.whole("whole_domain", 0, 1_000_000),
-            stored.whole("renewals", 0, 100),
-            stored.whole("iterations", 1, 2000),
-            stored.number("ridge", 0.0, 1e6),
-            stored.number("line", 0.0, 1e6),
-            stored.number("single", 0.0, 1e6),
-            ExchangeSettings(
-                exchange.whole("passes", 0, 100),
-                exchange.whole("candidates", 1, 1000),
-                exchange.wholes("orders", 1, 8),
-                exchange.whole("cells", 0, 20_000_000),
-                exchange.whole("sets", 0, 100_000),
-            ),
-        )
+
+_LIMITS = {
+    "max_rows": (1, 5_000_000),
+    "whole_domain": (0, 1_000_000),
+    "renewals": (0, 100),
+    "iterations": (1, 2000),
+    "ridge": (0.0, 1e6),
+    "l1": (0.0, 1e6),
+    "single": (0.0, 1e6),
+    "exchange": {
+        "passes": (0, 100),
+        "candidates": (1, 1000),
+        "orders": (1, 8),
+        "cells": (0, 20_000_000),
+        "sets": (0, 100_000),
+    },
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,22 +90,23 @@ class ReweightedModel:
     """Maximum entropy given noisy marginals that need not fit a network together.
 
     Marginals come from weighted rows that are made from a fixed seed, so they are the same at every call. They carry
-    the sampling error of `most_rows` rows except where the domain was listed whole. A function of noisy numbers only.
+    the sampling error of `max_rows` rows except where the domain was listed whole. A function of noisy numbers only.
 
     Attributes:
         network: the graphical model that draws the rows.
-        measurements: all noisy marginals, with or without groups of cells, each attribute set once.
+        measurements: all noisy marginals, with or without groups of cells, each column set once.
         settings: how rows are made.
     """
 
     kind: ClassVar[str] = "reweighted"
+    stored_fields: ClassVar[tuple[str, ...]] = ("network", "measurements", "settings")
 
     def __init__(
         self, network: GraphicalModel, measurements: Sequence[NoisyMarginal], settings: SupportSettings | None = None
     ) -> None:
         sets = [m.attrs for m in measurements]
         if not sets or len(set(sets)) != len(sets):
-            raise ValueError("a reweighted model needs noisy marginals, each attribute set once")
+            raise ValueError("a reweighted model needs noisy marginals, each column set once")
         self.network = network
         self.measurements = tuple(measurements)
         self.settings = settings or SupportSettings()
@@ -136,13 +136,13 @@ class ReweightedModel:
         if self.domain.cells() <= self.settings.whole_domain:
             grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
             return self._weighed(measured, np.asfortranarray(self._possible(grid.T)), network)
-        size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.most_rows, _LEAST_ROWS)))
+        size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.max_rows, _LEAST_ROWS)))
         codes = self.network.sample(size, rng)
         base = network
         early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         for _ in range(self.settings.renewals):
             theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
-            renewed = np.asfortranarray(codes[drawn(weights, size, rng)])
+            renewed = np.asfortranarray(codes[draw_by_weight(weights, size, rng)])
             gibbs_sweep(self.domain, renewed, *self._factors(measured, theta), rng)
             if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _SOUND):
                 break
@@ -152,13 +152,8 @@ class ReweightedModel:
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Expected counts from the weighted rows, axes in domain order; they sum to `total`."""
-        clique = self.domain.canonical(attrs)
-        shape = self.domain.shape(clique)
-        if not clique:
-            return np.array(self.total)
-        cells = cell_codes(self.rows.codes, [self.domain.position(name) for name in clique], shape)
-        counts = np.bincount(cells, self.rows.weights, minlength=self.domain.cells(clique))
-        return (counts * (self.total / counts.sum())).reshape(shape)
+        counts = counted(self.domain, self.rows.codes, attrs, self.rows.weights)
+        return counts * (self.total / counts.sum())
 
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
         return [self.marginal(clique) for clique in cliques]
@@ -180,30 +175,12 @@ class ReweightedModel:
             codes[first : first + wanted] = source.codes[chosen]
         return np.asfortranarray(codes[rng.permutation(rows)])
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The network's parts and the noisy marginals; weighted rows are made again when they are needed."""
-        meta, arrays = self.network.to_parts()
-        own = {
-            "network": meta,
-            "settings": asdict(self.settings),
-            "measured": [
-                {"attrs": list(m.attrs), "stddev": m.stddev, "entry": m.ledger_entry, "contrasts": m.contrasts}
-                for m in self.measurements
-            ],
-        }
-        groups = {f"groups_{i}": m.groups for i, m in enumerate(self.measurements) if m.groups is not None}
-        return own, {**arrays, **groups, **{f"measured_{i}": m.values for i, m in enumerate(self.measurements)}}
-
     @classmethod
-    def from_parts(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReweightedModel:
-        """The model that `to_parts` took apart."""
-        stored = Stored(meta, arrays)
-        network = GraphicalModel.from_parts(stored.value("network", dict), arrays)
-        measured = [
-            entry.measurement(network.domain, f"measured_{i}", f"groups_{i}", "entry")
-            for i, entry in enumerate(stored.parts("measured"))
-        ]
-        return cls(network, measured, SupportSettings.from_stored(stored.part("settings")))
+    def from_stored(cls, stored: Stored) -> Self:
+        """Only the network and the noisy marginals are stored; weighted rows are made again when they are needed."""
+        network = GraphicalModel.from_stored(stored.part("network"))
+        measured = [entry.measurement(network.domain) for entry in stored.parts("measurements")]
+        return cls(network, measured, stored.part("settings").settings(SupportSettings, _LIMITS))
 
     def _network_parameters(self) -> np.ndarray:
         """The network's potentials as parameters of the measured sets; sets outside the network start at 0."""
@@ -213,11 +190,7 @@ class ReweightedModel:
             if table is None:
                 flat.append(np.zeros(m.cells))
                 continue
-            table = np.nan_to_num(table, neginf=0.0).ravel()
-            if m.groups is not None:
-                labels = m.groups.ravel()
-                table = np.bincount(labels, table, minlength=m.cells) / np.bincount(labels, minlength=m.cells)
-            flat.append(table)
+            flat.append(group_means(m, np.nan_to_num(table, neginf=0.0)).ravel())
         return np.concatenate(flat)
 
     def _factors(self, measured: MeasuredCells, theta: np.ndarray) -> tuple[list[list[int]], list[np.ndarray]]:
@@ -236,7 +209,7 @@ class ReweightedModel:
     def _fit(
         self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, iterations: int, grain: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        penalty = WeightPenalty(self.settings.ridge, self.settings.line, grain=grain, single=self.settings.single)
+        penalty = WeightPenalty(self.settings.ridge, self.settings.l1, grain=grain, single=self.settings.single)
         cells = measured.cells(codes)
         return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
 
@@ -266,7 +239,7 @@ class ReweightedModel:
         Under the network's own penalty: its parameters are then near the optimum from the start, and the few sets
         outside are soon learnt. With others 120 steps are not enough.
         """
-        penalty = WeightPenalty(self.settings.ridge, line=0.0, trust=np.inf, single=self.settings.single)
+        penalty = WeightPenalty(self.settings.ridge, l1=0.0, trust=np.inf, single=self.settings.single)
         uniform = np.zeros(start.size)
         steps = 2 * self.settings.iterations
         cells = measured.cells(codes)

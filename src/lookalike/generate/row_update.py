@@ -7,17 +7,25 @@ marginals: nothing here sees data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.cell_order import cell_codes, rows_by_cell
+from lookalike.generate.draws import draw_given
+from lookalike.generate.initial_rows import forest_rows, independent_rows, peel_leaves
+from lookalike.generate.min_cost_flow import MAX_ARCS, flow_arcs, flow_rows
+from lookalike.generate.raking import Raking, raked_rows
+from lookalike.schema.cells import mixed_radix, rows_by_cell
+
+Start = Literal["independent", "tree", "raked"]
+Updates = Literal["gum", "flow"]
 
 
 @dataclass(frozen=True, slots=True)
 class GumSchedule:
-    """How far and in which way each sweep moves the rows.
+    """How far each sweep moves the rows, and how many it copies.
 
     Attributes:
         sweeps: how often every marginal is visited.
@@ -25,18 +33,18 @@ class GumSchedule:
             `decay_every` sweeps.
         decay_every: see `decay`.
         duplicate: share of the added rows that are copies of whole rows, in turn; the turns are counted from the end,
-            so that the last sweep has the first share. The rest only get the marginal's own attributes overwritten.
-            Neither way alone converges: overwriting breaks the other marginals, copying makes no new combinations.
-        settle: for rows that are near the targets already. Leaves a marginal alone while it is as near to its target as
-            as many independent rows would be, and undoes and ends with a sweep that does not lower the total error: on
-            thousands of noisy marginals the first sweeps can break more than they mend.
+            so that the last sweep has the first share. The rest only get the marginal's own columns overwritten.
+            Neither alone converges: overwriting breaks the other marginals, copying makes no new combinations.
+        stop_early: for rows that are near the targets already. Leaves a marginal alone while it is as near to its
+            target as as many independent rows would be, and undoes and ends with a sweep that does not lower the total
+            error: on thousands of noisy marginals the first sweeps can break more than they mend.
     """
 
     sweeps: int = 50
     decay: float = 0.84
     decay_every: int = 20
     duplicate: tuple[float, ...] = (0.5, 1.0)
-    settle: bool = False
+    stop_early: bool = False
 
     def __post_init__(self) -> None:
         if self.sweeps < 0 or self.decay_every < 1:
@@ -51,14 +59,49 @@ class GumSchedule:
         return self.duplicate[(self.sweeps - 1 - sweep) % len(self.duplicate)]
 
 
+@dataclass(frozen=True, slots=True)
+class GumSettings:
+    """How rows are made from marginals.
+
+    Attributes:
+        start: rows that GUM starts from. "independent" is the paper's: every column on its own. "tree" follows the
+            pairs of a spanning tree. "raked" takes rows of that tree by weights that fit all marginals.
+        schedule: GUM's sweeps. After a raked start they are made only if the pool could not carry the fit: sweeps on
+            rows that fit already would only follow the noise.
+        raking: settings of the "raked" start.
+        append: draw columns that occur in a single pair at the end, given the other one of the pair.
+        updates: "gum" copies and overwrites rows; "flow" meets every marginal in turn by a min-cost flow, with as many
+            sweeps as the schedule has (`min_cost_flow`), but for marginals too large for one, which GUM meets first.
+    """
+
+    start: Start = "raked"
+    schedule: GumSchedule = field(default_factory=lambda: GumSchedule(sweeps=5, stop_early=True))
+    raking: Raking = field(default_factory=Raking)
+    append: bool = True
+    updates: Updates = "gum"
+
+    @classmethod
+    def of_paper(cls) -> GumSettings:
+        """GUM as the paper has it: independent start, 50 sweeps, no stopping."""
+        return cls(start="independent", schedule=GumSchedule())
+
+    @classmethod
+    def of_flows(cls) -> GumSettings:
+        """MCF as the paper has it: independent start, 20 sweeps of min-cost flows."""
+        return cls(start="independent", schedule=GumSchedule(sweeps=20), updates="flow")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Target:
     columns: tuple[int, ...]
     shape: tuple[int, ...]
     counts: np.ndarray
 
+    def cells(self, codes: np.ndarray) -> np.ndarray:
+        return mixed_radix([codes[:, column] for column in self.columns], self.shape, len(codes))
+
     def error(self, codes: np.ndarray) -> float:
-        counts = np.bincount(cell_codes(codes, self.columns, self.shape), minlength=self.counts.size)
+        counts = np.bincount(self.cells(codes), minlength=self.counts.size)
         return float(np.abs(counts - self.counts).sum())
 
     def sampling_error(self) -> float:
@@ -79,11 +122,11 @@ def update_rows(
     # Copying whole rows is most of the work on wide tables: small codes keep a column within the processor's cache.
     codes = codes.astype(np.min_scalar_type(max(targets.domain.sizes) - 1), order="F")
     wanted = _scaled(targets, len(codes)) if len(codes) else []
-    limits = np.array([target.sampling_error() if schedule.settle else -1.0 for target in wanted])
+    limits = np.array([target.sampling_error() if schedule.stop_early else -1.0 for target in wanted])
     before, least = codes, math.inf
     for sweep in range(schedule.sweeps):
         errors = np.array([target.error(codes) for target in wanted])
-        if schedule.settle and errors.sum() >= least:
+        if schedule.stop_early and errors.sum() >= least:
             return before.astype(np.int32, order="F")
         before, least = codes, float(errors.sum())
         visited = [i for i in np.argsort(-errors, kind="stable") if errors[i] > limits[i]]
@@ -93,9 +136,44 @@ def update_rows(
         codes = np.asfortranarray(codes[rng.permutation(len(codes))])
         for i in visited:
             _move_towards(codes, wanted[i], schedule.alpha(sweep), schedule.share(sweep), rng)
-    if schedule.settle and sum(target.error(codes) for target in wanted) >= least:
+    if schedule.stop_early and sum(target.error(codes) for target in wanted) >= least:
         codes = before
     return codes.astype(np.int32, order="F")
+
+
+def generate_rows(
+    targets: ConsistentMarginals, rows: int, rng: np.random.Generator, settings: GumSettings | None = None
+) -> np.ndarray:
+    """Return the codes of `rows` rows whose marginals are near the targets: start, updates, appended columns."""
+    settings = settings or GumSettings()
+    targets = targets.maximal()
+    core, leaves = peel_leaves(targets) if settings.append else (targets, {})
+    if settings.start == "raked":
+        core_codes, fit = raked_rows(core, rows, rng, settings.raking)
+        if not fit.carried:
+            core_codes = _updated(core_codes, fit.smoothed, rng, settings)
+    else:
+        make_rows = forest_rows if settings.start == "tree" else independent_rows
+        core_codes = _updated(make_rows(core, rows, rng), core, rng, settings)
+    codes = np.empty((rows, len(targets.domain)), np.int32, order="F")
+    for column, name in enumerate(core.domain.names):
+        codes[:, targets.domain.position(name)] = core_codes[:, column]
+    for name, (anchor, table) in leaves.items():
+        anchor_codes = codes[:, targets.domain.position(anchor)]
+        codes[:, targets.domain.position(name)] = draw_given(anchor_codes, table, rng)
+    return codes
+
+
+def _updated(
+    codes: np.ndarray, targets: ConsistentMarginals, rng: np.random.Generator, settings: GumSettings
+) -> np.ndarray:
+    if settings.updates == "gum":
+        return update_rows(codes, targets, rng, settings.schedule)
+    large = [i for i, table in enumerate(targets.tables) if flow_arcs(table) > MAX_ARCS]
+    small = [i for i in range(len(targets.tables)) if i not in large]
+    if large:
+        codes = update_rows(codes, targets.only(targets.domain.names, large), rng)
+    return flow_rows(codes, targets.only(targets.domain.names, small), rng, sweeps=settings.schedule.sweeps)
 
 
 def mean_l1(codes: np.ndarray, targets: ConsistentMarginals) -> float:
@@ -138,7 +216,7 @@ def _move_towards(codes: np.ndarray, target: _Target, alpha: float, share: float
     A held cell gains at most alpha times its rows, an empty one alpha times what it lacks. Empty cells are served
     first, since only overwriting can fill them.
     """
-    order, starts = rows_by_cell(cell_codes(codes, target.columns, target.shape), target.counts.size)
+    order, starts = rows_by_cell(target.cells(codes), target.counts.size)
     counts = np.diff(starts)
     held = counts > 0
     lacking = np.maximum(target.counts - counts, 0.0)

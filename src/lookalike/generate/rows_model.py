@@ -1,157 +1,149 @@
-"""A model that is a set of synthetic rows: what GUM makes of consistent marginals."""
+"""Models that are a set of synthetic rows: the rows are the distribution."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import dataclass
+from typing import ClassVar, Self, get_args
 
 import numpy as np
 
-from lookalike.estimate.consistency import ConsistentMarginals, make_consistent
-from lookalike.generate.cell_order import cell_codes
-from lookalike.generate.initial_rows import draw_given, forest_rows, independent_rows, peel_leaves
-from lookalike.generate.model import Parts
-from lookalike.generate.raking import Raking, raked_rows
-from lookalike.generate.row_update import GumSchedule, update_rows
+from lookalike.errors import BudgetError
+from lookalike.estimate.consistency import ConsistentMarginals, make_consistent, reconstruct
+from lookalike.generate.bayes_net import BayesNet
+from lookalike.generate.row_update import GumSettings, Start, Updates, generate_rows
 from lookalike.generate.stored import LARGEST_COUNT, LARGEST_TOTAL, Stored
+from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
-Start = Literal["independent", "tree", "raked"]
+MAX_CELLS = 100_000
+"""Largest marginal that is reconstructed from others; larger ones are counted in the rows."""
 
-
-@dataclass(frozen=True, slots=True)
-class GumSettings:
-    """How rows are made from marginals.
-
-    Attributes:
-        start: rows that GUM starts from. "independent" is the paper's: every column on its own. "tree" follows the
-            pairs of a spanning tree. "raked" takes rows of that tree by weights that fit all marginals.
-        schedule: GUM's sweeps. After a raked start they are made only if the pool could not carry the fit: sweeps on
-            rows that fit already would only follow the noise.
-        raking: settings of the "raked" start.
-        append: draw attributes that hang on a single pair at the end, given the other one of the pair.
-    """
-
-    start: Start = "raked"
-    schedule: GumSchedule = field(default_factory=lambda: GumSchedule(sweeps=5, settle=True))
-    raking: Raking = field(default_factory=Raking)
-    append: bool = True
-
-    @classmethod
-    def of_paper(cls) -> GumSettings:
-        """GUM as the paper has it: independent start, 50 sweeps, no stopping."""
-        return cls(start="independent", schedule=GumSchedule())
-
-    @classmethod
-    def from_stored(cls, stored: Stored) -> GumSettings:
-        sweeps, pool = stored.part("schedule"), stored.part("raking")
-        schedule = GumSchedule(
-            sweeps.whole("sweeps", 0, 1000),
-            sweeps.number("decay", 0.0, 1.0),
-            sweeps.whole("decay_every", 1, 10_000),
-            sweeps.numbers("duplicate", 0.0, 1.0),
-            sweeps.value("settle", bool),
-        )
-        raking = Raking(
-            pool.whole("pool_factor", 1, 1000),
-            pool.whole("max_codes", 0, 200_000_000),
-            pool.whole("sweeps", 1, 1000),
-            pool.number("smoothing", 0.0, 1000.0),
-        )
-        return cls(stored.choice("start", get_args(Start)), schedule, raking, stored.value("append", bool))
-
-
-def generate_rows(
-    targets: ConsistentMarginals, rows: int, rng: np.random.Generator, settings: GumSettings | None = None
-) -> np.ndarray:
-    """Codes of `rows` rows whose marginals are near the targets: start, GUM sweeps, appended attributes."""
-    settings = settings or GumSettings()
-    targets = targets.maximal()
-    core, leaves = peel_leaves(targets) if settings.append else (targets, {})
-    if settings.start == "raked":
-        core_codes, fit = raked_rows(core, rows, rng, settings.raking)
-        if not fit.carried:
-            core_codes = update_rows(core_codes, fit.smoothed, rng, settings.schedule)
-    else:
-        make_rows = forest_rows if settings.start == "tree" else independent_rows
-        core_codes = update_rows(make_rows(core, rows, rng), core, rng, settings.schedule)
-    codes = np.empty((rows, len(targets.domain)), np.int32, order="F")
-    for column, name in enumerate(core.domain.names):
-        codes[:, targets.domain.position(name)] = core_codes[:, column]
-    for name, (anchor, table) in leaves.items():
-        anchor_codes = codes[:, targets.domain.position(anchor)]
-        codes[:, targets.domain.position(name)] = draw_given(anchor_codes, table, rng)
-    return codes
+_LIMITS = {
+    "start": get_args(Start),
+    "updates": get_args(Updates),
+    "schedule": {"sweeps": (0, 1000), "decay": (0.0, 1.0), "decay_every": (1, 10_000), "duplicate": (0.0, 1.0)},
+    "raking": {"pool_factor": (1, 1000), "max_codes": (0, 200_000_000), "sweeps": (1, 1000), "smoothing": (0.0, 1e3)},
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsModel:
-    """The distribution of a set of synthetic rows, with the marginals they were made from.
+    """Rows that all count the same, made from released numbers only.
 
     Attributes:
-        codes: the rows, in random order.
-        targets: consistent marginals, from which any other number of rows is made afresh.
-        settings: how.
+        domain: names and sizes of the columns.
+        total: estimated number of rows of the private table.
+        codes: the rows, columns in domain order.
     """
 
     kind: ClassVar[str] = "rows"
 
+    domain: Domain
+    total: float
     codes: np.ndarray
-    targets: ConsistentMarginals
-    settings: GumSettings
 
-    @property
-    def domain(self) -> Domain:
-        return self.targets.domain
-
-    @property
-    def total(self) -> float:
-        return self.targets.total
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.codes.shape[1] != len(self.domain) or not len(self.codes):
+            raise ValueError(f"rows of shape {self.codes.shape} for {len(self.domain)} columns")
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """The rows' histogram, scaled to `total`."""
-        clique = self.domain.canonical(attrs)
-        shape = self.domain.shape(clique)
-        cells = cell_codes(self.codes, [self.domain.position(name) for name in clique], shape)
-        return (np.bincount(cells, minlength=self.domain.cells(clique)) * (self.total / len(self.codes))).reshape(shape)
+        """Return the rows' histogram, scaled to `total`."""
+        return counted(self.domain, self.codes, attrs) * (self.total / len(self.codes))
 
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
         return [self.marginal(clique) for clique in cliques]
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows themselves, in a random order, if that many are wanted; else rows made afresh from the targets."""
+        """Return every row of the set as often as any other, give or take one, in random order."""
+        whole, rest = divmod(rows, len(self.codes))
+        order = rng.permutation(len(self.codes))
+        chosen = np.concatenate([np.tile(order, whole), order[:rest]])
+        return np.asfortranarray(self.codes[rng.permutation(chosen)].astype(np.int32))
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Self:
+        domain = stored.domain()
+        return cls(domain, stored.total(), stored.codes("codes", domain.sizes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GumRows(RowsModel):
+    """Rows made from consistent marginals, from which any other number of rows is made afresh.
+
+    Attributes:
+        targets: the consistent marginals.
+        settings: how rows are made from them.
+        reconstructed: answer marginals of up to `MAX_CELLS` cells by the table of greatest entropy that has all
+            projections of the targets, instead of counting rows.
+    """
+
+    kind: ClassVar[str] = "gum-rows"
+    stored_fields: ClassVar[tuple[str, ...]] = ("codes", "targets", "settings", "reconstructed")
+
+    targets: ConsistentMarginals
+    settings: GumSettings
+    reconstructed: bool = False
+
+    def marginal(self, attrs: Iterable[str]) -> np.ndarray:
+        """Return the marginal of the rows, or the one reconstructed from the targets."""
+        clique = self.domain.canonical(attrs)
+        if self.reconstructed and self.domain.cells(clique) <= MAX_CELLS:
+            return reconstruct(self.targets, clique)
+        return RowsModel.marginal(self, clique)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Return the rows themselves, in a random order, if that many are wanted; else rows made afresh."""
         if rows == len(self.codes):
             return np.asfortranarray(self.codes[rng.permutation(rows)].astype(np.int32))
         return generate_rows(self.targets, rows, rng, self.settings)
 
-    def to_parts(self) -> Parts:
-        meta = {
-            "names": list(self.domain.names),
-            "sizes": list(self.domain.sizes),
-            "total": self.total,
-            "cliques": [list(clique) for clique in self.targets.cliques],
-            "stddevs": list(self.targets.stddevs),
-            "settings": asdict(self.settings),
-        }
-        smallest = np.min_scalar_type(max(self.domain.sizes) - 1)
-        tables = {f"table_{i}": table for i, table in enumerate(self.targets.tables)}
-        return meta, {"codes": self.codes.astype(smallest), **tables}
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Self:
+        targets = _stored_targets(stored.part("targets"))
+        codes = stored.codes("codes", targets.domain.sizes)
+        settings = stored.part("settings").settings(GumSettings, _LIMITS)
+        return cls(targets.domain, targets.total, codes, targets, settings, stored.value("reconstructed", bool))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleasedRows(RowsModel):
+    """Rows that were paid for one by one, such as those grown from seeds: there are no more. `total` is their number.
+
+    Attributes:
+        network: the model that the rows were grown with; itself private, so that it may be given away with them.
+    """
+
+    kind: ClassVar[str] = "released-rows"
+    stored_fields: ClassVar[tuple[str, ...]] = ("network", "codes")
+
+    network: BayesNet
+
+    def __post_init__(self) -> None:
+        """Of the rows that were asked for, it may be that none was released."""
 
     @classmethod
-    def from_parts(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> RowsModel:
-        """The model that `to_parts` took apart."""
-        stored = Stored(meta, arrays)
-        domain, total = stored.domain(), stored.total()
-        cliques = stored.cliques("cliques", domain)
-        tables = tuple(
-            stored.table(f"table_{i}", domain.shape(clique), 0.0, LARGEST_TOTAL) for i, clique in enumerate(cliques)
-        )
-        agree = all(abs(float(table.sum()) - total) <= 1e-3 * max(1.0, total) for table in tables)
-        stored.require(agree, "has tables of another total than its own")
-        targets = ConsistentMarginals(domain, cliques, tables, stored.numbers("stddevs", 0.0, LARGEST_COUNT), total)
-        return cls(stored.codes("codes", domain.sizes), targets, GumSettings.from_stored(stored.part("settings")))
+    def of(cls, network: BayesNet, codes: np.ndarray) -> Self:
+        return cls(network.domain, float(len(codes)), codes, network)
+
+    def marginal(self, attrs: Iterable[str]) -> np.ndarray:
+        """Return the rows' histogram."""
+        return counted(self.domain, self.codes, attrs)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Return different rows in random order; refused where more are asked for than were paid for."""
+        if rows > len(self.codes):
+            raise BudgetError(
+                f"{rows:,} rows were asked for, but {len(self.codes):,} were released from seeds, each at a price. "
+                "Ask for fewer, raise seeded_rows, or set omega='all' for a model that makes any number."
+            )
+        return np.asfortranarray(self.codes[rng.permutation(len(self.codes))[:rows]])
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Self:
+        network = BayesNet.from_stored(stored.part("network"))
+        return cls.of(network, stored.codes("codes", network.domain.sizes))
 
 
 def gum_model(
@@ -162,13 +154,24 @@ def gum_model(
     total: float | None = None,
     rows: int | None = None,
     settings: GumSettings | None = None,
-) -> RowsModel:
-    """Rows from any method's noisy marginals: consistency first, then as many rows as the estimated total.
+    reconstructed: bool = False,
+) -> GumRows:
+    """Return rows made from any method's noisy marginals: consistency first, then as many rows as the estimated total.
 
-    For models too dense for a graphical model, or with hundreds of columns. Marginals of attribute sets that no
+    For models too dense for a graphical model, or with hundreds of columns. Marginals of column sets that no
     measurement covers are only as good as what the covered ones imply.
     """
     targets = make_consistent(domain, measurements, total=total)
     settings = settings or GumSettings()
     rows = max(1, round(targets.total)) if rows is None else rows
-    return RowsModel(generate_rows(targets, rows, rng, settings), targets, settings)
+    codes = generate_rows(targets, rows, rng, settings)
+    return GumRows(domain, targets.total, codes, targets, settings, reconstructed)
+
+
+def _stored_targets(stored: Stored) -> ConsistentMarginals:
+    domain, total = stored.domain(), stored.total()
+    cliques = stored.cliques("cliques", domain)
+    tables = stored.tables("tables", [domain.shape(clique) for clique in cliques], 0.0, LARGEST_TOTAL)
+    agree = all(abs(float(table.sum()) - total) <= 1e-3 * max(1.0, total) for table in tables)
+    stored.require(agree, "has tables of another total than its own")
+    return ConsistentMarginals(domain, cliques, tables, stored.numbers("stddevs", 0.0, LARGEST_COUNT), total)

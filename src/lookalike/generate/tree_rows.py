@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from lookalike.generate.draws import values_at
+from lookalike.schema.cells import cell_numbers, similar_rows_together
 from lookalike.tables.contraction import Network
 from lookalike.tables.executor import threads_allowed
 
@@ -43,7 +45,7 @@ def tree_rows(
         rows: how many. More than a million are drawn in chunks of a million, each with low variance of its own.
         rng: source of randomness.
         independent: draw rows independently instead.
-        allowed: codes to choose from, by position, for attributes that occur in no factor; all codes by default.
+        allowed: codes to choose from, by position, for columns that occur in no factor; all codes by default.
     """
     codes = np.zeros((rows, len(network.plan.domain)), dtype=np.int32, order="F")
     if rows <= _CHUNK_ROWS:
@@ -107,11 +109,11 @@ def _draw(
     """Fills the columns of `drawn`, given those of `known`, from the product of the tables; `before` are all filled."""
     layout, sizes, rows = network.layout, network.plan.domain.sizes, len(codes)
     given, new = layout.positions(known), layout.positions(drawn)
-    key = _row_keys(codes, given, sizes)
+    key = cell_numbers(codes, given, sizes)
     given_shape = [sizes[position] for position in given]
     others = [position for position in before if position not in given]
     spread = bool(others) and not independent and rows <= _SPREAD_ROWS
-    shuffled = _alike_together(codes, others, sizes, rng) if spread else rng.permutation(rows)
+    shuffled = similar_rows_together(codes, others, sizes, rng) if spread else rng.permutation(rows)
     order = _grouped(key, math.prod(given_shape), shuffled)
     ordered = key[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if rows else np.zeros(0, np.intp)
@@ -144,18 +146,6 @@ def _grouped(key: np.ndarray, cells: int, shuffled: np.ndarray) -> np.ndarray:
     return order
 
 
-def _alike_together(
-    codes: np.ndarray, positions: list[int], sizes: tuple[int, ...], rng: np.random.Generator
-) -> np.ndarray:
-    """Row numbers sorted by these columns, the first being the most significant, and at random where they agree."""
-    shuffled = rng.permutation(len(codes))
-    used = 0
-    while used < len(positions) and math.prod(sizes[p] for p in positions[: used + 1]) < 2**62:
-        used += 1
-    key = _row_keys(codes, positions[:used], sizes)
-    return shuffled[np.argsort(key[shuffled], kind="stable")]
-
-
 def _spread(order: np.ndarray, starts: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Each group's rows reordered so that any stretch of neighbours ends up evenly spaced over the whole group.
 
@@ -169,14 +159,6 @@ def _spread(order: np.ndarray, starts: np.ndarray, counts: np.ndarray, rng: np.r
     result = np.empty_like(order)
     result[starts[group] + rotated] = sorted_rows
     return result
-
-
-def _row_keys(codes: np.ndarray, positions: list[int], sizes: tuple[int, ...]) -> np.ndarray:
-    key = np.zeros(len(codes), dtype=np.int64)
-    for position in positions:
-        key *= sizes[position]
-        key += codes[:, position]
-    return key
 
 
 def _weights(
@@ -219,14 +201,8 @@ def _pick_evenly(weights: np.ndarray, counts: np.ndarray, rng: np.random.Generat
 
 def _pick_independent(weights: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Independent outcomes, as many per group as it has rows."""
-    outcomes = weights.shape[1]
-    ends = np.cumsum(weights, axis=1)
-    ends /= ends[:, -1:]
     group = np.repeat(np.arange(len(counts)), counts)
-    # One sorted vector serves all groups: group g owns the interval [g, g + 1).
-    ends += np.arange(len(counts))[:, None]
-    found = np.searchsorted(ends.ravel(), rng.random(len(group)) + group, side="right")
-    return np.clip(found - group * outcomes, 0, outcomes - 1)
+    return values_at(weights, group, rng.random(len(group)))
 
 
 def _uniform(rows: int, size: int, rng: np.random.Generator, independent: bool) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.binned import Binned, Continuous
+from lookalike.schema.cells import cell_numbers
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
 from lookalike.schema.constraints import AtLeast, Determines, Never, Sum, rule_text
@@ -240,12 +241,7 @@ def _replace_impossible(
     bad = mask[tuple(codes[:, place] for place in places)]
     if not bad.any() or bad.all():
         return
-    shape = tuple(schema[name].size for name in attrs[:-1])
-    keys = (
-        np.ravel_multi_index(tuple(codes[:, place] for place in places[:-1]), shape)
-        if shape
-        else np.zeros(len(codes), int)
-    )
+    keys = cell_numbers(codes, places[:-1], schema.domain.sizes)
     good = np.flatnonzero(~bad)
     order = good[np.argsort(keys[good], kind="stable")]
     rows = np.flatnonzero(bad)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookalike.generate.bayes_net import counted
 from lookalike.privacy.scores import CellGaps
+from lookalike.schema.cells import counted
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.workload import WorkloadSpec, as_workload
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lookalike.errors import SchemaError
+from lookalike.schema.cells import cell_numbers
 from lookalike.schema.domain import Clique, Domain
 from lookalike.sources.base import check_cliques, recoded_domain
 
@@ -15,7 +16,7 @@ BLOCK_ROWS = 1 << 16
 
 
 class MemorySource:
-    """Counts by mixed-radix cell numbers and one `bincount` per block. `repr` shows no data, not even how many rows.
+    """Counts by cell numbers and one `bincount` per block of rows. `repr` shows no data, not even how many rows.
 
     >>> source = MemorySource(Domain.of({"a": 2, "b": 3}), np.array([[0, 2], [1, 0], [0, 2]]))
     >>> source.counts([("a", "b")])[0].tolist()
@@ -75,10 +76,7 @@ def _add_counts(total: np.ndarray, block: np.ndarray, places: list[int], sizes: 
     if not places:
         total[0] += len(block)
         return
-    cells = block[:, places[0]].astype(np.intp)
-    for place in places[1:]:
-        cells *= sizes[place]
-        cells += block[:, place]
+    cells = cell_numbers(block, places, sizes)
     if total.size <= 4 * len(block):
         total += np.bincount(cells, minlength=total.size)
     else:

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.estimate.norm_sub import norm_sub
+from lookalike.estimate.consistency import norm_sub
 from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
-from lookalike.generate.released_rows import ReleasedRows
+from lookalike.generate.rows_model import ReleasedRows
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.rows import OccurringCells
@@ -301,7 +301,7 @@ class BSG:
             tune=not self.threshold_epsilon,
             deterministic=self.test == "deterministic",
         )
-        return ReleasedRows(model, door.release_rows(request, step=SEEDED))
+        return ReleasedRows.of(model, door.release_rows(request, step=SEEDED))
 
 
 _COUNT_SHARE = 0.02

@@ -13,8 +13,7 @@ import numpy as np
 from lookalike.errors import SchemaError
 from lookalike.estimate import fit
 from lookalike.generate.model import Model
-from lookalike.generate.network import Generator
-from lookalike.generate.network_model import NetworkModel
+from lookalike.generate.network import Generator, NetworkModel
 from lookalike.generate.teaching import GeneratorLessons
 from lookalike.generate.wasserstein import WassersteinTrainer
 from lookalike.privacy.budget import Accounting, Budget

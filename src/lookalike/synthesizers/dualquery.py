@@ -11,7 +11,7 @@ import numpy as np
 from lookalike.errors import BudgetError
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
-from lookalike.generate.row_set import RowSet
+from lookalike.generate.rows_model import RowsModel
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
@@ -99,7 +99,7 @@ class DualQuery:
         leader = PerturbedLeader(domain, laws)
         made = [leader.rows(rounds * count if asks_nothing(domain, faithful=self.faithful) else count, rng)]
         if asks_nothing(domain, faithful=self.faithful):
-            return RowSet(domain, total, made[0])
+            return RowsModel(domain, total, made[0])
         player = query_player(domain, self.workload, self.max_cells, self.looked, rng, faithful=self.faithful)
         for number in range(1, rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
@@ -114,4 +114,4 @@ class DualQuery:
             if not self.faithful:
                 leader.keep_columns(laws, so_far, COLUMN_RATE)
             made.append(leader.rows(count, rng, sweeps=self.sweeps))
-        return RowSet(domain, total, np.concatenate(made))
+        return RowsModel(domain, total, np.concatenate(made))

@@ -11,7 +11,7 @@ import numpy as np
 from lookalike.estimate import fit
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
-from lookalike.generate.row_set import RowSet
+from lookalike.generate.rows_model import RowsModel
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
@@ -108,7 +108,7 @@ class FEM:
         leader = PerturbedLeader(domain, laws)
         count = _PAPER_ROWS if self.faithful else self.rows_per_round
         if asks_nothing(domain, faithful=self.faithful):
-            return RowSet(domain, total, leader.rows(rounds * count, rng))
+            return RowsModel(domain, total, leader.rows(rounds * count, rng))
         player = query_player(domain, self.workload, self.max_cells, self.looked, rng, faithful=self.faithful)
         made = [self._rows(leader, count, rng)]
         for number in range(rounds):
@@ -121,7 +121,7 @@ class FEM:
             if not self.faithful:
                 leader.keep_columns(laws, made[-1], COLUMN_RATE)
             made.append(self._rows(leader, count, rng))
-        return RowSet(domain, total, np.concatenate(made[(rounds + 1) // 2 :]))
+        return RowsModel(domain, total, np.concatenate(made[(rounds + 1) // 2 :]))
 
     def _rows(self, leader: PerturbedLeader, count: int, rng: np.random.Generator) -> np.ndarray:
         return leader.rows(count, rng, noise="exponential" if self.faithful else "gumbel", sweeps=self.sweeps)

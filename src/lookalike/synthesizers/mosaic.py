@@ -37,7 +37,7 @@ _SHARPEST_RHO = 0.5
 """About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less, the weights
 of a finite number of rows do not converge."""
 _TYPICAL_CONTRASTS = 6
-_FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
+_FIRST_LOOK = SupportSettings(max_rows=60_000, iterations=40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Mosaic:
         progress("fitting", 0.5)
         exchange = ExchangeSettings(passes=self.passes)
         settings = SupportSettings(
-            most_rows=self.support, renewals=self.renewals, ridge=self.penalty, line=self.line, exchange=exchange,
+            max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.line, exchange=exchange,
             single=single, iterations=_iterations(min(float(door.budget.rho), _SHARPEST_RHO)),
         )  # fmt: skip
         return self._model(independent, oneways, chosen, inside, settings, blur)

@@ -11,8 +11,7 @@ import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.estimate import fit
-from lookalike.estimate.consistency import make_consistent
-from lookalike.estimate.norm_sub import norm_sub
+from lookalike.estimate.consistency import make_consistent, norm_sub
 from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.privacy.budget import Accounting, Budget

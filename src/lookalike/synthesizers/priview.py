@@ -10,7 +10,6 @@ import numpy as np
 from lookalike.errors import SchemaError
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import gum_model
-from lookalike.generate.views_model import ViewsModel
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
@@ -84,7 +83,7 @@ class PriView:
         shares = allocate([domain.cells(view) for view in views], door.remaining)
         measured += door.measure(views, [door.stddev_for(share) for share in shares], step=VIEWS)
         progress("making views consistent, and rows of them", 0.3)
-        return ViewsModel(gum_model(domain, measured, rng=rng))
+        return gum_model(domain, measured, rng=rng, reconstructed=True)
 
     def _useful_views(self, door: GuardedTable, total: float, rng: np.random.Generator) -> list[Clique]:
         """The design of the largest views that are theta-useful, the noise depending on how many there are."""

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from lookalike.estimate.norm_sub import norm_sub
+from lookalike.estimate.consistency import norm_sub
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel, merged_counts
-from lookalike.generate.row_update import GumSchedule
-from lookalike.generate.rows_model import GumSettings, Start, gum_model
+from lookalike.generate.row_update import GumSchedule, GumSettings, Start
+from lookalike.generate.rows_model import gum_model
 from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
@@ -112,7 +112,7 @@ class PrivSyn:
         )
         progress("making the marginals consistent and updating rows", 0.5)
         raked = self.start == "raked"
-        settings = GumSettings(self.start, GumSchedule(self.sweeps or (5 if raked else 50), settle=raked))
+        settings = GumSettings(self.start, GumSchedule(self.sweeps or (5 if raked else 50), stop_early=raked))
         model = gum_model(door.domain, [*oneways, *measured], rng=rng, settings=settings)
         return RefinedModel.of(fine, model, maps, counts)
 

@@ -146,7 +146,7 @@ class RAP:
             chosen = self._choose(door, usable, model, total, stddev, share * self.choice_share)
             measured += door.measure(chosen, stddev, step=CHOSEN)
             self._approach(model, measured, last=number == rounds - 1)
-        return RelaxedRows(domain, estimated_total(measured), model.laws())
+        return RelaxedRows(domain, estimated_total(measured), model.distributions())
 
     def _usable(self, domain: Domain, sets: list[Clique], noise: float, rng: np.random.Generator) -> list[Clique]:
         """Sets that a round looks at, from public facts and chance; the smallest ones where noise drowns all others."""
@@ -209,4 +209,4 @@ class RAP:
                 others[query.cell] = 0
                 measured += door.measure([query.clique], stddev, step=CELLS, groups=[others])
             self._approach(model, measured, last=number == rounds - 1)
-        return RelaxedRows(domain, estimated_total(measured), model.laws())
+        return RelaxedRows(domain, estimated_total(measured), model.distributions())

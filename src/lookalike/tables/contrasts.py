@@ -8,7 +8,8 @@ total; those of two and more axes are all but the total and the single axes: how
     P x = x - sum_i (mean over all other axes) + (d - 1) * mean      two and more.
 
 One row adds P e, of the same norm wherever it falls, |P e|^2 = (dimensions of the contrasts) / (cells): 1/4 for two
-binary columns, where the counts themselves have 1. Who has measured single columns need not pay for them in every set.
+binary columns, where the counts themselves have 1. Where single columns are measured apart, no set that holds them has
+to pay for them again.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ class CellTable:
     """A marginal, or a table of groups of its cells, of which the contrasts are measured.
 
     Attributes:
-        attrs: the attributes, in domain order.
+        attrs: the columns, in domain order.
         shape: of the table of counts: the marginal's own where there are no groups; (number of groups,) where they are
-            of any form; else one axis per attribute, where values were merged column by column.
+            of any form; else one axis per column, where values were merged column by column.
         groups: None, or for every cell of the marginal its place in the table, flat.
     """
 

@@ -17,7 +17,7 @@ class NoisyMarginal:
     """Noisy counts of one marginal, or of groups of its cells.
 
     Attributes:
-        attrs: the attributes, in domain order.
+        attrs: the columns, in domain order.
         values: noisy counts. Without `groups`, an array of the marginal's shape; with `groups`, one number per group.
         stddev: standard deviation of the independent noise on each entry of `values`.
         groups: None, or an integer array of the marginal's shape that gives each cell's group, 0..len(values)-1.
@@ -35,6 +35,8 @@ class NoisyMarginal:
     contrasts: Shape | None = None
 
     def __post_init__(self) -> None:
+        # The number of rows alone may come as a NumPy scalar.
+        object.__setattr__(self, "values", np.asarray(self.values))
         if not self.stddev > 0:
             raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
         if self.contrasts is not None and math.prod(self.contrasts) != self.values.size:
@@ -42,7 +44,7 @@ class NoisyMarginal:
         if self.groups is None and self.values.ndim != len(self.attrs):
             raise ValueError(f"values of {self.attrs} have {self.values.ndim} axes, expected {len(self.attrs)}")
         if self.groups is not None and (self.groups.ndim != len(self.attrs) or self.values.ndim != 1):
-            raise ValueError(f"groups of {self.attrs} need one axis per attribute, and values one entry per group")
+            raise ValueError(f"groups of {self.attrs} need one axis per column, and values one entry per group")
 
     @property
     def cells(self) -> int:
@@ -55,7 +57,7 @@ class NoisyResidual:
     """Noisy L1 distance, in counts, of a marginal from a fixed table of counts that everybody may know.
 
     Attributes:
-        attrs: the attributes, in domain order.
+        attrs: the columns, in domain order.
         reference: the table of counts, whole numbers, of the marginal's shape.
         value: the distance with its noise.
         stddev: standard deviation of that noise.
@@ -112,7 +114,7 @@ def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> Noisy
     """Group sums as counts of single cells, each group shared out like `expected`, a model's counts of the marginal.
 
     For methods that know cells only. A cell's error is that of its group times its share, so the stddev that is kept
-    is an upper value; what the model gets wrong inside a group stays wrong.
+    is an upper bound; what the model gets wrong inside a group stays wrong.
 
     >>> sums = NoisyMarginal(("a",), np.array([6.0, 8.0]), 1.0, np.array([0, 0, 1]))
     >>> spread_over_cells(sums, np.array([1.0, 2.0, 5.0])).values.tolist()
@@ -130,6 +132,15 @@ def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> Noisy
         groups=None,
         contrasts=None,
     )
+
+
+def group_means(measurement: NoisyMarginal, table: np.ndarray) -> np.ndarray:
+    """Return the means of a table of the marginal over the measured groups of cells; the table where there are none."""
+    if measurement.groups is None:
+        return table
+    labels = measurement.groups.ravel()
+    sizes = np.maximum(np.bincount(labels, minlength=measurement.cells), 1)
+    return np.bincount(labels, table.ravel(), minlength=measurement.cells) / sizes
 
 
 def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.estimate import GraphicalModel, fit
+from lookalike.estimate import fit
 from lookalike.estimate.mirror_descent import mirror_parameters
 from lookalike.estimate.problem import Problem
+from lookalike.generate.kinds import model_from_parts
+from lookalike.generate.stored import taken_apart
 from lookalike.schema.domain import Domain
 from lookalike.tables.contrasts import CellTable, merged_columns
 from lookalike.tables.measurement import NoisyMarginal, completed
@@ -163,11 +165,11 @@ def test_the_same_arguments_give_the_same_model_and_rows(counts):
 
 def test_a_stored_model_draws_the_same_rows(counts):
     model = fit(DOMAIN, measured(counts, 5.0))
-    meta, arrays = model.to_parts()
-    again = GraphicalModel.from_parts(json.loads(json.dumps(meta)), arrays)
+    meta, arrays = taken_apart(model)
+    again = model_from_parts(json.loads(json.dumps(meta)), arrays)
     assert again.plan == model.plan
     np.testing.assert_allclose(again.marginal(("b", "d")), model.marginal(("b", "d")), rtol=1e-9)
-    one, two = (m.sample(400, np.random.default_rng(5)) for m in (again, GraphicalModel.from_parts(meta, arrays)))
+    one, two = (m.sample(400, np.random.default_rng(5)) for m in (again, model_from_parts(meta, arrays)))
     np.testing.assert_array_equal(one, two)
 
 

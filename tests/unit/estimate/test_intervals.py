@@ -9,8 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from lookalike.estimate import fit
-from lookalike.estimate.intervals import ErrorBars, _parts
-from lookalike.estimate.nonnegative import nonnegative_interval
+from lookalike.estimate.intervals import ErrorBars, _parts, nonnegative_interval
 from lookalike.schema.domain import Domain
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual

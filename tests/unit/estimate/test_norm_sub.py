@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lookalike.estimate.norm_sub import norm_sub
+from lookalike.estimate.consistency import norm_sub
 
 VALUES = arrays(float, st.integers(1, 30), elements=st.floats(-1e4, 1e4, allow_subnormal=False))
 

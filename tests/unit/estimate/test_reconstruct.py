@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.estimate.reconstruct import reconstruct
+from lookalike.estimate.consistency import ConsistentMarginals, reconstruct
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 4})

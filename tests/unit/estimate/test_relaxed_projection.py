@@ -29,7 +29,7 @@ def measured() -> list[NoisyMarginal]:
 
 def objective(model: RelaxedProjection, pull: float) -> float:
     """The formula of the docstring, from the model's marginals."""
-    laws = model.laws()
+    laws = model.distributions()
     counts = RelaxedRows(DOMAIN, 1.0, laws.astype(float))
     total, least = 1000.0, 5.0
     value = 0.0

@@ -10,6 +10,7 @@ import pytest
 from lookalike.generate import bayes_net
 from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.kinds import model_from_parts
+from lookalike.generate.stored import taken_apart
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "e"), (5, 3, 4, 2))
@@ -86,7 +87,7 @@ def test_log_probabilities_multiply_to_the_joint() -> None:
 
 def test_parts_rebuild_the_model() -> None:
     model = network()
-    again = model_from_parts("bayes-net", *model.to_parts())
+    again = model_from_parts(*taken_apart(model))
     np.testing.assert_array_equal(
         again.sample(100, np.random.default_rng(0)), model.sample(100, np.random.default_rng(0))
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lookalike.generate.best_rows import PerturbedLeader
-from lookalike.generate.row_set import RowSet
+from lookalike.generate.rows_model import RowsModel
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (3, 2, 4))
@@ -84,7 +84,7 @@ def test_exponential_noise_leaves_an_even_law_even() -> None:
 
 def test_a_set_of_rows_repeats_every_row_alike_and_counts_them() -> None:
     codes = np.array([[0, 0, 0], [2, 1, 3], [0, 1, 3]], dtype=np.int32)
-    model = RowSet(DOMAIN, 30.0, codes)
+    model = RowsModel(DOMAIN, 30.0, codes)
     assert model.marginal(("b", "c")).tolist() == [[10, 0, 0, 0], [0, 0, 0, 20]]
     found, counts = np.unique(model.sample(8, np.random.default_rng(0)), axis=0, return_counts=True)
     assert found.tolist() == [[0, 0, 0], [0, 1, 3], [2, 1, 3]]
@@ -94,4 +94,4 @@ def test_a_set_of_rows_repeats_every_row_alike_and_counts_them() -> None:
 
 def test_a_set_without_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="rows of shape"):
-        RowSet(DOMAIN, 1.0, np.zeros((0, 3), dtype=np.int32))
+        RowsModel(DOMAIN, 1.0, np.zeros((0, 3), dtype=np.int32))

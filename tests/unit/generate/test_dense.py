@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from lookalike.generate.dense import DenseModel
+from lookalike.generate.kinds import model_from_parts
+from lookalike.generate.stored import taken_apart
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -50,7 +52,8 @@ def test_a_cell_without_probability_is_never_drawn() -> None:
 
 def test_parts_make_the_same_model() -> None:
     dense = model()
-    again = DenseModel.from_parts(*dense.to_parts())
+    again = model_from_parts(*taken_apart(dense))
+    assert isinstance(again, DenseModel)
     assert again.domain == DOMAIN
     assert again.total == dense.total
     np.testing.assert_array_equal(again.probabilities, dense.probabilities)

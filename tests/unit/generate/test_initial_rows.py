@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.initial_rows import draw_given, forest_rows, peel_leaves, spanning_forest, spread_evenly
+from lookalike.generate.draws import draw_given, spread_evenly
+from lookalike.generate.initial_rows import forest_rows, peel_leaves, spanning_forest
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 4})

@@ -1,15 +1,21 @@
-"""The strawman: flows are cheapest, every marginal is met in its turn, and large ones are refused."""
+"""MCF: flows are cheapest, every marginal is met in its turn, and large ones are refused or left to GUM."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from lookalike.errors import ModelTooLargeError
+from lookalike.errors import ModelTooLargeError, SchemaError
 from lookalike.estimate.consistency import ConsistentMarginals
 from lookalike.generate.min_cost_flow import flow_rows, min_cost_flow, whole_counts
+from lookalike.generate.row_update import GumSettings, generate_rows
+from lookalike.generate.rows_model import GumRows
+from lookalike.pipeline import synthesize
+from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 
 
@@ -57,3 +63,28 @@ def test_large_marginals_are_refused_with_the_limit() -> None:
     targets = ConsistentMarginals(domain, (("a", "b"),), (np.ones((100, 100)),), (0.0,), 1e4)
     with pytest.raises(ModelTooLargeError, match="GUM"):
         flow_rows(np.zeros((10, 2), np.int32), targets, np.random.default_rng(0))
+
+
+def test_marginals_too_large_for_a_flow_are_met_by_gum_first() -> None:
+    domain = Domain.of({"a": 40, "b": 40, "c": 2})
+    pairs = np.random.default_rng(0).dirichlet(np.full(1600, 0.05)).reshape(40, 40) * 3000
+    tables = (pairs, np.outer(pairs.sum(axis=0), [0.25, 0.75]))
+    targets = ConsistentMarginals(domain, (("a", "b"), ("b", "c")), tables, (1.0, 1.0), 3000.0)
+    settings = replace(GumSettings.of_flows(), append=False)
+    made = generate_rows(targets, 3000, np.random.default_rng(1), settings)
+    assert np.abs(counted(domain, made, ("a", "b")) - pairs).sum() < 0.3 * 3000
+    assert np.abs(counted(domain, made, ("b", "c")) - tables[1]).sum() < 0.03 * 3000
+
+
+def test_flows_are_a_generator_of_any_method() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 3000)
+    table = pa.table({"a": a, "b": np.where(rng.random(3000) < 0.9, a, 0), "c": rng.integers(0, 2, 3000)})
+    made = synthesize(table, schema={"a": 3, "b": 3, "c": 2}, epsilon=5.0, method="mst", generator="mcf", seed=0)
+    model = made.fitted.model
+    assert isinstance(model, GumRows)
+    assert model.settings == GumSettings.of_flows()
+    rows = {name: made.rows[name].to_numpy() for name in "abc"}
+    assert np.mean(rows["a"] == rows["b"]) == pytest.approx(np.mean(a == table["b"].to_numpy()), abs=0.03)
+    with pytest.raises(SchemaError, match="'mcf'"):
+        synthesize(table, schema={"a": 3, "b": 3, "c": 2}, generator="magic")  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lookalike.generate.kinds import model_from_parts
-from lookalike.generate.network import Generator, RmsProp
-from lookalike.generate.network_model import NetworkModel
+from lookalike.generate.network import Generator, NetworkModel, RmsProp
+from lookalike.generate.stored import taken_apart
 from lookalike.generate.teaching import GeneratorLessons
 from lookalike.generate.wasserstein import WassersteinTrainer
 from lookalike.schema.domain import Domain
@@ -93,8 +93,8 @@ def test_a_trainer_with_exact_sums_learns_that_two_columns_are_equal() -> None:
 
 def test_a_stored_model_is_the_same_model() -> None:
     model = NetworkModel(DOMAIN, 123.0, generator())
-    meta, arrays = model.to_parts()
-    again = model_from_parts("network", meta, arrays)
+    meta, arrays = taken_apart(model)
+    again = model_from_parts(meta, arrays)
     assert again.total == 123.0
     assert np.array_equal(again.sample(50, np.random.default_rng(0)), model.sample(50, np.random.default_rng(0)))
     np.testing.assert_array_equal(again.marginal(("b", "a")), model.marginal(("a", "b")))

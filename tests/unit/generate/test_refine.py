@@ -8,6 +8,7 @@ import pytest
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.refine import RefinedModel, split_shares
 from lookalike.generate.rows_model import RowsModel, gum_model
+from lookalike.generate.stored import taken_apart
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -43,7 +44,7 @@ def test_rows_have_the_marginals_and_stay_in_the_fine_domain() -> None:
 
 def test_parts_give_the_model_back() -> None:
     model = RefinedModel.of(FINE, coarse_model(), KEPT, COUNTS)
-    again = model_from_parts(model.kind, *model.to_parts())
+    again = model_from_parts(*taken_apart(model))
     np.testing.assert_allclose(again.marginal(("a", "b")), model.marginal(("a", "b")))
 
 

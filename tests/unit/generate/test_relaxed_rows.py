@@ -21,7 +21,7 @@ def relaxed(rows: int, seed: int = 0) -> RelaxedRows:
 
 def test_marginals_are_means_over_rows_of_products_of_laws() -> None:
     model = relaxed(7)
-    a, b, c, d = np.split(model.laws, np.cumsum(DOMAIN.sizes)[:-1])
+    a, b, c, d = np.split(model.distributions, np.cumsum(DOMAIN.sizes)[:-1])
     joint = 1000 * np.einsum("ar,br,cr,dr->abcd", a, b, c, d) / 7
     for size in range(5):
         for axes in combinations(range(4), size):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lookalike.estimate import fit
+from lookalike.generate.draws import draw_by_weight, systematic
 from lookalike.generate.exchange import (
     ExchangeSettings,
     MarginalCells,
@@ -15,10 +16,9 @@ from lookalike.generate.exchange import (
     _exchange_block,
     _exchange_rows,
     choose_rows,
-    drawn,
-    systematic,
 )
 from lookalike.generate.gibbs import gibbs_sweep
+from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.particles import (
     MeasuredCells,
     WeightPenalty,
@@ -29,6 +29,7 @@ from lookalike.generate.particles import (
     row_potentials,
 )
 from lookalike.generate.reweighted import ReweightedModel, SupportSettings
+from lookalike.generate.stored import taken_apart
 from lookalike.schema.domain import Domain
 from lookalike.tables.contrasts import Contrasts
 from lookalike.tables.measurement import NoisyMarginal, completed
@@ -59,7 +60,7 @@ def model(settings: SupportSettings) -> ReweightedModel:
 
 @pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
 def test_sets_outside_the_network_are_met(whole_domain: int) -> None:
-    made = model(SupportSettings(most_rows=40_000, whole_domain=whole_domain))
+    made = model(SupportSettings(max_rows=40_000, whole_domain=whole_domain))
     for clique in combinations(DOMAIN.names, 2):
         wanted = 10_000 * marginal_of(joint(), clique)
         assert np.abs(made.marginal(clique) - wanted).sum() / 20_000 < 0.004, clique
@@ -79,7 +80,7 @@ def test_contrasts_are_met_whatever_completes_them(whole_domain: int) -> None:
         noisy = NoisyMarginal(pair, contrasts, 1.0, contrasts=shape)
         measured.append(completed(noisy, 10_000 * marginal_of(other, pair)))
     network = fit(DOMAIN, [m for m in measured if m.attrs != ("b", "d")], total=10_000)
-    made = ReweightedModel(network, measured, SupportSettings(most_rows=40_000, whole_domain=whole_domain))
+    made = ReweightedModel(network, measured, SupportSettings(max_rows=40_000, whole_domain=whole_domain))
     for clique in [("a",), ("b",), ("d",), ("a", "d"), ("b", "d")]:
         wanted = 10_000 * marginal_of(joint(), clique)
         assert np.abs(made.marginal(clique) - wanted).sum() / 20_000 < 0.006, clique
@@ -95,13 +96,13 @@ def test_sums_of_groups_are_met_and_cells_within_follow_the_rest(whole_domain: i
     sums = np.bincount(groups.ravel(), wanted.ravel())
     singles = [m for m in measured_pairs(10_000.0, 1.0) if len(m.attrs) == 1]
     measured = [*singles, NoisyMarginal(("a", "d"), sums, 1.0, groups)]
-    settings = SupportSettings(most_rows=40_000, whole_domain=whole_domain)
+    settings = SupportSettings(max_rows=40_000, whole_domain=whole_domain)
     for network in (fit(DOMAIN, singles), fit(DOMAIN, measured)):
         made = ReweightedModel(network, measured, settings)
         found = made.marginal(("a", "d"))
         assert np.abs(np.bincount(groups.ravel(), found.ravel()) - sums).sum() / 20_000 < 0.004
-        meta, arrays = made.to_parts()
-        np.testing.assert_allclose(ReweightedModel.from_parts(meta, arrays).marginal(("a", "d")), found)
+        meta, arrays = taken_apart(made)
+        np.testing.assert_allclose(model_from_parts(meta, arrays).marginal(("a", "d")), found)
 
 
 @pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
@@ -117,10 +118,11 @@ def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
         for m in measured_pairs(10_000.0, 1.0)
     ]
     network = fit(DOMAIN, [m for m in measured if len(m.attrs) == 1], zeros={("a", "d"): impossible})
-    settings = SupportSettings(most_rows=20_000, whole_domain=whole_domain)
+    settings = SupportSettings(max_rows=20_000, whole_domain=whole_domain)
     made = ReweightedModel(network, measured, settings)
     assert made.marginal(("a", "d"))[impossible].sum() == 0
-    again = ReweightedModel.from_parts(*made.to_parts())
+    again = model_from_parts(*taken_apart(made))
+    assert isinstance(again, ReweightedModel)
     rows = again.sample(2000, np.random.default_rng(1))
     assert not impossible[rows[:, 0], rows[:, 3]].any()
     for noisy in measured:
@@ -128,7 +130,7 @@ def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
 
 
 def test_rows_are_the_same_for_the_same_seed_and_follow_the_model() -> None:
-    made = model(SupportSettings(most_rows=20_000, whole_domain=0))
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0))
     rows = made.sample(3000, np.random.default_rng(5))
     assert rows.dtype == np.int32
     assert np.array_equal(rows, made.sample(3000, np.random.default_rng(5)))
@@ -141,7 +143,7 @@ def test_rows_are_the_same_for_the_same_seed_and_follow_the_model() -> None:
 
 
 def test_any_number_of_rows_can_be_made() -> None:
-    made = model(SupportSettings(most_rows=20_000, whole_domain=0, iterations=5, exchange=ExchangeSettings(passes=1)))
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0, iterations=5, exchange=ExchangeSettings(passes=1)))
     assert made.sample(0, np.random.default_rng(0)).shape == (0, 4)
     assert made.sample(1, np.random.default_rng(0)).shape == (1, 4)
     many = made.sample(25_000, np.random.default_rng(0))
@@ -150,8 +152,9 @@ def test_any_number_of_rows_can_be_made() -> None:
 
 
 def test_parts_make_the_same_model() -> None:
-    made = model(SupportSettings(most_rows=20_000, whole_domain=0, iterations=10))
-    again = ReweightedModel.from_parts(*made.to_parts())
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0, iterations=10))
+    again = model_from_parts(*taken_apart(made))
+    assert isinstance(again, ReweightedModel)
     assert again.settings == made.settings
     np.testing.assert_allclose(again.marginal(("a", "c", "d")), made.marginal(("a", "c", "d")))
     assert np.array_equal(again.sample(50, np.random.default_rng(1)), made.sample(50, np.random.default_rng(1)))
@@ -159,7 +162,7 @@ def test_parts_make_the_same_model() -> None:
 
 def test_repeated_sets_are_refused() -> None:
     measured = measured_pairs(100.0, 1.0)
-    with pytest.raises(ValueError, match="each attribute set once"):
+    with pytest.raises(ValueError, match="each column set once"):
         ReweightedModel(fit(DOMAIN, measured[:4]), [*measured, measured[0]])
 
 
@@ -235,7 +238,7 @@ def test_exchange_beats_a_plain_draw_in_every_order() -> None:
         return float(np.abs(marginals.counts(codes[chosen], np.ones(2000)) - wanted).sum())
 
     chosen = choose_rows(codes, weights, 2000, ExchangeSettings(), DOMAIN, np.random.default_rng(2))
-    plain = drawn(weights, 2000, np.random.default_rng(2))
+    plain = draw_by_weight(weights, 2000, np.random.default_rng(2))
     assert misses(chosen, 2) < 0.4 * misses(plain, 2)
     assert misses(chosen, 3) < 0.5 * misses(plain, 3)
 
@@ -314,7 +317,7 @@ def off(model: ReweightedModel, order: int) -> float:
 def test_single_columns_stay_right_where_rows_cannot_carry_what_was_measured() -> None:
     domain, measured = measured_survey(6.0)
     independent = fit(domain, [m for m in measured if len(m.attrs) == 1])
-    weighted = ReweightedModel(independent, measured, SupportSettings(most_rows=20_000))
+    weighted = ReweightedModel(independent, measured, SupportSettings(max_rows=20_000))
     assert off(weighted, 1) < 0.01
     assert off(weighted, 2) < 0.6 * np.mean(
         [np.abs(independent.marginal(m.attrs) - m.values).sum() / (2 * weighted.total) for m in measured[11:]]
@@ -330,5 +333,5 @@ def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pyt
         codes[:] = np.random.default_rng(0).integers(0, domain.sizes, codes.shape)
 
     monkeypatch.setattr("lookalike.generate.reweighted.gibbs_sweep", spoil)
-    rows = ReweightedModel(network, measured, SupportSettings(most_rows=20_000, iterations=5)).rows
+    rows = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=5)).rows
     assert np.array_equal(rows.codes, drawn_codes)

@@ -96,7 +96,7 @@ def test_beta_is_exact(seed: int, part: float) -> None:
 
 def test_settled_marginals_are_left_alone() -> None:
     codes, targets = dependent_table(2000, (3, 3, 3), 3)
-    made = update_rows(codes, targets, np.random.default_rng(0), GumSchedule(sweeps=5, settle=True))
+    made = update_rows(codes, targets, np.random.default_rng(0), GumSchedule(sweeps=5, stop_early=True))
     np.testing.assert_array_equal(made, codes)
 
 
@@ -106,7 +106,7 @@ def test_settling_never_makes_the_total_error_larger() -> None:
     noisy = tuple(np.maximum(table + rng.normal(0, 8, table.shape), 0) for table in exact.tables)
     targets = ConsistentMarginals(exact.domain, exact.cliques, noisy, exact.stddevs, exact.total)
     for sweeps in (1, 2, 5):
-        made = update_rows(codes, targets, np.random.default_rng(6), GumSchedule(sweeps=sweeps, settle=True))
+        made = update_rows(codes, targets, np.random.default_rng(6), GumSchedule(sweeps=sweeps, stop_early=True))
         assert mean_l1(made, targets) <= mean_l1(codes, targets)
 
 

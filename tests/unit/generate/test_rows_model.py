@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 
 from lookalike.generate.kinds import model_from_parts
-from lookalike.generate.row_update import GumSchedule
-from lookalike.generate.rows_model import GumSettings, RowsModel, gum_model
+from lookalike.generate.row_update import GumSchedule, GumSettings
+from lookalike.generate.rows_model import GumRows, gum_model
+from lookalike.generate.stored import taken_apart
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4, "d": 2})
-STARTS = [GumSettings(), GumSettings(start="tree"), GumSettings.of_paper(), GumSettings(append=False)]
+STARTS = [
+    GumSettings(),
+    GumSettings(start="tree"),
+    GumSettings.of_paper(),
+    GumSettings.of_flows(),
+    GumSettings(append=False),
+]
 
 
 def measured(stddev: float, cliques: list[tuple[str, ...]] | None = None) -> list[NoisyMarginal]:
@@ -27,7 +34,7 @@ def measured(stddev: float, cliques: list[tuple[str, ...]] | None = None) -> lis
     return found
 
 
-@pytest.mark.parametrize("settings", STARTS, ids=lambda s: f"{s.start}-{s.append}")
+@pytest.mark.parametrize("settings", STARTS, ids=lambda s: f"{s.start}-{s.updates}-{s.append}")
 @pytest.mark.parametrize("cliques", [None, [("a", "b"), ("b", "c"), ("c", "d")], [("a",), ("b", "c", "d")]])
 def test_rows_fit_the_measured_marginals(settings: GumSettings, cliques: list[tuple[str, ...]] | None) -> None:
     measurements = measured(1.0, cliques)
@@ -59,9 +66,9 @@ def test_sample_gives_the_rows_or_makes_as_many_as_wanted() -> None:
 def test_parts_give_the_model_back() -> None:
     settings = GumSettings(start="tree", schedule=GumSchedule(sweeps=3))
     model = gum_model(DOMAIN, measured(5.0), rng=np.random.default_rng(1), settings=settings)
-    meta, arrays = model.to_parts()
-    again = model_from_parts("rows", meta, arrays)
-    assert isinstance(again, RowsModel)
+    meta, arrays = taken_apart(model)
+    again = model_from_parts(meta, arrays)
+    assert isinstance(again, GumRows)
     assert again.settings == settings
     np.testing.assert_array_equal(again.codes, model.codes)
     np.testing.assert_array_equal(

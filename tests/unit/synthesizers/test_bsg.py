@@ -12,7 +12,7 @@ import lookalike as la
 from lookalike.errors import BudgetExceededError, InputError, LookalikeError, SchemaError
 from lookalike.generate.bayes_net import BayesNet
 from lookalike.generate.prefix_histogram import PrefixHistogram
-from lookalike.generate.released_rows import ReleasedRows
+from lookalike.generate.rows_model import ReleasedRows
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import load
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import LookalikeError
-from lookalike.generate.views_model import ViewsModel
+from lookalike.generate.rows_model import GumRows
 from lookalike.pipeline import synthesize
 from lookalike.release import Release
 
@@ -36,7 +36,7 @@ def run(rows: int, *, epsilon: float = 1.0, **settings) -> Release:
 def test_every_pair_of_rows_and_of_answers_is_close(settings: dict) -> None:
     made, codes = run(20_000, epsilon=4.0, **settings), table(20_000)
     model = made.fitted.model
-    assert isinstance(model, ViewsModel)
+    assert isinstance(model, GumRows)
     rows = np.column_stack([made.table[name].to_numpy() for name in SIZES])
     for a, b in combinations(range(10), 2):
         shape = (list(SIZES.values())[a], list(SIZES.values())[b])
@@ -52,7 +52,7 @@ def test_views_grow_with_the_budget() -> None:
     widest = []
     for epsilon in (0.1, 10.0):
         model = run(20_000, epsilon=epsilon).fitted.model
-        assert isinstance(model, ViewsModel)
+        assert isinstance(model, GumRows)
         widest.append(max(len(view) for view in model.rows.targets.cliques))
     assert widest[0] < widest[1]
 
