@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.privacy import choice, noise
+from lookalike.privacy.kernel import choice, noise
 from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.row_level import geometric
 
 RELATIONS = [(relation, rows) for relation in ("add-remove", "replace") for rows in (1, 2, 5)]
 
@@ -179,7 +180,7 @@ class Noise(np.ndarray):
 
 _ORIGINALS = {
     "gaussian": noise.rounded_gaussian,
-    "geometric": noise.two_sided_geometric,
+    "geometric": geometric.two_sided_geometric,
     "choose": choice.exponential_mechanism,
 }
 

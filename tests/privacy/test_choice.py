@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lookalike.errors import BudgetError
-from lookalike.privacy import choice
-from lookalike.privacy.choice import WeightedScores, exponential_mechanism, largest_weight, plain_scores
+from lookalike.privacy.kernel import choice
+from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight, plain_scores
 
 
 class Script:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from lookalike.privacy.seed_price import (
+from lookalike.privacy.row_level.seed_price import (
     ORDERS,
     SeedBudget,
     SeedTest,

@@ -13,9 +13,10 @@ from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel, merged_counts
 from lookalike.generate.row_update import GumSchedule
 from lookalike.generate.rows_model import GumSettings, Start, gum_model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.requests import Score
+from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.combine import combine_cliques, cover_pairs

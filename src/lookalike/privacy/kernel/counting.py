@@ -9,9 +9,9 @@ import numpy as np
 from numpy.random import Generator
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.budget import gaussian_rho
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.kernel.accounting import gaussian_rho
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.schema.domain import Clique, Domain
 from lookalike.sources.base import check_cliques
 from lookalike.tables.contrasts import CellTable

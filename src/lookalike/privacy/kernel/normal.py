@@ -1,7 +1,7 @@
 """Proven bounds of the normal distribution's tail: what makes the noise exact and the accounting safe.
 
 Arithmetic is Python's `decimal`, whose +, -, *, /, sqrt and exp are correctly rounded at any precision, so the error of
-each result follows from counting operations. Floats only ever make a first guess, in `noise` and in `budget`.
+each result follows from counting operations. Floats only ever make a first guess, in `noise` and in `accounting`.
 """
 
 from __future__ import annotations

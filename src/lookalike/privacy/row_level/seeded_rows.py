@@ -1,6 +1,6 @@
 """Plausible deniability (Bindschaedler, Shokri, Gunter 2017): rows made from seeds that many others could have been.
 
-A row-level exception, see `rows.py`. What it costs is in `seed_price.py`; `tables/prefixes.py` counts the seeds.
+What it costs is in `seed_price.py`; `tables/prefixes.py` counts the seeds.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from numpy.typing import NDArray
 from scipy.special import ndtri  # pyright: ignore
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import NO_GUARANTEE
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import bit_source, two_sided_geometric
-from lookalike.privacy.rows import Codes, Integers, SystemRandom, require_single_row
-from lookalike.privacy.seed_price import SeedBudget, SeedTest
+from lookalike.guards import MAX_TRIES
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import bit_source
+from lookalike.privacy.row_level.geometric import two_sided_geometric
+from lookalike.privacy.row_level.rows import Codes, Integers, SystemRandom, require_single_row
+from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
 
 SEEDS_SHARE = 0.05
 """Part of delta for the chance that the lower bound on the number of seeds is wrong."""
-
-MAX_TRIES = 1000
-"""With the deterministic test, candidates per released row before giving up."""
 
 
 class SeedModel(Protocol):
@@ -90,8 +88,8 @@ class SeededRows:
             return f"({self.test.k}, {self.test.gamma:g})-plausible deniability of each row; NOT differentially private"
         return f"k {self.test.k}, threshold epsilon {self.test.epsilon0:.6g}, seeded share {self.test.seeded_share:g}"
 
-    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
-        """The request with its threshold noise settled, or a refusal with numbers. Looks at nothing private."""
+    def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
+        """The request with its threshold noise chosen, or a refusal with numbers. Looks at nothing private."""
         if self.deterministic:
             return self
         require_single_row(neighbours, "Seeded rows")
@@ -103,7 +101,7 @@ class SeededRows:
         return seeded_rows(codes, positions, domain.shape(self.model.order), self, insecure_rng)
 
 
-# What the door asks before it reads.
+# Before anything is read.
 
 
 def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
@@ -118,7 +116,7 @@ def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
 def affordable_test(
     test: SeedTest, rows: int, counted: NoisyMarginal, budget: Budget, rho: float, *, tune: bool
 ) -> SeedTest:
-    """The test with its threshold noise settled, or a refusal with numbers. Looks at nothing private.
+    """The test with its threshold noise chosen, or a refusal with numbers. Looks at nothing private.
 
     Args:
         test: the privacy test.
@@ -152,7 +150,7 @@ def affordable_test(
     )
 
 
-# What the door does with rows.
+# With private rows.
 
 
 def seeded_rows(
@@ -168,7 +166,7 @@ def seeded_rows(
         codes: the private rows, columns in domain order.
         positions: place in `codes` of each column of the model's order.
         sizes: number of values of each of these.
-        request: as settled.
+        request: as priced.
         insecure_rng: for benchmarks: the rows are then NOT PRIVATE.
     """
     random = SystemRandom(insecure_rng)

@@ -2,9 +2,9 @@
 
 A uniform U from the operating system's entropy picks a place in the running sum of the weights. Floating point decides
 when every boundary between candidates is further away than its error bound; otherwise the sum is formed again in
-decimal arithmetic, with more bits of U, until it decides. So the law is exact for the scores as given, and the scores
-are exact too: they stay whole numbers with a public weight and a public offset, never rounded to floats. A sensitivity
-therefore needs no margin for rounding, however large the scores are.
+decimal arithmetic, with more bits of U, until it decides. So the distribution is exact for the scores as given, and the
+scores are exact too: they stay whole numbers with a public weight and a public offset, never rounded to floats. A
+sensitivity therefore needs no margin for rounding, however large the scores are.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.noise import BitSource, bit_source
-from lookalike.privacy.normal import context, decimal_digits, decimal_of
+from lookalike.privacy.kernel.noise import BitSource, bit_source
+from lookalike.privacy.kernel.normal import context, decimal_digits, decimal_of
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def exponential_mechanism(
     """Index i of a candidate, with P(i) proportional to exp(epsilon * scores[i] / (2 * sensitivity)).
 
     If no score moves by more than `sensitivity` between neighbours, the choice satisfies pure epsilon-DP (McSherry,
-    Talwar 2007) and epsilon^2/8-zCDP (Cesar, Rogers 2021), the charge of `budget.exponential_rho`.
+    Talwar 2007) and epsilon^2/8-zCDP (Cesar, Rogers 2021), the charge of `accounting.exponential_rho`.
 
     Args:
         scores: one number per candidate, taken as exact; higher is better.
