@@ -360,7 +360,7 @@ def test_a_run_without_secret_noise_counts_as_infinite_and_stays_marked(path: Pa
         open_run(again, 0.1)
 
 
-@pytest.mark.parametrize(("noise", "remedy"), [("reproducible", "insecure_rng"), ("none", "randomised")])
+@pytest.mark.parametrize(("noise", "remedy"), [("reproducible", "insecure_rng"), ("none", "every release has noise")])
 def test_a_cap_admits_no_run_without_secret_noise(path: Path, noise: str, remedy: str) -> None:
     ledger = Ledger(path, "t")
     open_before = open_run(ledger, noise=noise)

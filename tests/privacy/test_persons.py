@@ -129,7 +129,7 @@ def test_while_markers_are_open_every_known_one_is_nobody() -> None:
     assert found.table is not None
     assert Counter(found.table.column("who").to_pylist()) == {"p": 2, "?": 3, None: 2, "": 2}
     measured = Identifier("who", missing=("",), person=True, most_rows=2, provenance={"missing": "measured"})
-    codes = RowsPerPerson("who", base=measured).codes(opened.table.column("who").combine_chunks())
+    codes = RowsPerPerson("who", base=measured).codes(found.table.column("who").combine_chunks())
     assert Counter(codes.tolist()) == {0: 7, 1: 2}
 
 
