@@ -28,7 +28,7 @@ from lookalike.privacy.scores import CellGaps
 from lookalike.schema.schema import Schema
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal
-from tests.privacy.spies import RELATIONS, Tape, check_paid, largest_move, neighbouring, persons
+from tests.privacy.spies import RELATIONS, Tape, check_paid, largest_move, neighbouring, persons, plain_scores
 from tests.privacy.test_scores import SCORES
 
 SIZES = {"a": 2, "b": 3}
@@ -163,5 +163,5 @@ def test_noise_has_the_scale_that_it_is_asked_for(scale: float) -> None:
     assert gaussian.var() == pytest.approx(scale**2 + 1 / 12, rel=0.05)
     q = np.exp(-1 / scale)
     assert two_sided_geometric(scale, draws).astype(float).var() == pytest.approx(2 * q / (1 - q) ** 2, rel=0.1)
-    chosen = [choice.exponential_mechanism([0.0, scale], 2.0, scale) for _ in range(4000)]
+    chosen = [choice.exponential_mechanism(plain_scores([0.0, scale]), 2.0, scale) for _ in range(4000)]
     assert np.mean(chosen) == pytest.approx(1 / (1 + np.exp(-1)), abs=6 * 0.5 / 4000**0.5)

@@ -21,6 +21,7 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
 from lookalike.sources.open import OpenedTable
+from lookalike.tables.contrasts import CellTable
 
 DOMAIN = Domain(("a", "b"), (3, 4))
 CODES = np.random.default_rng(0).integers(0, (3, 4), (5000, 2)).astype(np.int32)
@@ -69,6 +70,37 @@ def test_coarse_measurements_are_kept_as_groups_of_fine_cells():
     )
     assert found is not None
     assert abs(found[0] - counts[:2, [0, 3]].sum()) < 10
+
+
+class Listener:
+    """A recorder that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[object] = []
+
+    def measured(self, measurements, /):
+        self.given += measurements
+
+    def scored(self, score, values, stddev, /):
+        self.given += [score, values, stddev]
+
+    def coarsened(self, domain, maps, /):
+        return self
+
+
+def test_a_recorder_is_given_the_noisy_answers_and_nothing_else():
+    listener = Listener()
+    table = recording()[0].recorded_by(listener)
+    score = ResidualL1((("a",),), (np.zeros(3),))
+    expected = [
+        *table.measure([("a",)], 5.0, step="m"),
+        *table.measure_contrasts([CellTable(("a", "b"), (3, 4))], [5.0], step="m"),
+        score,
+        table.noisy_scores(score, 7.0, step="s"),
+        7.0,
+    ]
+    assert len(listener.given) == len(expected)
+    assert all(one is other or one == other for one, other in zip(listener.given, expected, strict=True))
 
 
 def test_is_still_a_guarded_table():

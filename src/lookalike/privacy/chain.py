@@ -207,7 +207,7 @@ def _head(text: bytes) -> Head | None:
 
 def _missing_head(path: Path, place: Path) -> str:
     old = path.with_suffix(HEAD)
-    message = f"{place} is missing, so nobody can tell whether the ledger {path} is complete."
+    message = f"{place} is missing, so whether the ledger {path} is complete is unknown."
     if old.exists():
         owner = _old_owner(old, _head(_bytes_of(old)), path)
         message += f" The file {old} is no head of it" + (f" but of {owner}." if owner else ".")

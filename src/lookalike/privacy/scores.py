@@ -229,7 +229,7 @@ class FamilyGap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerfectGap:
-    """How near each family is to one whose parents tell its binary child exactly, both values being equally frequent.
+    """How near each family is to one whose parents determine its binary child, both values being equally frequent.
 
     score = - min over x of (n/2 - sum_b x_b M_0b)_+ + (n/2 - sum_b (1 - x_b) M_1b)_+, in multiples of 1/resolution
 
@@ -264,7 +264,7 @@ def _least_misfit(count: Counts) -> Fraction:
 
     Configurations given to value 0 in falling order of its share there are best. Twice the misfit is piecewise linear
     along that order, with corners at whole configurations and where either sum reaches n/2. Shares are compared in
-    floating point, which tells any two apart while counts are below 2^26 and loses a part in 2^52 of a row beyond.
+    floating point, which distinguishes any two while counts are below 2^26 and loses a part in 2^52 of a row beyond.
     """
     if len(count) > 2:
         raise ValueError(f"the child of a perfect gap is binary, not of {len(count)} values")

@@ -63,7 +63,7 @@ class OpenedTable:
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table as it was read. What stands in its rows was not looked at yet."""
+    """A table as it was read. No value of it was used yet."""
 
     rows: pa.Table = field(repr=False)
     form: TableForm

@@ -15,7 +15,7 @@ from lookalike.privacy.row_level.teacher_votes import Teachers
 from lookalike.tables.one_hot import one_hot
 
 BATCH, PULL, LEAST = 512, 0.3, 1e-4
-"""Rows per step; how strongly each step draws margins back; the smallest probability that this tells apart."""
+"""Rows per step; how strongly each step draws margins back; the smallest probability that this distinguishes."""
 
 SHOWN = 2048
 """Generated rows that the critic is shown per step, at most; no more than real ones where there are over 256."""
@@ -64,7 +64,7 @@ class GeneratorLessons:
 
 
 class WassersteinTrainer:
-    """A critic that tells real from generated rows, and a generator that it teaches.
+    """A critic that learns to distinguish real from generated rows, and a generator that learns from the critic.
 
     Real rows come in only as noisy sums of the critic's clipped gradients; generated rows are clipped in the same way,
     so that clipping favours neither. Norms are clipped at the median of those of generated rows, which is public.
@@ -106,7 +106,7 @@ class WassersteinTrainer:
         return critic, self._norm
 
     def learn(self, sums: np.ndarray, /) -> None:
-        """One step of the critic towards telling the two apart, and some of the generator against that."""
+        """One step of the critic towards distinguishing the two, and some of the generator against that."""
         made = self._critic().clipped_sums(self._shown, self._norm) / len(self._shown)
         falling = made - sums / self._rows
         inputs = self._weights[0]
@@ -202,7 +202,7 @@ class TeachingSettings:
 class Controls:
     """Teachers whose own rows are generated ones too: how they vote says what votes are worth.
 
-    A teacher of few rows takes frequent values for real, even if it is shown rows of the very same law. Teachers of
+    A teacher of few rows takes frequent values for real, even if it is shown rows of the same distribution. Teachers of
     generated rows do so as well, and what real teachers do beyond them is about real rows. Their rows are made from the
     same random numbers again and again, so that they change only as the generator does. Public throughout.
     """

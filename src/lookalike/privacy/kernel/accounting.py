@@ -185,12 +185,12 @@ class _PartBook:
 
 
 def gaussian_rho(sensitivity: Number, stddev: Number) -> Fraction:
-    """rho of Gaussian noise on a vector of that L2 sensitivity: sensitivity^2 / (2 stddev^2), rounded up."""
+    """Return the rho of Gaussian noise on a vector of that L2 sensitivity: sensitivity^2 / (2 stddev^2), rounded up."""
     return _up((positive("sensitivity", sensitivity) / positive("stddev", stddev)) ** 2 / 2)
 
 
 def exponential_rho(epsilon: Number) -> Fraction:
-    """rho of an exponential mechanism exp(epsilon * score / (2 * sensitivity)): epsilon^2 / 8, rounded up.
+    """Return the rho of an exponential mechanism exp(epsilon * score / (2 * sensitivity)): epsilon^2 / 8, rounded up.
 
     Its privacy loss lies in an interval of width epsilon, whence epsilon^2/8-zCDP (Cesar, Rogers 2021). It has no cost
     in Gaussian DP: runs that choose are accounted as "zcdp".
@@ -199,7 +199,7 @@ def exponential_rho(epsilon: Number) -> Fraction:
 
 
 def stddev_for(rho: Number, sensitivity: Number = 1, releases: int = 1) -> float:
-    """The smallest float at which `releases` Gaussian releases of that sensitivity cost at most `rho` together."""
+    """Return the smallest stddev at which `releases` Gaussian releases of that sensitivity cost at most `rho`."""
     if releases < 1:
         raise BudgetError(f"{releases} releases asked for; it must be at least 1.")
     share = positive("rho", rho) / releases
@@ -221,7 +221,7 @@ def stddev_for(rho: Number, sensitivity: Number = 1, releases: int = 1) -> float
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Smallest delta for which mu-GDP implies (epsilon, delta)-DP, rounded up.
+    """Return the smallest delta for which mu-GDP implies (epsilon, delta)-DP, rounded up.
 
     delta = Q(epsilon/mu - mu/2) - exp(epsilon) * Q(epsilon/mu + mu/2), where Q is the normal upper tail. Above
     LARGEST_EPSILON the second term, then costly to compute, is left out: still an upper bound.
@@ -237,7 +237,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_rho(epsilon: float, delta: float) -> Fraction:
-    """Largest mu^2 / 2 for which mu-GDP implies (epsilon, delta)-DP, rounded down."""
+    """Return the largest mu^2 / 2 for which mu-GDP implies (epsilon, delta)-DP, rounded down."""
     target = math.log(check_delta(delta))
     low = high = math.sqrt(2 * epsilon)
     while log_gaussian_delta(low, epsilon) > target:
@@ -252,7 +252,7 @@ def gdp_rho(epsilon: float, delta: float) -> Fraction:
 
 
 def _delta_bounds(mu: float, epsilon: float, bits: int) -> Bounds:
-    """Bounds of the curve, 2^-bits apart.
+    """Return bounds of the curve, 2^-bits apart.
 
     The second term is below 1, so a relative error of exp(epsilon) is an absolute one of the term at most.
     """
@@ -269,7 +269,7 @@ def _delta_bounds(mu: float, epsilon: float, bits: int) -> Bounds:
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
-    """log of the curve in floats. phi(a) = exp(epsilon) * phi(b), so delta = phi(a) * (R(a) - R(b)), R = Q / phi."""
+    """Return the log of the curve in floats. delta = phi(a) (R(a) - R(b)), R = Q / phi, as phi(a) = e^eps phi(b)."""
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if a < 0:
         return math.log(_ndtr(-a) - math.exp(epsilon + _log_ndtr(-b)))
@@ -283,7 +283,7 @@ def log_gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> Fraction:
-    """Largest rho whose conversion gives (epsilon, delta)-DP, rounded down.
+    """Return the largest rho whose conversion gives (epsilon, delta)-DP, rounded down.
 
     Solved for rho, the formula is largest where (L - log(1 + t)) * (2 t + 1) / t^2 + log(t / (1 + t)) = epsilon, whose
     left side decreases in t.
@@ -301,7 +301,7 @@ def zcdp_rho(epsilon: float, delta: float) -> Fraction:
 
 
 def zcdp_rest(t: float, delta: float) -> Decimal:
-    """The part of the conversion that does not depend on rho, in the decimal context in force."""
+    """Return the part of the conversion that does not depend on rho, in the decimal context in force."""
     exact = Decimal(t)
     grown = (1 + exact).ln()
     return (-Decimal(delta).ln() - grown) / exact + exact.ln() - grown
@@ -311,7 +311,7 @@ def zcdp_rest(t: float, delta: float) -> Decimal:
 
 
 def check_epsilon(epsilon: float) -> float:
-    """`epsilon`, or a BudgetError that says what may stand there."""
+    """Return `epsilon`, or raise a BudgetError with its limits."""
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise BudgetError(
             f"epsilon is {epsilon:g}; it must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}. "
@@ -321,7 +321,7 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """`delta`, or a BudgetError that says what may stand there."""
+    """Return `delta`, or raise a BudgetError with its limits."""
     if not SMALLEST_DELTA <= delta < 1:
         raise BudgetError(
             f"delta is {delta:g}; it must be at least {SMALLEST_DELTA:g} and below 1. "

@@ -51,7 +51,7 @@ _ndtri: Callable[[Floats], Floats] = cast(Any, special).ndtri
 def rounded_gaussian(
     stddev: float | Fraction, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
 ) -> Integers:
-    """Independent draws of round(stddev * Z), Z standard normal: the continuous Gaussian rounded to integers.
+    """Return independent draws of round(stddev * Z), Z standard normal: the continuous Gaussian rounded to integers.
 
     Added to integer counts it is post-processing of the Gaussian mechanism, round(count + z) = count + round(z), so the
     exact Gaussian-DP curve holds with this `stddev`. (Its own variance is larger, by about 1/12.)
@@ -72,11 +72,11 @@ class Distribution(Protocol):
     def scale(self) -> float: ...
 
     def magnitude(self, v: Floats) -> Floats:
-        """|K| before rounding to the nearest integer, as a function of V, within scale * FLOAT_ERROR."""
+        """Return |K| before rounding to the nearest integer, as a function of V, within scale * FLOAT_ERROR."""
         ...
 
     def tail(self, k: int, bits: int) -> Bounds:
-        """Bounds of P(K >= k) for k >= 1, at most 2^-bits apart. |K| >= k exactly when V is below it."""
+        """Return bounds of P(K >= k) for k >= 1, at most 2^-bits apart. |K| >= k exactly when V is below it."""
         ...
 
 
@@ -107,7 +107,7 @@ def draw(distribution: Distribution, size: int | tuple[int, ...], bits: BitSourc
 
 
 def _magnitudes(distribution: Distribution, m: Integers, bits: BitSource) -> Integers:
-    """|K| for V in (m, m+1) * 2^-64.
+    """Return |K| for V in (m, m+1) * 2^-64.
 
     A V in that interval differs from its middle v in log(V) by at most 1/(2m) <= (3/4) * 2^-64 / v for m >= 1, and the
     magnitude's slope in log(V) is at most scale * sqrt(pi/2). The last 2^-50 covers the arithmetic of this function.
@@ -132,7 +132,7 @@ class _Refined:
     bits: BitSource
 
     def magnitude(self, guess: int) -> int:
-        """|K| by search from a guess: the largest k that V reaches, where every V reaches 0."""
+        """Return |K| by search from a guess: the largest k that V reaches, where every V reaches 0."""
         low, high, step = guess, guess + 1, 1
         while not self._reaches(low):
             low, high, step = max(0, low - step), low, 2 * step
@@ -144,7 +144,7 @@ class _Refined:
         return low
 
     def _reaches(self, k: int) -> bool:
-        """Whether V < P(K >= k), with as many further bits as that takes."""
+        """Return whether V < P(K >= k), with as many further bits as that takes."""
         if k == 0:
             return True
         while True:
@@ -158,7 +158,7 @@ class _Refined:
 
 
 def bit_source(insecure_rng: np.random.Generator | None) -> BitSource:
-    """System entropy, unless a benchmark hands in a generator."""
+    """Return system entropy, unless a benchmark hands in a generator."""
     return os.urandom if insecure_rng is None else insecure_rng.bytes
 
 

@@ -33,7 +33,7 @@ class Score(Protocol):
 
     @property
     def sensitivity(self) -> Fraction:
-        """The most that one added or removed row changes any single score."""
+        """The largest change that one added or removed row makes to any single score."""
         ...
 
     def evaluate(self, counts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

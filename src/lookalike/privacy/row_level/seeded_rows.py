@@ -136,7 +136,7 @@ def affordable_test(
     if needed is not None and needed <= n:
         return replace(account, n=needed).tuned(test, rows)
     price = account.price(test, rows)
-    most, k = account.most_rows(test), account.least_k(test, rows)
+    affordable, k = account.max_rows(test), account.least_k(test, rows)
     more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
     seeds = f"{needed:,} seed rows" if needed is not None else "more seed rows than any table has"
     raise BudgetExceededError(
@@ -144,9 +144,9 @@ def affordable_test(
         price,
         budget.epsilon,
         "epsilon",
-        f"With this k at most {most:,} rows are affordable; {more}. As asked for, it takes {seeds}; {n:,} are certain. "
-        "For any number of rows set seeds='histogram' (one noisy histogram in place of seeds) or omega='all' (no "
-        "seeds). No seed was read.",
+        f"With this k at most {affordable:,} rows are affordable; {more}. As asked for, it takes {seeds}; {n:,} are "
+        "certain. For any number of rows set seeds='histogram' (one noisy histogram in place of seeds) or omega='all' "
+        "(no seeds). No seed was read.",
     )
 
 
@@ -170,8 +170,7 @@ def seeded_rows(
         insecure_rng: for benchmarks: the rows are then NOT PRIVATE.
     """
     random = SystemRandom(insecure_rng)
-    most = max(request.kept)
-    depth = len(positions) if request.mixture else most
+    depth = len(positions) if request.mixture else max(request.kept)
     prefixes = PrefixCounts(codes[:, list(positions[:depth])], sizes[:depth])
     if request.deterministic:
         return _tested_without_noise(codes, positions, request, prefixes, random)
@@ -209,15 +208,15 @@ def _candidates(
         plausible = sizes[np.arange(count), np.minimum(agreeing, max(request.kept))]
     else:
         plausible = prefixes.of_rows(seeds, kept)
-    counted = _looked_at(plausible, prefixes.rows, request.test, insecure_rng)
+    counted = _met(plausible, prefixes.rows, request.test, insecure_rng)
     if request.deterministic:
         return made, kept, counted >= request.test.k
     noise = two_sided_geometric(1 / Fraction(request.test.epsilon0), count, insecure_rng=insecure_rng)
     return made, kept, counted + noise >= request.test.k
 
 
-def _looked_at(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random.Generator | None) -> Integers:
-    """How many plausible seeds the paper's loop meets: rows in random order, at most max_check, until max_plausible.
+def _met(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random.Generator | None) -> Integers:
+    """Return how many plausible seeds the paper's loop meets: at most max_check random rows, until max_plausible.
 
     The order need not be secret: the price holds for every order.
     """
