@@ -155,7 +155,7 @@ def test_thousands_of_candidates_take_milliseconds_however_large() -> None:
     numbers = rng.integers(0, 10**15, 5000)
     scores = WeightedScores(numbers, rng.random(5000), numbers - rng.random(5000), 1)
     start = time.process_time()
-    exponential_mechanism(plain_scores(scores), 1.0, 1.0)
+    exponential_mechanism(scores, 1.0, 1.0)
     assert time.process_time() - start < 2.0  # all of it in exact arithmetic
 
 
