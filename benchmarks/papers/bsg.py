@@ -29,8 +29,8 @@ from benchmarks.runs import marginal_distance, table_of
 from lookalike.evaluate.classifiers import classifier_results, distinguishing_game
 from lookalike.evaluate.features import one_hot
 from lookalike.generate.bayes_net import BayesNet
-from lookalike.privacy.seed_price import SeedBudget, SeedTest, paper_price
-from lookalike.privacy.seeded_rows import SeededRows
+from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest, paper_price
+from lookalike.privacy.row_level.seeded_rows import SeededRows
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts

@@ -13,7 +13,8 @@ import numpy as np
 import scipy
 
 from benchmarks.common import append, parser_of, results_of
-from lookalike.privacy.noise import rounded_gaussian, two_sided_geometric
+from lookalike.privacy.kernel.noise import rounded_gaussian
+from lookalike.privacy.row_level.geometric import two_sided_geometric
 
 CELLS = 1_000_000
 SCALES = (0.5, 1.0, 10.0, 100.0, 1e4, 1e6, 1e9)

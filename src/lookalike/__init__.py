@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         TableSynthesizer,
     )
     from lookalike.pipeline import plan_run, synthesize
-    from lookalike.privacy.budget import Budget
+    from lookalike.privacy.kernel.accounting import Budget
+    from lookalike.privacy.kernel.neighbours import Neighbours
     from lookalike.privacy.ledger import Ledger
-    from lookalike.privacy.neighbours import Neighbours
     from lookalike.release import FittedModel, Release, load
     from lookalike.schema.domain import Domain
     from lookalike.schema.schema import Schema

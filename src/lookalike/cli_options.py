@@ -10,7 +10,7 @@ import typer
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.pipeline import as_schema
-from lookalike.privacy.neighbours import Neighbours, Relation
+from lookalike.privacy.kernel.neighbours import Neighbours, Relation
 from lookalike.schema.schema import Schema
 from lookalike.select.workload import read_workload
 from lookalike.synthesizers import METHODS, default_settings

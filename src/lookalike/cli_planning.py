@@ -32,7 +32,7 @@ from lookalike.cli_options import (
 from lookalike.forecast import ExpectedError, Resources
 from lookalike.pipeline import Outlook, as_ledger, as_schema, outlook, plan_run, reason_of, with_persons
 from lookalike.places import check_apart, check_target
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.ledger import epsilon_text
 from lookalike.release import check_rows
 from lookalike.synthesizers import METHODS, default_settings

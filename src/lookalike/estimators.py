@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 from lookalike.errors import SchemaError
 from lookalike.pipeline import synthesize
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import FittedModel, Spent
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import default_settings

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.synthesizers.base import PlannedStep

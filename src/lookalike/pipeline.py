@@ -18,11 +18,12 @@ from lookalike.generate.model import Model
 from lookalike.generate.row_update import GumSettings
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
-from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
-from lookalike.privacy.door import GuardedTable, open_table
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import (
-    NO_GUARANTEE,
     NO_NOISE,
     REPRODUCIBLE,
     SYSTEM_ENTROPY,
@@ -30,8 +31,7 @@ from lookalike.privacy.ledger import (
     NoiseSource,
     default_ledger_path,
 )
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.recording import RecordingTable
+from lookalike.privacy.recording import Recording
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
 from lookalike.schema.draft import draft, with_person
@@ -115,11 +115,12 @@ def synthesize(
             door = door.encoded(search.fill(door))
         plan = _plan(schema, budget, synthesizer, search, door)
         run.keep_to(limits_of(plan))
-        door = RecordingTable(door)
+        recording = Recording()
+        door = door.recorded_by(recording)
         model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         if generator != "model":
             report("updating rows", 0.8)
-            model = updated_rows(model, door.released, np.random.default_rng(seed), generator)
+            model = updated_rows(model, recording.released, np.random.default_rng(seed), generator)
         status = "done"
     finally:
         run.end(status)
@@ -141,8 +142,8 @@ def synthesize(
         model,
         spent,
         door.form,
-        tuple(door.released),
-        tuple(door.residuals),
+        tuple(recording.released),
+        tuple(recording.residuals),
         inputs=_files_of(table, book),
     )
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)

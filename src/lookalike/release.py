@@ -25,8 +25,16 @@ from lookalike.generate.kinds import stored_model
 from lookalike.generate.model import Model
 from lookalike.generate.stored import LARGEST_COUNT, Stored, taken_apart
 from lookalike.places import check_not_read
-from lookalike.privacy.budget import ACCOUNTINGS, LARGEST_EPSILON, SMALLEST_EPSILON, Accounting, Budget, epsilon_spent
-from lookalike.privacy.ledger import NO_GUARANTEE, Charge
+from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.kernel.accounting import (
+    ACCOUNTINGS,
+    LARGEST_EPSILON,
+    NO_GUARANTEE,
+    SMALLEST_EPSILON,
+    Accounting,
+    Budget,
+    Charge,
+)
 from lookalike.schema import codec
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
@@ -102,7 +110,7 @@ class Spent:
         )
         budget = Budget(spent.epsilon, spent.delta, spent.accounting, spent.threshold_delta)
         guaranteed = all(charge.mechanism != NO_GUARANTEE for charge in spent.charges)
-        stored.require(not guaranteed or spent.rho <= budget.total, "charges more than its budget")
+        stored.require(not guaranteed or spent.rho <= budget.rho, "charges more than its budget")
         stored.require(guaranteed or not spent.private, "calls itself private with a charge that is not")
         return spent
 

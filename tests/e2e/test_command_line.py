@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.privacy import counting, door
+from lookalike.privacy.kernel import counting, door
 from lookalike.synthesizers import METHODS
 
 from .conftest import Call

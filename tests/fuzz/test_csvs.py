@@ -12,7 +12,7 @@ from lookalike.errors import LookalikeError
 from lookalike.pipeline import as_schema, synthesize
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.schema import Schema
-from lookalike.sources.open import open_source
+from lookalike.sources.open import read
 
 from .mutations import spoil_bytes, survive
 
@@ -43,7 +43,8 @@ def attempt(path: Path, runs: float, rng: random.Random) -> bool:
     path.write_bytes(spoil_bytes(rng.choice(TABLES), rng))
     schema = SCHEMA if rng.random() < 0.5 else None
     try:
-        open_source(path, schema)
+        table = read(path)
+        table.encoded(table.bound(schema))
         if rng.random() < runs:
             release = synthesize(path, schema=schema, method="independent", ledger=Ledger(None, "a test"), rows=20)
             release.write(path.with_name("out.csv"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookalike.pipeline import synthesize
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.schema.domain import Domain
 from lookalike.select.workload import as_workload
 

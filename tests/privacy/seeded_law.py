@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from lookalike.privacy.seed_price import ORDERS, SeedTest
+from lookalike.privacy.row_level.seed_price import ORDERS, SeedTest
 
 
 def passing(test: SeedTest, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

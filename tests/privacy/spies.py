@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.privacy import choice, noise
+from lookalike.privacy.kernel import choice, noise
 from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.row_level import geometric
 
 RELATIONS = [(relation, rows) for relation in ("add-remove", "replace") for rows in (1, 2, 5)]
 
@@ -97,10 +98,8 @@ class Tape:
         return self._noise("geometric", scale, size, insecure_rng)
 
     def choose(self, scores: Any, epsilon: float, sensitivity: Any, *, insecure_rng: Any = None) -> int:
-        """A candidate. Scores are numbers that are taken as exact, or an object that tells its exact `fractions`."""
-        exact = (
-            scores.fractions() if hasattr(scores, "fractions") else [Fraction(s) for s in np.asarray(scores).tolist()]
-        )
+        """A candidate, by exact scores."""
+        exact = scores.fractions()
         public = (float(epsilon), (len(exact),), self.charged, insecure_rng is None, Fraction(sensitivity))
         draw = Draw(self.step, "choice", *public, exact=np.array(exact, dtype=object))
         earlier = self._next(draw)
@@ -179,7 +178,7 @@ class Noise(np.ndarray):
 
 _ORIGINALS = {
     "gaussian": noise.rounded_gaussian,
-    "geometric": noise.two_sided_geometric,
+    "geometric": geometric.two_sided_geometric,
     "choose": choice.exponential_mechanism,
 }
 
@@ -266,6 +265,13 @@ def share_used(tapes: Sequence[Tape], relation: str = "add-remove") -> float:
     """The share of all charges together that some pair of neighbours uses up."""
     everything = sum(loss(tapes, place, relation) for place in range(len(tapes[0].draws)))
     return float(np.max(everything)) / float(tapes[0].charged)
+
+
+def plain_scores(scores: Any) -> choice.WeightedScores:
+    """Scores without weights and offsets: integers, or floats that are taken as exact."""
+    numbers = np.asarray(scores)
+    numbers = numbers if numbers.dtype.kind in "iu" else numbers.astype(np.float64)
+    return choice.WeightedScores(numbers, np.ones(numbers.shape), np.zeros(numbers.shape))
 
 
 def same(one: Any, other: Any) -> bool:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lookalike.errors import BudgetError
-from lookalike.privacy import choice
-from lookalike.privacy.choice import WeightedScores, exponential_mechanism, largest_weight, plain_scores
+from lookalike.privacy.kernel import choice
+from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
+from tests.privacy.spies import plain_scores
 
 
 class Script:
@@ -43,7 +44,7 @@ def p_value(chosen: np.ndarray, scores: np.ndarray, rate: float) -> float:
 
 def test_law_is_right_and_a_wrong_epsilon_is_seen() -> None:
     scores = np.array([3.0, 0.0, 1.5, 2.0, -1.0, 3.0])
-    chosen = np.array([exponential_mechanism(scores, 1.2, 0.5) for _ in range(50_000)])
+    chosen = np.array([exponential_mechanism(plain_scores(scores), 1.2, 0.5) for _ in range(50_000)])
     rate = 1.2 / (2 * 0.5)
     assert p_value(chosen, scores, rate) > 1e-9
     assert p_value(chosen, scores, rate * 1.1) < 1e-9
@@ -94,9 +95,9 @@ def test_only_differences_of_scores_matter() -> None:
 
 
 def test_extreme_scores() -> None:
-    assert exponential_mechanism([5.0], 1.0, 1.0) == 0
-    assert exponential_mechanism([-1e308, 0.0, 1e308], 1.0, 1.0) == 2
-    assert exponential_mechanism(np.array([0, 10**6, 3]), 1.0, 1.0) == 1
+    assert exponential_mechanism(plain_scores([5.0]), 1.0, 1.0) == 0
+    assert exponential_mechanism(plain_scores([-1e308, 0.0, 1e308]), 1.0, 1.0) == 2
+    assert exponential_mechanism(plain_scores(np.array([0, 10**6, 3])), 1.0, 1.0) == 1
     extreme = plain_scores([-1e308, 0.0, 1e308])
     assert choice._choose_exactly(extreme.fractions(), Fraction(1, 2), 12345, Script()) == 2
 
@@ -167,19 +168,20 @@ def test_weights_that_make_no_choice_are_refused() -> None:
 
 def test_fixed_bits_for_benchmarks() -> None:
     scores = np.arange(1000)
-    picks = [exponential_mechanism(scores, 0.01, 1.0, insecure_rng=np.random.default_rng(9)) for _ in range(2)]
+    given = plain_scores(scores)
+    picks = [exponential_mechanism(given, 0.01, 1.0, insecure_rng=np.random.default_rng(9)) for _ in range(2)]
     assert picks[0] == picks[1]
 
 
 def test_refusals() -> None:
     for scores in ([], [[1.0, 2.0]]):
         with pytest.raises(ValueError, match="one number per candidate"):
-            exponential_mechanism(scores, 1.0, 1.0)
+            exponential_mechanism(plain_scores(scores), 1.0, 1.0)
     for bad in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not finite"):
-            exponential_mechanism([0.0, bad], 1.0, 1.0)
+            exponential_mechanism(plain_scores([0.0, bad]), 1.0, 1.0)
         with pytest.raises(BudgetError, match="sensitivity of a choice"):
-            exponential_mechanism([0.0], 1.0, bad)
+            exponential_mechanism(plain_scores([0.0]), 1.0, bad)
     for epsilon in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(BudgetError, match="epsilon of a choice"):
-            exponential_mechanism([0.0], epsilon, 1.0)
+            exponential_mechanism(plain_scores([0.0]), epsilon, 1.0)

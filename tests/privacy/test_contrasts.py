@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.counting import contrasts_rho, noisy_contrasts
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.counting import contrasts_rho, noisy_contrasts
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.tables.contrasts import CellTable, Contrasts
 from tests.privacy.test_door import CODES, DOMAIN, door
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.critic_sums import CriticSums
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.row_level.critic_sums import UNIT, Critic, CriticSums
 from lookalike.schema.domain import Domain
-from lookalike.tables.critic import UNIT, Critic
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 CELLS = list(product(range(2), range(3)))
@@ -78,7 +77,7 @@ class Listener:
 @pytest.mark.parametrize(("steps", "batches", "visits"), [(1, 1, 1), (20, 1, 20), (20, 6, 4), (3, 5, 1)])
 def test_all_visits_together_cost_what_is_left(neighbours: Neighbours, steps: int, batches: int, visits: int) -> None:
     request = CriticSums(Listener(critics()[0], 100), steps, batches)
-    settled = request.settled(DOMAIN, BUDGET, BUDGET.rho / 4, neighbours)
+    settled = request.priced(DOMAIN, BUDGET, BUDGET.rho / 4, neighbours)
     cost = visits * (Fraction(neighbours.rows) / Fraction(settled.stddev)) ** 2 / 2
     assert cost <= BUDGET.rho * 3 / 4
     assert float(cost) == pytest.approx(float(BUDGET.rho) * 0.75, rel=1e-9)
@@ -119,4 +118,4 @@ def test_requests_without_steps_or_budget_are_refused() -> None:
     with pytest.raises(BudgetError, match="at least 1"):
         CriticSums(Listener(critics()[0], 1), 0)
     with pytest.raises(BudgetExceededError):
-        CriticSums(Listener(critics()[0], 1), 1).settled(DOMAIN, BUDGET, BUDGET.rho, Neighbours())
+        CriticSums(Listener(critics()[0], 1), 1).priced(DOMAIN, BUDGET, BUDGET.rho, Neighbours())

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from lookalike.privacy.seed_price import (
+from lookalike.privacy.row_level.seed_price import (
     ORDERS,
     SeedBudget,
     SeedTest,
@@ -205,10 +205,10 @@ def test_pass_probability_is_the_noise_tail() -> None:
     np.testing.assert_allclose(np.exp(test.log_pass(seeds)), exact, rtol=1e-9)
 
 
-def test_needed_k_and_most_rows_agree_with_the_price() -> None:
+def test_needed_k_and_max_rows_agree_with_the_price() -> None:
     test, budget = SeedTest(50, 1.0), SeedBudget(n=700_000, rho=0.005, epsilon=1.0, delta=1e-9)
     assert budget.price(test, 10_000) > 1
-    rows = budget.most_rows(test)
+    rows = budget.max_rows(test)
     assert budget.price(test, rows) <= 1 < budget.price(test, rows + 1)
     k = budget.least_k(test, 10_000)
     assert k is not None

@@ -22,8 +22,8 @@ from lookalike.audit.trial import Claim, Finding, try_pair
 from lookalike.audit.written import everything
 from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
-from lookalike.privacy import counting, door
 from lookalike.privacy.discover import Discovery
+from lookalike.privacy.kernel import counting, door
 from lookalike.release import Spent
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
-from lookalike.privacy.budget import Budget
 from lookalike.privacy.chain import digest
-from lookalike.privacy.ledger import Charge, Ledger, Run, default_ledger_path
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Charge
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.ledger import Ledger, Run, default_ledger_path
 
 
 def open_run(ledger: Ledger, epsilon: float = 0.9, **more: Any) -> Run:
@@ -360,7 +360,7 @@ def test_a_run_without_secret_noise_counts_as_infinite_and_stays_marked(path: Pa
         open_run(again, 0.1)
 
 
-@pytest.mark.parametrize(("noise", "remedy"), [("reproducible", "insecure_rng"), ("none", "randomised")])
+@pytest.mark.parametrize(("noise", "remedy"), [("reproducible", "insecure_rng"), ("none", "every release has noise")])
 def test_a_cap_admits_no_run_without_secret_noise(path: Path, noise: str, remedy: str) -> None:
     ledger = Ledger(path, "t")
     open_before = open_run(ledger, noise=noise)
@@ -472,9 +472,10 @@ CHILD = textwrap.dedent(
     import sys
     from fractions import Fraction
     from pathlib import Path
-    from lookalike.privacy.budget import Budget
-    from lookalike.privacy.ledger import Charge, Ledger
-    from lookalike.privacy.neighbours import Neighbours
+    from lookalike.privacy.kernel.accounting import Budget
+    from lookalike.privacy.kernel.accounting import Charge
+    from lookalike.privacy.ledger import Ledger
+    from lookalike.privacy.kernel.neighbours import Neighbours
     ledger = Ledger(Path(sys.argv[1]), "t")
     run = ledger.begin(method="m", schema="s", budget=Budget(1.0, 1e-5, "gdp"), neighbours=Neighbours())
     for number in range(int(sys.argv[2])):

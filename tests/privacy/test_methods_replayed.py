@@ -12,9 +12,9 @@ import pytest
 
 from lookalike.generate.stored import taken_apart
 from lookalike.pipeline import synthesize
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import Release
 from lookalike.synthesizers import METHODS
 from tests.privacy.spies import Tape, check_paid, neighbouring, share_used

@@ -1,4 +1,4 @@
-"""The noise has exactly the law it claims: in the middle, far out in the tails, and where floats cannot decide."""
+"""The noise has exactly the distribution it claims: in the middle, in the tails, and where floats cannot decide."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import pytest
 from scipy import special, stats
 
 from lookalike.errors import BudgetError
-from lookalike.privacy import noise
-from lookalike.privacy.noise import FLOAT_ERROR, Gaussian, Geometric, Law, rounded_gaussian, two_sided_geometric
-from lookalike.privacy.normal import upper_tail
+from lookalike.privacy.kernel import noise
+from lookalike.privacy.kernel.noise import FLOAT_ERROR, Distribution, Gaussian, rounded_gaussian
+from lookalike.privacy.kernel.normal import upper_tail
+from lookalike.privacy.row_level.geometric import Geometric, two_sided_geometric
 
 FALSE_ALARM = 1e-9
 """Probability with which a right sampler fails one chi-square test; all tests here together stay below 1e-6."""
 
-LAWS: list[type[Law]] = [Gaussian, Geometric]
+DISTRIBUTIONS: list[type[Distribution]] = [Gaussian, Geometric]
 
 
-def float_tail(law: Law, k: np.ndarray, scale: float) -> np.ndarray:
+def float_tail(distribution: Distribution, k: np.ndarray, scale: float) -> np.ndarray:
     """P(K >= k) for k >= 1 in floats, from SciPy: independent of the code under test."""
-    if isinstance(law, Gaussian):
+    if isinstance(distribution, Gaussian):
         return special.ndtr(-(k - 0.5) / scale)
     return np.exp(-k / scale) / (1 + np.exp(-1 / scale))
 
@@ -39,24 +40,24 @@ def masked(zeros: int) -> noise.BitSource:
     return bits
 
 
-def cut_points(law: Law, zeros: int, count: int) -> np.ndarray:
-    """Magnitudes that part the law into bins of at least 50 expected draws, as far out as that goes."""
+def cut_points(distribution: Distribution, zeros: int, count: int) -> np.ndarray:
+    """Magnitudes that part the distribution into bins of at least 50 expected draws, as far out as that goes."""
     share = 2.0 ** (1 + zeros)
     wanted = np.geomspace(5e-5, 0.999, 40)[::-1] / share
-    depth = -special.ndtri(wanted) if isinstance(law, Gaussian) else -np.log(wanted)
+    depth = -special.ndtri(wanted) if isinstance(distribution, Gaussian) else -np.log(wanted)
     cuts, last = [], 1.0
-    for cut in np.unique(np.maximum(1, np.round(depth * law.scale))):
-        tail = min(1.0, float(float_tail(law, cut, law.scale)) * share)
+    for cut in np.unique(np.maximum(1, np.round(depth * distribution.scale))):
+        tail = min(1.0, float(float_tail(distribution, cut, distribution.scale)) * share)
         if tail * count >= 100 and ((last - tail) * count >= 100 or tail == 1.0):
             cuts.append(cut)
             last = tail
     return np.array(cuts)
 
 
-def fit(law: Law, draws: np.ndarray, zeros: int, scale: float) -> float:
-    """p-value of a chi-square test of draws (made with `masked(zeros)`) against the exact law of that scale."""
-    cuts = cut_points(law, zeros, draws.size)
-    tails = np.minimum(1.0, float_tail(law, cuts, scale) * 2.0 ** (1 + zeros)) / 2
+def fit(distribution: Distribution, draws: np.ndarray, zeros: int, scale: float) -> float:
+    """p-value of a chi-square test of draws (made with `masked(zeros)`) against the exact distribution."""
+    cuts = cut_points(distribution, zeros, draws.size)
+    tails = np.minimum(1.0, float_tail(distribution, cuts, scale) * 2.0 ** (1 + zeros)) / 2
     side = tails - np.append(tails[1:], 0.0)
     expected = draws.size * np.concatenate([side[::-1], [1 - 2 * tails[0]], side])
     observed = np.histogram(draws, np.concatenate([[-np.inf], -cuts[::-1] + 0.5, cuts - 0.5, [np.inf]]))[0]
@@ -68,7 +69,7 @@ def fit(law: Law, draws: np.ndarray, zeros: int, scale: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("law", "zeros"),
+    ("distribution", "zeros"),
     [
         (Gaussian(0.1), 19),
         (Gaussian(0.3), 3),
@@ -88,12 +89,12 @@ def fit(law: Law, draws: np.ndarray, zeros: int, scale: float) -> float:
         (Geometric(5.0), 40),
     ],
 )
-def test_law_is_right_and_a_wrong_scale_is_seen(law: Law, zeros: int) -> None:
+def test_law_is_right_and_a_wrong_scale_is_seen(distribution: Distribution, zeros: int) -> None:
     """Bins reach to probability 1e-4 of what is drawn; with 40 leading zeros that is 2^-40 * 1e-4 = 1e-16 in all."""
-    draws = noise._draw(law, 1_000_000, masked(zeros))
-    assert fit(law, draws, zeros, law.scale) > FALSE_ALARM
-    assert fit(law, draws, zeros, law.scale * 1.05) < FALSE_ALARM
-    assert fit(law, draws, zeros, law.scale / 1.05) < FALSE_ALARM
+    draws = noise.draw(distribution, 1_000_000, masked(zeros))
+    assert fit(distribution, draws, zeros, distribution.scale) > FALSE_ALARM
+    assert fit(distribution, draws, zeros, distribution.scale * 1.05) < FALSE_ALARM
+    assert fit(distribution, draws, zeros, distribution.scale / 1.05) < FALSE_ALARM
 
 
 def test_neighbouring_draws_are_independent() -> None:
@@ -105,22 +106,22 @@ def test_neighbouring_draws_are_independent() -> None:
 # Where floats cannot decide.
 
 
-def brute(law: Law, numerator: int, bits: int) -> int:
+def brute(distribution: Distribution, numerator: int, bits: int) -> int:
     """|K| at V = numerator / 2^bits by mpmath's inverse functions, where the code uses tail probabilities."""
     with mpmath.workdps(200):
-        v, scale = mpmath.ldexp(mpmath.mpf(numerator), -bits), mpmath.mpf(law.scale)
-        if isinstance(law, Gaussian):
+        v, scale = mpmath.ldexp(mpmath.mpf(numerator), -bits), mpmath.mpf(distribution.scale)
+        if isinstance(distribution, Gaussian):
             return int(mpmath.floor(scale * mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * v) + mpmath.mpf(1) / 2))
         return int(mpmath.floor(-scale * mpmath.log(v * (1 + mpmath.exp(-1 / scale)))))
 
 
-def boundary(law: Law, k: int, bits: int) -> int:
+def boundary(distribution: Distribution, k: int, bits: int) -> int:
     """floor(2^bits * P(K >= k)) by mpmath."""
     with mpmath.workdps(120):
-        if isinstance(law, Gaussian):
-            tail = mpmath.erfc((mpmath.mpf(k) - 0.5) / mpmath.mpf(law.scale) / mpmath.sqrt(2)) / 2
+        if isinstance(distribution, Gaussian):
+            tail = mpmath.erfc((mpmath.mpf(k) - 0.5) / mpmath.mpf(distribution.scale) / mpmath.sqrt(2)) / 2
         else:
-            q = mpmath.exp(-1 / mpmath.mpf(law.scale))
+            q = mpmath.exp(-1 / mpmath.mpf(distribution.scale))
             tail = q**k / (1 + q)
         return int(mpmath.floor(mpmath.ldexp(tail, bits)))
 
@@ -137,13 +138,13 @@ class Script:
 
 
 @pytest.mark.parametrize(
-    ("law", "k"),
+    ("distribution", "k"),
     [(Gaussian(s), k) for s, k in ((0.1, 1), (0.5, 1), (0.5, 4), (3.0, 7), (1e4, 31_415), (1e12, 10**12))]
     + [(Geometric(s), k) for s, k in ((0.1, 1), (1.0, 1), (1.0, 30), (3.0, 7), (1e4, 31_415), (1e12, 10**12))],
 )
-def test_more_bits_are_drawn_when_v_lies_at_a_boundary(law: Law, k: int) -> None:
+def test_more_bits_are_drawn_when_v_lies_at_a_boundary(distribution: Distribution, k: int) -> None:
     """V agrees with P(K >= k) in 64 or 128 bits and then falls just below or just above it."""
-    tail = boundary(law, k, 192)
+    tail = boundary(distribution, k, 192)
     first, second, third = tail >> 128, tail >> 64 & 2**64 - 1, tail & 2**64 - 1
     for sign in (0, 1):
         word, side = first << 1 | sign, -1 if sign else 1
@@ -155,49 +156,49 @@ def test_more_bits_are_drawn_when_v_lies_at_a_boundary(law: Law, k: int) -> None
         ]
         for words, magnitude in cases:
             source = Script(*words)
-            assert noise._draw(law, 1, source)[0] == side * magnitude
+            assert noise.draw(distribution, 1, source)[0] == side * magnitude
             assert not source.words
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 0.7, 12.5, 1e4, 1e9, 1e12])
-def test_float_path_refinement_and_brute_force_agree(kind: Callable[[float], Law], scale: float) -> None:
-    law = kind(scale)
+def test_float_path_refinement_and_brute_force_agree(kind: Callable[[float], Distribution], scale: float) -> None:
+    distribution = kind(scale)
     rng = np.random.default_rng(5)
     m = np.concatenate([rng.integers(1, 2**63, 20), 2 ** rng.integers(0, 62, 20) + rng.integers(0, 2, 20)])
     rest = int(rng.integers(2**63))
     for start in m.tolist():
-        expected = brute(law, start << 64 | rest, 128)
-        assert noise._draw(law, 1, Script(start << 1, *[rest] * 3))[0] == expected
+        expected = brute(distribution, start << 64 | rest, 128)
+        assert noise.draw(distribution, 1, Script(start << 1, *[rest] * 3))[0] == expected
         for guess in (0, expected, expected + 1, 2 * expected + 1000):
-            assert noise._Refined(law, start << 64 | rest, 128, Script(0, 0)).magnitude(guess) == expected
+            assert noise._Refined(distribution, start << 64 | rest, 128, Script(0, 0)).magnitude(guess) == expected
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize("scale", [0.1, 1000.0])
-def test_v_below_its_first_63_bits_is_always_refined(kind: Callable[[float], Law], scale: float) -> None:
+def test_v_below_its_first_63_bits_is_always_refined(kind: Callable[[float], Distribution], scale: float) -> None:
     """m = 0 says only that V < 2^-64: the words after it decide, however small they make V."""
-    law = kind(scale)
+    distribution = kind(scale)
     for words in ((2**63,), (1,), (0, 77, 1), (0, 0, 0, 1, 2**63)):
         value = 0
         for word in words:
             value = value << 64 | word
-        exact = brute(law, 2 * value + 1, 64 * (1 + len(words)) + 1)
-        assert noise._draw(law, 1, Script(0, *words, 2**63, 0, 0))[0] == exact
+        exact = brute(distribution, 2 * value + 1, 64 * (1 + len(words)) + 1)
+        assert noise.draw(distribution, 1, Script(0, *words, 2**63, 0, 0))[0] == exact
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e12])
-def test_float_error_bound_holds_with_room(kind: Callable[[float], Law], scale: float) -> None:
+def test_float_error_bound_holds_with_room(kind: Callable[[float], Distribution], scale: float) -> None:
     """The magnitude before rounding, against mpmath at the same float V, over all of (2^-65, 1/2)."""
-    law = kind(scale)
+    distribution = kind(scale)
     rng = np.random.default_rng(11)
     v = np.concatenate(
         [2.0 ** -rng.uniform(1, 65, 300), rng.uniform(0, 0.5, 100), 0.5 - 2.0 ** -rng.uniform(2, 54, 100)]
     )
     with mpmath.workdps(50):
         exact_scale = mpmath.mpf(scale)
-        for x, got in zip(v.tolist(), law.magnitude(v).tolist(), strict=True):
+        for x, got in zip(v.tolist(), distribution.magnitude(v).tolist(), strict=True):
             if kind is Gaussian:
                 exact = exact_scale * mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(x))
             else:
@@ -248,7 +249,7 @@ def test_scales_out_of_range_are_refused(draw: Callable[..., np.ndarray], scale:
 
 
 def two_samples(one: np.ndarray, two: np.ndarray) -> float:
-    """p-value of a chi-square test that both samples come from one law."""
+    """p-value of a chi-square test that both samples come from one distribution."""
     low, high = np.quantile(one, [0.002, 0.998])
     values = [np.clip(x, low, high).astype(int) for x in (one, two)]
     table = np.array([np.bincount(x - int(low), minlength=int(high - low) + 1) for x in values])
@@ -257,7 +258,7 @@ def two_samples(one: np.ndarray, two: np.ndarray) -> float:
 
 @pytest.mark.parametrize("scale", [0.8, 4.0])
 def test_opendp_agrees(scale: float) -> None:
-    """OpenDP's integer Laplace has our geometric law; its Gaussian on floats, rounded, has our rounded Gaussian's."""
+    """OpenDP's integer Laplace is distributed as our geometric noise; its Gaussian on floats, rounded, as ours."""
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     laplace = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), scale)

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lookalike
-from lookalike.privacy import critic_sums, noise
-from lookalike.privacy.accountant import Accountant
-from lookalike.privacy.budget import Budget, gaussian_rho
-from lookalike.privacy.counting import contrasts_rho
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel import noise
+from lookalike.privacy.kernel.accounting import Accountant, Budget, gaussian_rho
+from lookalike.privacy.kernel.counting import contrasts_rho
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.row_level import critic_sums, geometric
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
@@ -41,8 +41,8 @@ class Drawn:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.scales: list[Fraction] = []
-        for name in ("Gaussian", "Geometric"):
-            real = getattr(noise, name)
+        for module, name in ((noise, "Gaussian"), (geometric, "Geometric")):
+            real = getattr(module, name)
             real = getattr(real, "real", real)
 
             def law(scale: float, real: Any = real) -> Any:
@@ -50,7 +50,7 @@ class Drawn:
                 return real(scale)
 
             law.real = real  # type: ignore[attr-defined]
-            monkeypatch.setattr(noise, name, law)
+            monkeypatch.setattr(module, name, law)
 
 
 def guarded() -> GuardedTable:
@@ -132,7 +132,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, stddev: float, norm: int) ->
 def test_thresholds_of_seeds(monkeypatch: pytest.MonkeyPatch, epsilon: float) -> None:
     """Geometric noise of scale s costs 1/s: no more than the epsilon that the seeds' price is computed from."""
     drawn = Drawn(monkeypatch)
-    noise.two_sided_geometric(1 / Fraction(epsilon), 1)
+    geometric.two_sided_geometric(1 / Fraction(epsilon), 1)
     assert 1 / drawn.scales[0] <= Fraction(epsilon)
 
 

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from lookalike import synthesize
 from lookalike.cli import app
 from lookalike.pipeline import as_ledger
-from lookalike.privacy import door, noise
+from lookalike.privacy.kernel import noise, opening
+from lookalike.privacy.row_level import geometric
 from lookalike.schema.schema import Schema
 from lookalike.sources import frames, memory, open
 
@@ -69,8 +70,8 @@ def bytes_read() -> int:
     return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])
 
 
-READERS = (frames.read_table, open.open_source, open.bounded, door.open_table, memory.MemorySource)
-DRAWS = (noise.rounded_gaussian, noise.two_sided_geometric)
+READERS = (frames.read_table, open.read, opening.with_capped_persons, opening.open_table, memory.MemorySource)
+DRAWS = (noise.rounded_gaussian, geometric.two_sided_geometric)
 
 
 def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,12 @@ import pytest
 import lookalike as la
 from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, with_persons
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.opening import with_capped_persons
 from lookalike.schema.columns import Categorical, Identifier, Integer
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.schema import Schema
-from lookalike.sources.open import open_source
+from lookalike.sources.open import OpenedTable, read
 
 MARKER = "NA"
 Row = tuple[str | None, int, int]
@@ -48,6 +49,13 @@ STORED: dict[str, tuple[Callable[..., pa.Array], str]] = {
 }
 
 
+def opened(table: pa.Table, schema: Schema) -> OpenedTable:
+    """The rows that the door would count, by the same steps."""
+    found = read(table)
+    bound = found.bound(schema)
+    return with_capped_persons(found, bound).encoded(bound)
+
+
 def kept(rows: Sequence[Row], most: int, stored: str) -> list[Row]:
     """The rows that one opening of the table uses."""
     array, marker = STORED[stored]
@@ -55,7 +63,7 @@ def kept(rows: Sequence[Row], most: int, stored: str) -> list[Row]:
     schema = Schema((person, Integer.coded("row", 16), Integer.coded("value", 2)))
     people, places, values = zip(*rows, strict=True) if rows else ((), (), ())
     table = pa.table({"who": array(people), "row": pa.array(places, pa.int64()), "value": pa.array(values, pa.int64())})
-    counts = open_source(table, schema).source.counts([("row",)])[0]
+    counts = opened(table, schema).source.counts([("row",)])[0]
     return [row for row in rows for _ in range(counts[row[1]])]
 
 
@@ -117,11 +125,11 @@ def test_while_markers_are_open_every_known_one_is_nobody() -> None:
     """What discovery finds out later must not change who is a person."""
     person = Identifier("who", person=True, most_rows=2, provenance={"missing": "open"})
     table = pa.table({"who": ["p", "p", "p", "?", "?", "?", None, None, "", ""]})
-    opened = open_source(table, Schema((person,)))
-    assert opened.table is not None
-    assert Counter(opened.table.column("who").to_pylist()) == {"p": 2, "?": 3, None: 2, "": 2}
+    found = opened(table, Schema((person,)))
+    assert found.table is not None
+    assert Counter(found.table.column("who").to_pylist()) == {"p": 2, "?": 3, None: 2, "": 2}
     measured = Identifier("who", missing=("",), person=True, most_rows=2, provenance={"missing": "measured"})
-    codes = RowsPerPerson("who", base=measured).codes(opened.table.column("who").combine_chunks())
+    codes = RowsPerPerson("who", base=measured).codes(found.table.column("who").combine_chunks())
     assert Counter(codes.tolist()) == {0: 7, 1: 2}
 
 

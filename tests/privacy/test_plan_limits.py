@@ -12,9 +12,9 @@ import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import Charge, Ledger
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Charge
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.ledger import Ledger
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 from lookalike.synthesizers import METHODS

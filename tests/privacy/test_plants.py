@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,14 @@ import numpy as np
 import pytest
 
 from lookalike import cli_planning, pipeline
-from lookalike.privacy import counting, critic_sums, door, noise, rows, seeded_rows, teacher_votes, thresholds
-from lookalike.privacy.accountant import Accountant
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel import counting, door, noise, opening, thresholds
+from lookalike.privacy.kernel.accounting import Accountant
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Run
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.row_level import critic_sums, rows, seeded_rows, teacher_votes
+from lookalike.privacy.row_level.critic_sums import Critic
+from lookalike.privacy.row_level.teacher_votes import Teachers
 from lookalike.privacy.scores import (
     CellGaps,
     FamilyGap,
@@ -26,9 +28,6 @@ from lookalike.privacy.scores import (
     PerfectGap,
     ResidualL1,
 )
-from lookalike.sources import open as opening
-from lookalike.tables.critic import Critic
-from lookalike.tables.teachers import Teachers
 from tests.privacy import test_methods_replayed as methods
 from tests.privacy import test_outside_the_door as outside
 from tests.privacy import test_reaches_noise as counted
@@ -134,7 +133,7 @@ class Scaled:
 
 
 class Free(Run):
-    """A pen that writes nothing."""
+    """A run that writes nothing."""
 
     def __init__(self) -> None:
         pass
@@ -214,7 +213,7 @@ class Everywhere:
     __hash__ = None  # type: ignore[assignment]
 
 
-CLIPPED, VOTES, BOUNDED = Critic.clipped_sums, Teachers.votes, opening.bounded
+VOTES, DEALT = Teachers.votes, rows.RandomParts.part_of_rows
 BY_ROWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     "gradients that are not clipped": (
         attribute(
@@ -231,11 +230,11 @@ BY_ROWS: dict[str, tuple[Plant, Callable[[], None]]] = {
         lambda: by_rows.test_counts_of_votes_are_paid_for("add-remove", 1),
     ),
     "parts that share rows": (
-        attribute(door, "part_of_rows", lambda count, shares, rng: Everywhere(count)),
+        attribute(rows.RandomParts, "part_of_rows", lambda self, count, rng: Everywhere(count)),
         by_rows.test_parts_are_disjoint_fresh_and_cannot_be_spent_twice,
     ),
     "parts by a public seed": (
-        attribute(door, "part_of_rows", lambda n, shares, rng: rows.part_of_rows(n, shares, np.random.default_rng(0))),
+        attribute(rows.RandomParts, "part_of_rows", lambda self, n, rng: DEALT(self, n, np.random.default_rng(0))),
         by_rows.test_parts_are_disjoint_fresh_and_cannot_be_spent_twice,
     ),
     "views with a budget of their own": (
@@ -244,9 +243,7 @@ BY_ROWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     ),
     "a person's row too many": (
         attribute(
-            opening,
-            "bounded",
-            lambda table, person, right=opening.bounded: right(table, replace(person, most_rows=person.most_rows + 1)),
+            opening, "kept_rows", lambda persons, max_rows, right=opening.kept_rows: right(persons, max_rows + 1)
         ),
         lambda: by_rows.test_persons_with_more_rows_than_allowed_are_paid_for("add-remove", 2, False),
     ),

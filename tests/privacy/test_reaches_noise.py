@@ -14,18 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.privacy import choice, noise
 from lookalike.privacy import scores as scores_module
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.door import GuardedTable, open_table
+from lookalike.privacy.kernel import choice, noise
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.opening import open_table
+from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.recording import RecordingTable
-from lookalike.privacy.scores import CellGaps, Score
+from lookalike.privacy.recording import Recording
+from lookalike.privacy.row_level.geometric import two_sided_geometric
+from lookalike.privacy.scores import CellGaps
 from lookalike.schema.schema import Schema
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal
-from tests.privacy.spies import RELATIONS, Tape, check_paid, largest_move, neighbouring, persons
+from tests.privacy.spies import RELATIONS, Tape, check_paid, largest_move, neighbouring, persons, plain_scores
 from tests.privacy.test_scores import SCORES
 
 SIZES = {"a": 2, "b": 3}
@@ -90,7 +93,7 @@ MEASURES: dict[str, Act] = {
     "several times": lambda door: [door.measure([("a",)], s, step="m") for s in (40.0, 50.0, 60.0)],
     "coarsened": lambda door: door.coarsened(COARSE).measure([("a", "b")], 40.0, step="m"),
     "view and table": lambda door: [d.measure([("b",)], 40.0, step="m") for d in (door.coarsened(COARSE), door)],
-    "recorded": lambda door: RecordingTable(door).coarsened(COARSE).measure([("a", "b")], 40.0, step="m"),
+    "recorded": lambda door: door.recorded_by(Recording()).coarsened(COARSE).measure([("a", "b")], 40.0, step="m"),
     "one axis": lambda door: door.measure_contrasts([CellTable(("b",), (3,))], [40.0], step="m"),
     "two axes": lambda door: door.measure_contrasts([CellTable(("a", "b"), (2, 3))], [40.0], step="m"),
     "grouped contrasts": lambda door: door.measure_contrasts(
@@ -159,6 +162,6 @@ def test_noise_has_the_scale_that_it_is_asked_for(scale: float) -> None:
     assert abs(gaussian.mean()) < 6 * scale / draws**0.5
     assert gaussian.var() == pytest.approx(scale**2 + 1 / 12, rel=0.05)
     q = np.exp(-1 / scale)
-    assert noise.two_sided_geometric(scale, draws).astype(float).var() == pytest.approx(2 * q / (1 - q) ** 2, rel=0.1)
-    chosen = [choice.exponential_mechanism([0.0, scale], 2.0, scale) for _ in range(4000)]
+    assert two_sided_geometric(scale, draws).astype(float).var() == pytest.approx(2 * q / (1 - q) ** 2, rel=0.1)
+    chosen = [choice.exponential_mechanism(plain_scores([0.0, scale]), 2.0, scale) for _ in range(4000)]
     assert np.mean(chosen) == pytest.approx(1 / (1 + np.exp(-1)), abs=6 * 0.5 / 4000**0.5)

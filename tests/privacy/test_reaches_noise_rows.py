@@ -17,14 +17,15 @@ from scipy.stats import norm
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.critic_sums import CriticSums
-from lookalike.privacy.door import GuardedTable, open_table
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.rows import OccurringCells
-from lookalike.privacy.seed_price import SeedTest
-from lookalike.privacy.seeded_rows import SeededRows
+from lookalike.privacy.row_level.critic_sums import CriticSums
+from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
+from lookalike.privacy.row_level.seed_price import SeedTest
+from lookalike.privacy.row_level.seeded_rows import SeededRows
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.schema import Schema
 from lookalike.tables.measurement import NoisyMarginal
@@ -162,7 +163,7 @@ def test_histograms_and_parts_refuse_neighbours_that_they_are_not_priced_for() -
         door = door_to(*coded(SIZES, np.zeros((5, 2), dtype=np.int32)), GDP, Tape(), neighbours)
         for act in (
             lambda door=door: door.release_rows(OccurringCells(("a",)), step="h"),
-            lambda door=door: door.parts((0.5, 0.5), step="p"),
+            lambda door=door: door.parts(RandomParts((0.5, 0.5)), step="p"),
         ):
             with pytest.raises(BudgetError, match="one row"):
                 act()
@@ -231,7 +232,7 @@ def seeded(codes: np.ndarray, tape: Tape, rows: int = 300) -> Any:
     (counted,) = door.measure([()], 40.0, step="n")
     test = SeedTest(400, 1.0, seeded_share=0.8)
     request = SeededRows(rows_case.network(), rows, (2,), test, counted)
-    settled = request.settled(door.domain, budget, tape.charged, Neighbours())
+    settled = request.priced(door.domain, budget, tape.charged, Neighbours())
     door.release_rows(request, step="r")
     return settled.test.epsilon0
 
@@ -260,9 +261,9 @@ def test_seeds_are_priced_together_with_what_was_spent_before() -> None:
     """What was spent on the same rows leaves less for the seeds: from some point on they are refused."""
     counted, budget = NoisyMarginal((), np.array(45_000.0), 40.0), Budget(1.0, 1e-5, "gdp")
     request = SeededRows(rows_case.network(), 300, (2,), SeedTest(400, 1.0), counted)
-    request.settled(rows_case.DOMAIN, budget, budget.rho / 100, Neighbours())
+    request.priced(rows_case.DOMAIN, budget, budget.rho / 100, Neighbours())
     with pytest.raises(BudgetExceededError):
-        request.settled(rows_case.DOMAIN, budget, budget.rho * 99 / 100, Neighbours())
+        request.priced(rows_case.DOMAIN, budget, budget.rho * 99 / 100, Neighbours())
 
 
 def test_what_rows_are_used_for_is_drawn_anew_in_every_run() -> None:
@@ -293,7 +294,7 @@ def test_parts_are_disjoint_fresh_and_cannot_be_spent_twice() -> None:
         tape = Tape(shift=0)
         with listening(tape):
             door = door_to(table, schema, GDP, tape, Neighbours())
-            parts = door.parts(shares, step="split")
+            parts = door.parts(RandomParts(shares), step="split")
             noise = [part.stddev_for(part.remaining) for part in parts]
             counts = [p.measure([("row",)], s, step="m")[0].values for p, s in zip(parts, noise, strict=True)]
             for spender in (door, *parts):

@@ -19,12 +19,12 @@ from lookalike.errors import (
     RunStoppedError,
     SchemaError,
 )
-from lookalike.privacy.accountant import Accountant
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.door import GuardedTable, open_table
+from lookalike.privacy.kernel.accounting import Accountant, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.rows import OccurringCells
+from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.columns import Categorical, Datetime, Integer
 from lookalike.schema.domain import Domain
@@ -97,7 +97,7 @@ ACTS: dict[str, Callable[[GuardedTable], object]] = {
     "choose": lambda door: door.choose(residual(), 0.01, step="c"),
     "frequent": lambda door: door.frequent(["a"], 1e3, 1e-8, step="f"),
     "rows": lambda door: door.release_rows(OccurringCells(("a",)), step="r"),
-    "parts": lambda door: door.parts([0.5, 0.5], step="p"),
+    "parts": lambda door: door.parts(RandomParts((0.5, 0.5)), step="p"),
     "coarsened": lambda door: door.coarsened({"b": np.array([0, 0, 1])}),
     "encoded": lambda door: door.encoded(SCHEMA),
 }

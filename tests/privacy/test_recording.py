@@ -9,12 +9,11 @@ import pytest
 
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.pipeline import synthesize
-from lookalike.privacy.accountant import Accountant
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accountant, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.recording import RecordingTable
+from lookalike.privacy.recording import Recording
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.release import load
 from lookalike.schema.domain import Domain
@@ -22,57 +21,90 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
 from lookalike.sources.open import OpenedTable
+from lookalike.tables.contrasts import CellTable
 
 DOMAIN = Domain(("a", "b"), (3, 4))
 CODES = np.random.default_rng(0).integers(0, (3, 4), (5000, 2)).astype(np.int32)
 
 
-def recording() -> RecordingTable:
+def recording() -> tuple[GuardedTable, Recording]:
     budget, relation = Budget(50.0, 1e-5, "gdp"), Neighbours()
     run = Ledger(None, "t").begin(method="test", schema="s", budget=budget, neighbours=relation)
     opened = OpenedTable(MemorySource(DOMAIN, CODES), Schema.from_sizes({"a": 3, "b": 4}), TableForm("arrow"))
-    return RecordingTable(GuardedTable(opened, Accountant(budget, run), relation))
+    kept = Recording()
+    return GuardedTable(opened, Accountant(budget, run), relation, recorder=kept), kept
 
 
 def test_keeps_exactly_what_it_returns():
-    table = recording()
+    table, kept = recording()
     results = table.measure([("a",), ("a", "b")], 5.0, step="m")
-    assert table.released == results
+    assert kept.released == results
 
 
 def test_keeps_distances_from_public_references_only():
-    table = recording()
+    table, kept = recording()
     score = ResidualL1((("a",), ("a", "b")), (np.zeros(3), np.full((3, 4), 0.4)))
     values = table.noisy_scores(score, 5.0, step="s")
-    assert [r.attrs for r in table.residuals] == [("a",), ("a", "b")]
-    assert [r.value for r in table.residuals] == values.tolist()
-    assert not table.residuals[1].reference.any()
+    assert [r.attrs for r in kept.residuals] == [("a",), ("a", "b")]
+    assert [r.value for r in kept.residuals] == values.tolist()
+    assert not kept.residuals[1].reference.any()
     table.noisy_scores(IndependenceGap((("a", "b"),)), 50.0, step="s")
     table.coarsened({"a": np.array([0, 0, 1])})
-    assert len(table.residuals) == 2
+    assert len(kept.residuals) == 2
 
 
 def test_coarse_measurements_are_kept_as_groups_of_fine_cells():
-    table = recording()
+    table, kept = recording()
     coarse = table.coarsened({"b": np.array([0, 1, 1, 0])})
     twice = coarse.coarsened({"a": np.array([0, 0, 1])})
     twice.measure([("a", "b"), ("a",)], 1.0, step="m")
-    pair, single = table.released
+    pair, single = kept.released
     counts = np.zeros((3, 4))
     np.add.at(counts, tuple(CODES.T), 1)
     assert pair.groups.shape == (3, 4)
     exact = np.bincount(pair.groups.ravel(), weights=counts.ravel())
     assert np.abs(pair.values - exact).max() < 10
     assert single.groups.tolist() == [0, 0, 1]
-    found = ErrorBars(DOMAIN, table.released).linear(
+    found = ErrorBars(DOMAIN, kept.released).linear(
         ("a", "b"), np.array([[1, 0, 0, 1], [1, 0, 0, 1], [0, 0, 0, 0]]) * 1.0
     )
     assert found is not None
     assert abs(found[0] - counts[:2, [0, 3]].sum()) < 10
 
 
+class Listener:
+    """A recorder that notes what it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[object] = []
+
+    def measured(self, measurements, /):
+        self.given += measurements
+
+    def scored(self, score, values, stddev, /):
+        self.given += [score, values, stddev]
+
+    def coarsened(self, domain, maps, /):
+        return self
+
+
+def test_a_recorder_is_given_the_noisy_answers_and_nothing_else():
+    listener = Listener()
+    table = recording()[0].recorded_by(listener)
+    score = ResidualL1((("a",),), (np.zeros(3),))
+    expected = [
+        *table.measure([("a",)], 5.0, step="m"),
+        *table.measure_contrasts([CellTable(("a", "b"), (3, 4))], [5.0], step="m"),
+        score,
+        table.noisy_scores(score, 7.0, step="s"),
+        7.0,
+    ]
+    assert len(listener.given) == len(expected)
+    assert all(one is other or one == other for one, other in zip(listener.given, expected, strict=True))
+
+
 def test_is_still_a_guarded_table():
-    table = recording()
+    table, _ = recording()
     assert "5000" not in repr(table)
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(table)

@@ -10,11 +10,11 @@ import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.generate.bayes_net import BayesNet
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.rows import OccurringCells, part_budget, part_of_rows
-from lookalike.privacy.seed_price import SeedTest
-from lookalike.privacy.seeded_rows import SeededRows, seeds_at_least
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
+from lookalike.privacy.row_level.seed_price import SeedTest
+from lookalike.privacy.row_level.seeded_rows import SeededRows, seeds_at_least
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
@@ -91,11 +91,11 @@ def test_seeds_are_refused_with_numbers_or_settled() -> None:
     budget = Budget(1.0, 1e-9, "gdp")
     request = SeededRows(network(), 10_000, (2,), SeedTest(50, 1.0), NoisyMarginal((), np.array(45_000.0), 50.0))
     with pytest.raises(BudgetExceededError, match=r"at most \d+ rows are affordable; this many rows would need k = \d"):
-        request.settled(DOMAIN, budget, Fraction(1, 200), Neighbours())
+        request.priced(DOMAIN, budget, Fraction(1, 200), Neighbours())
     many = SeededRows(network(), 100, (2,), SeedTest(400, 1.0), NoisyMarginal((), np.array(45_000.0), 50.0))
-    assert many.settled(DOMAIN, budget, Fraction(1, 200), Neighbours()).test.epsilon0 < 0.2
+    assert many.priced(DOMAIN, budget, Fraction(1, 200), Neighbours()).test.epsilon0 < 0.2
     with pytest.raises(BudgetError, match="one row"):
-        many.settled(DOMAIN, budget, Fraction(1, 200), Neighbours("replace"))
+        many.priced(DOMAIN, budget, Fraction(1, 200), Neighbours("replace"))
 
 
 def test_the_lower_bound_on_seeds_is_low() -> None:
@@ -105,7 +105,7 @@ def test_the_lower_bound_on_seeds_is_low() -> None:
 
 def test_histograms_keep_frequent_cells_and_their_noise_is_what_the_budget_affords() -> None:
     budget = Budget(1.0, 1e-5, "gdp")
-    settled = OccurringCells(("z", "x")).settled(DOMAIN, budget, budget.rho / 2, Neighbours())
+    settled = OccurringCells(("z", "x")).priced(DOMAIN, budget, budget.rho / 2, Neighbours())
     spent = Fraction(1) / (2 * Fraction(settled.stddev) ** 2) + budget.rho / 2
     assert spent <= Budget(1.0, 0.9e-5, "gdp").rho
     assert float(spent) == pytest.approx(float(Budget(1.0, 0.9e-5, "gdp").rho), rel=1e-9)
@@ -117,21 +117,21 @@ def test_histograms_keep_frequent_cells_and_their_noise_is_what_the_budget_affor
 
 def test_parts_pay_for_each_other() -> None:
     budget = Budget(1.0, 1e-6, "gdp")
-    part = part_budget(budget, (0.2, 0.2), Neighbours())
+    part = RandomParts((0.2, 0.2)).budget_of_part(budget, Neighbours())
     assert math.log1p(0.4 * math.expm1(part.epsilon)) == pytest.approx(1.0)
     assert part.delta == pytest.approx(2.5e-6)
-    whole = part_budget(budget, (0.3, 0.3, 0.4), Neighbours())
+    whole = RandomParts((0.3, 0.3, 0.4)).budget_of_part(budget, Neighbours())
     assert whole.epsilon == pytest.approx(1.0)
     with pytest.raises(BudgetError, match="add up"):
-        part_budget(budget, (0.7, 0.7), Neighbours())
+        RandomParts((0.7, 0.7)).budget_of_part(budget, Neighbours())
     with pytest.raises(BudgetError, match="one row"):
-        part_budget(budget, (0.5, 0.5), Neighbours("add-remove", 2))
+        RandomParts((0.5, 0.5)).budget_of_part(budget, Neighbours("add-remove", 2))
 
 
 def test_parts_hold_by_exact_mixture_of_randomised_response() -> None:
     """Each part tells whether it holds the row, by randomised response at its own epsilon: the exact worst ratio."""
     shares = (0.2, 0.3)
-    each = part_budget(Budget(1.0, 1e-6, "gdp"), shares, Neighbours()).epsilon
+    each = RandomParts(shares).budget_of_part(Budget(1.0, 1e-6, "gdp"), Neighbours()).epsilon
     honest = math.exp(each) / (1 + math.exp(each))
 
     def law(holder: int) -> np.ndarray:
@@ -147,6 +147,6 @@ def test_parts_hold_by_exact_mixture_of_randomised_response() -> None:
 
 
 def test_parts_are_disjoint_and_of_the_asked_size() -> None:
-    part = part_of_rows(200_000, (0.2, 0.3), np.random.default_rng(0))
+    part = RandomParts((0.2, 0.3)).part_of_rows(200_000, np.random.default_rng(0))
     shares = np.bincount(part, minlength=3) / 200_000
     assert np.all(np.abs(shares - [0.2, 0.3, 0.5]) < 6 * 0.5 / math.sqrt(200_000))

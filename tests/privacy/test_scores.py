@@ -9,7 +9,8 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import (
     CellGaps,
     FamilyGap,
@@ -18,7 +19,6 @@ from lookalike.privacy.scores import (
     IndependenceGap,
     PerfectGap,
     ResidualL1,
-    Score,
 )
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource

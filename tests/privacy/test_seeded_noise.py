@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import lookalike as la
-from lookalike.privacy import seeded_rows
-from lookalike.privacy.noise import two_sided_geometric
-from lookalike.privacy.seed_price import SeedBudget, SeedTest, epsilon_of
+from lookalike.privacy.row_level import seeded_rows
+from lookalike.privacy.row_level.geometric import two_sided_geometric
+from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest, epsilon_of
 from lookalike.tables.measurement import NoisyMarginal
 from tests.privacy.seeded_law import class_pair, exact_deltas
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy import teacher_votes
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.teacher_votes import TeacherVotes
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.row_level import teacher_votes
+from lookalike.privacy.row_level.teacher_votes import Teachers, TeacherVotes
 from lookalike.schema.domain import Domain
-from lookalike.tables.teachers import Teachers
 
 DOMAIN = Domain(("a", "b"), (2, 2))
 CELLS = list(product(range(2), range(2)))
@@ -67,7 +66,7 @@ def request(listener: Listener, rounds: int = 5, teachers: int = 7, **more) -> T
 
 @pytest.mark.parametrize("neighbours", [Neighbours(), Neighbours("replace", 3)])
 def test_all_votes_together_cost_what_is_left(neighbours: Neighbours) -> None:
-    settled = request(Listener()).settled(DOMAIN, BUDGET, BUDGET.rho / 4, neighbours)
+    settled = request(Listener()).priced(DOMAIN, BUDGET, BUDGET.rho / 4, neighbours)
     cost = 20 * (Fraction(neighbours.rows) / Fraction(settled.stddev)) ** 2 / 2
     assert settled.releases == 20
     assert settled.mechanism == "gaussian"
@@ -118,6 +117,6 @@ def test_requests_that_were_not_paid_for_are_refused() -> None:
     with pytest.raises(BudgetError, match="at least one for each"):
         request(Listener(), teachers=7, parts=6)
     with pytest.raises(BudgetExceededError):
-        request(Listener()).settled(DOMAIN, BUDGET, BUDGET.rho, Neighbours())
+        request(Listener()).priced(DOMAIN, BUDGET, BUDGET.rho, Neighbours())
     with pytest.raises(BudgetError, match="4 were paid for"):
         request(Listener(np.tile(ALL, (2, 1))), stddev=1.0).release(ALL, DOMAIN, None)

@@ -12,7 +12,7 @@ import pytest
 from lookalike.errors import LookalikeError, SchemaError
 from lookalike.forecast import COUNTED, RATES, USUAL_ROWS, chosen_sets, column_errors, resources, set_errors
 from lookalike.pipeline import outlook, plan_run, synthesize
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
 from lookalike.schema.schema import Schema

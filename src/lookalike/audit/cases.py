@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.neighbours import Neighbours
 
 ROWS = 30
 SECRET = "Zzyzx"

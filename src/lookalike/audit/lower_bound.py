@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from lookalike.privacy.budget import gaussian_epsilon
+from lookalike.privacy.epsilon import gaussian_epsilon
 
 
 def rate_bounds(hits: int | np.ndarray, runs: int, failure: float) -> tuple[np.ndarray, np.ndarray]:

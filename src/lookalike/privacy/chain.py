@@ -9,7 +9,7 @@ place, and the folder is synced. So at whatever point the power fails, the ledge
 and the head is at most one line behind. A line half-written then was never acted upon and is dropped.
 
 Found, and refused: a changed, inserted, removed or reordered line; a missing end, up to the line that the head names; a
-missing head; a head of another ledger, which is told apart from a missing end by the hash of the first line.
+missing head; a head of another ledger, which the hash of the first line distinguishes from a missing end.
 Accepted: a ledger that is longer than its head says; a head without its final newline, such as an empty one. No write
 of ours leaves such a head, but a disk without power may, and the ledger was on disk before it. The next line makes a
 new head. Not found: ledger and head that were both put back to an earlier state, or a head that was emptied by the
@@ -30,12 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import LedgerError
+from lookalike.guards import MAX_LEDGER_BYTES
 
 Entry = dict[str, Any]
 
 HEAD, NEW_HEAD, LOCK = ".head", ".head-new", ".lock"
-MOST_BYTES = 1 << 26
-"""Largest ledger that is read: some 200,000 charges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +187,10 @@ def _bytes_of(path: Path) -> bytes:
     try:
         if not path.exists():
             return b""
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > MAX_LEDGER_BYTES:
             raise LedgerError(
-                f"{path} has {path.stat().st_size:,} bytes; a ledger has {MOST_BYTES:,} at most. Is it a ledger? Name "
-                "another file with --ledger."
+                f"{path} has {path.stat().st_size:,} bytes; a ledger has {MAX_LEDGER_BYTES:,} at most. Is it a "
+                "ledger? Name another file with --ledger."
             )
         return path.read_bytes()
     except OSError as error:
@@ -208,7 +207,7 @@ def _head(text: bytes) -> Head | None:
 
 def _missing_head(path: Path, place: Path) -> str:
     old = path.with_suffix(HEAD)
-    message = f"{place} is missing, so nobody can tell whether the ledger {path} is complete."
+    message = f"{place} is missing, so whether the ledger {path} is complete is unknown."
     if old.exists():
         owner = _old_owner(old, _head(_bytes_of(old)), path)
         message += f" The file {old} is no head of it" + (f" but of {owner}." if owner else ".")
@@ -238,7 +237,7 @@ def _old_owner(place: Path, head: Head | None, path: Path) -> str | None:
     newest = f'"hash":"{head.newest}"'.encode()
     for other in sorted(place.parent.iterdir()):
         alike = other.with_suffix(HEAD) == place and other.name != path.name and not other.name.endswith((HEAD, LOCK))
-        if alike and other.is_file() and other.stat().st_size <= MOST_BYTES and newest in other.read_bytes():
+        if alike and other.is_file() and other.stat().st_size <= MAX_LEDGER_BYTES and newest in other.read_bytes():
             return other.name
     return None
 

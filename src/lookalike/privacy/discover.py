@@ -15,9 +15,9 @@ from typing import Any, cast
 import numpy as np
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.thresholds import threshold_probability
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.thresholds import threshold_probability
 from lookalike.schema import binning, forms, times
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.binning import Grid as Cells

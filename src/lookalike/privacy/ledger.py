@@ -26,15 +26,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.chain import Chain, Entry
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge
+from lookalike.privacy.kernel.neighbours import Neighbours
 
 FORMAT = 2
 """Files of format 1 do not say where a run's noise comes from; they are read and continued."""
-
-NO_GUARANTEE = "none"
-"""Mechanism of a release without differential privacy. A run that made one counts as infinite epsilon."""
 
 NoiseSource = Literal["system entropy", "reproducible", "none"]
 """Where a run's noise comes from: only the first makes a release private."""
@@ -46,20 +43,8 @@ NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """One act at the door: what kind, for which step of the method, at what price. Only thresholds cost delta."""
-
-    step: str
-    mechanism: str
-    releases: int
-    rho: Fraction
-    detail: str = ""
-    delta: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as the ledger tells it."""
+    """One run as the ledger shows it."""
 
     number: int
     started: str
@@ -110,7 +95,7 @@ class Ledger:
 
     @property
     def cap(self) -> float | None:
-        """Most epsilon that all runs together may spend, or None."""
+        """The maximum of epsilon that all runs together may spend, or None."""
         return _cap(self.entries())
 
     def set_cap(self, epsilon: float) -> None:
@@ -232,7 +217,7 @@ class Ledger:
 
 
 class Run:
-    """An open run of a ledger: the accountant's pen. It writes nothing that the run's plan does not allow."""
+    """An open run of a ledger, which the accountant writes to. It refuses what the run's plan does not allow."""
 
     def __init__(self, ledger: Ledger, number: int, budget: Budget, noise: NoiseSource = SYSTEM_ENTROPY) -> None:
         self.ledger = ledger
@@ -250,7 +235,7 @@ class Run:
         for charge in self.summary().charges:
             self._left[charge.step] = self._left.get(charge.step, Fraction(0)) - charge.rho
 
-    def charge(self, charge: Charge) -> int:
+    def charge(self, charge: Charge, /) -> int:
         """Write a charge and return its number. What the plan does not allow is refused, before anything is read."""
         self._check_plan(charge)
         body = {
@@ -294,7 +279,7 @@ class Run:
 
 _REMEDIES = {
     REPRODUCIBLE: "Leave out insecure_rng, or repeat benchmarks on a public table without a cap.",
-    NO_NOISE: "Choose settings under which every release has noise (for bsg: test='randomised').",
+    NO_NOISE: "Choose settings of the method under which every release has noise.",
 }
 
 
@@ -379,7 +364,7 @@ def _spent(entries: list[Entry]) -> tuple[float, float]:
 
 
 def default_ledger_path(identity: str) -> Path:
-    """Where the ledger of a table lies unless told otherwise: in the user's state folder, named after the identity."""
+    """Where the ledger of a table lies by default: in the user's state folder, named after the identity."""
     base = os.environ.get("LOOKALIKE_LEDGERS")
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     folder = Path(base) if base else Path(state) / "lookalike" / "ledgers"

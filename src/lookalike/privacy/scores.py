@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,29 +18,6 @@ from numpy.typing import NDArray
 from lookalike.schema.domain import Clique
 
 Counts = NDArray[np.int64]
-
-
-class Score(Protocol):
-    """One number per candidate, a function of exact marginals and of public settings."""
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        """The marginals that `evaluate` needs, in the order it needs them."""
-        ...
-
-    @property
-    def resolution(self) -> int:
-        """Scores are multiples of 1/resolution."""
-        ...
-
-    @property
-    def sensitivity(self) -> Fraction:
-        """Most that one added or removed row changes any single score."""
-        ...
-
-    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
-        """The exact scores times `resolution`. Private: only the door calls this."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,16 +30,14 @@ class ResidualL1:
     triangle inequality the norm moves by at most one. Rounding happens to the reference, before the distance.
     """
 
+    resolution: ClassVar[int] = 1
+
     cliques: tuple[Clique, ...]
     references: tuple[np.ndarray, ...]
-
-    resolution: int = 1
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.references):
             raise ValueError(f"{len(self.cliques)} marginals but {len(self.references)} references")
-        if self.resolution != 1:
-            raise ValueError("counts have resolution 1")
 
     @property
     def sensitivity(self) -> Fraction:
@@ -83,8 +58,8 @@ class GroupedResidualL1:
     score_i = || G_i M_i(D) - round(reference_i) ||_1, where G_i adds up the cells of each group
 
     Sensitivity 1: groups and references are public (a model's), every cell is in one group, so one row changes one
-    group's sum by one, and the norm by at most one. What groups of a few hundred rows hide, the chance unevenness of
-    thousands of almost empty cells, would otherwise pass for an error that measuring could remove.
+    group's sum by one, and the norm by at most one. With groups of a few hundred rows, the sampling error of thousands
+    of almost empty cells is not mistaken for an error that measuring could remove.
 
     Attributes:
         cliques: the marginals.
@@ -92,11 +67,11 @@ class GroupedResidualL1:
         groups: for each marginal the group of every cell, 0..len(reference)-1, in the marginal's shape.
     """
 
+    resolution: ClassVar[int] = 1
+
     cliques: tuple[Clique, ...]
     references: tuple[np.ndarray, ...]
     groups: tuple[np.ndarray, ...]
-
-    resolution: int = 1
 
     def __post_init__(self) -> None:
         if not len(self.cliques) == len(self.references) == len(self.groups):
@@ -106,8 +81,6 @@ class GroupedResidualL1:
         for clique, reference, groups in zip(self.cliques, self.references, self.groups, strict=True):
             if groups.size and not 0 <= groups.min() <= groups.max() < len(reference):
                 raise ValueError(f"groups of {clique} must be numbered from 0 to {len(reference) - 1}")
-        if self.resolution != 1:
-            raise ValueError("counts have resolution 1")
 
     @property
     def sensitivity(self) -> Fraction:
@@ -130,20 +103,20 @@ class CellGaps:
 
     The signed counting queries of DualQuery, FEM and RAP, as cells of k-way marginals. Sensitivity 1: a row changes one
     cell of M_i by one. It changes no other cell of that marginal, so that all numbers together move by at most one per
-    marginal in squared L2 norm, which is what `GuardedTable.noisy_scores` charges. A marginal that is to be looked at
-    from both sides is listed twice, with both signs.
+    marginal in squared L2 norm, which is what `GuardedTable.noisy_scores` charges. A marginal of which both signs
+    are wanted is listed twice.
 
     Attributes:
         cliques: the marginals.
         references: counts to compare with, of each marginal's shape.
-        signs: 1 to look for cells with more rows than the reference, -1 for cells with fewer, for each marginal.
+        signs: 1 for cells with more rows than the reference, -1 for cells with fewer, for each marginal.
     """
+
+    resolution: ClassVar[int] = 1
 
     cliques: tuple[Clique, ...]
     references: tuple[np.ndarray, ...]
     signs: tuple[int, ...]
-
-    resolution: int = 1
 
     def __post_init__(self) -> None:
         if not len(self.cliques) == len(self.references) == len(self.signs):
@@ -152,8 +125,6 @@ class CellGaps:
             )
         if any(abs(sign) != 1 for sign in self.signs):
             raise ValueError("signs are 1 or -1: others would change the sensitivity")
-        if self.resolution != 1:
-            raise ValueError("counts have resolution 1")
 
     @property
     def sensitivity(self) -> Fraction:
@@ -185,20 +156,17 @@ class IndependenceGap:
     Attributes:
         cliques: the marginals.
         children: the attribute a of each clique; empty for the first of every clique.
-        resolution: scores are multiples of 1/resolution.
     """
+
+    resolution: ClassVar[int] = 1000
 
     cliques: tuple[Clique, ...]
     children: tuple[str, ...] = ()
-
-    resolution: int = 1000
 
     def __post_init__(self) -> None:
         if not self.children and any(len(clique) != 2 for clique in self.cliques):
             raise ValueError("the independence gap is a score of pairs, or of families whose children are given")
         _check_children(self.cliques, self._children)
-        if self.resolution < 1:
-            raise ValueError(f"resolution is {self.resolution}; it must be at least 1")
 
     @property
     def _children(self) -> tuple[str, ...]:
@@ -221,7 +189,7 @@ class IndependenceGap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FamilyGap:
-    """Half the L1 distance in counts of each family from one whose child ignores its parents and has a known law.
+    """Half the L1 distance in counts of each family from one whose child ignores its parents, by a known distribution.
 
     score = 1/2 || M_ab - p_a x M_b ||_1, with a the child, b its parents taken as one, and p_a a public distribution
 
@@ -234,28 +202,26 @@ class FamilyGap:
     Attributes:
         cliques: the families.
         children: the child of each.
-        laws: distribution of every child, non-negative, by name.
+        distributions: distribution of every child, non-negative, by name.
     """
+
+    resolution: ClassVar[int] = 2 << 20
 
     cliques: tuple[Clique, ...]
     children: tuple[str, ...]
-    laws: Mapping[str, np.ndarray]
-
-    resolution: int = 2 << 20
+    distributions: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
         _check_children(self.cliques, self.children)
-        if self.resolution != 2 << 20:
-            raise ValueError("family gaps have resolution 2^21")
 
     @property
     def sensitivity(self) -> Fraction:
         return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
-        laws = {name: _whole_law(self.laws[name]) for name in set(self.children)}
+        whole = {name: _whole_distribution(self.distributions[name]) for name in set(self.children)}
         gaps = [
-            np.abs((count << 20) - laws[child][:, None] * count.sum(axis=0)).sum()
+            np.abs((count << 20) - whole[child][:, None] * count.sum(axis=0)).sum()
             for child, count in zip(self.children, _children_first(self.cliques, self.children, counts), strict=True)
         ]
         return np.array(gaps, dtype=np.int64)
@@ -263,7 +229,7 @@ class FamilyGap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerfectGap:
-    """How near each family is to one whose parents tell its binary child exactly, both values being equally frequent.
+    """How near each family is to one whose parents determine its binary child, both values being equally frequent.
 
     score = - min over x of (n/2 - sum_b x_b M_0b)_+ + (n/2 - sum_b (1 - x_b) M_1b)_+, in multiples of 1/resolution
 
@@ -276,15 +242,13 @@ class PerfectGap:
     Rounding both scores down adds less than 1/resolution.
     """
 
+    resolution: ClassVar[int] = 1000
+
     cliques: tuple[Clique, ...]
     children: tuple[str, ...]
 
-    resolution: int = 1000
-
     def __post_init__(self) -> None:
         _check_children(self.cliques, self.children)
-        if self.resolution < 1:
-            raise ValueError(f"resolution is {self.resolution}; it must be at least 1")
 
     @property
     def sensitivity(self) -> Fraction:
@@ -300,7 +264,7 @@ def _least_misfit(count: Counts) -> Fraction:
 
     Configurations given to value 0 in falling order of its share there are best. Twice the misfit is piecewise linear
     along that order, with corners at whole configurations and where either sum reaches n/2. Shares are compared in
-    floating point, which tells any two apart while counts are below 2^26 and loses a part in 2^52 of a row beyond.
+    floating point, which distinguishes any two while counts are below 2^26 and loses a part in 2^52 of a row beyond.
     """
     if len(count) > 2:
         raise ValueError(f"the child of a perfect gap is binary, not of {len(count)} values")
@@ -331,17 +295,14 @@ class GradeProducts:
     """
 
     STEPS: ClassVar[int] = 64
+    resolution: ClassVar[int] = STEPS * STEPS
 
     cliques: tuple[Clique, ...]
     grades: Mapping[str, np.ndarray]
 
-    resolution: int = STEPS * STEPS
-
     def __post_init__(self) -> None:
         if any(len(clique) != 2 for clique in self.cliques):
             raise ValueError("products of grades are scores of pairs")
-        if self.resolution != self.STEPS * self.STEPS:
-            raise ValueError(f"products of grades have resolution {self.STEPS * self.STEPS}")
         for name, grade in self.grades.items():
             if np.abs(grade).max() > 1:
                 raise ValueError(f"grades of {name!r} reach {np.abs(grade).max():g}; they must lie in [-1, 1]")
@@ -370,7 +331,7 @@ def _children_first(cliques: Sequence[Clique], children: Sequence[str], counts: 
     return [np.moveaxis(count, i, 0).reshape(count.shape[i], -1) for i, count in zip(axes, counts, strict=True)]
 
 
-def _whole_law(law: np.ndarray) -> NDArray[np.int64]:
+def _whole_distribution(distribution: np.ndarray) -> NDArray[np.int64]:
     """The distribution in units of 2^-20: non-negative whole numbers that add up to 2^20."""
-    ends = np.rint(np.cumsum(law) / law.sum() * (1 << 20)).astype(np.int64)
+    ends = np.rint(np.cumsum(distribution) / distribution.sum() * (1 << 20)).astype(np.int64)
     return np.diff(ends, prepend=0)

@@ -12,7 +12,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique
 
 if TYPE_CHECKING:
-    from lookalike.privacy.door import GuardedTable
+    from lookalike.privacy.kernel.door import GuardedTable
 
 EXPECTED_ABS = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal; noise on c cells has an expected L1 norm of this * stddev * c."""

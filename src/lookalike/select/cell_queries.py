@@ -15,7 +15,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.select.workload import WorkloadSpec, as_workload
 
 if TYPE_CHECKING:
-    from lookalike.privacy.door import GuardedTable
+    from lookalike.privacy.kernel.door import GuardedTable
 
 _OUT_OF_REACH = 1e12
 MOST_CELLS = 100_000

@@ -8,10 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from lookalike.errors import ModelTooLargeError, SchemaError
+from lookalike.guards import MAX_CELLS
 from lookalike.schema.domain import Clique, Domain
-
-MAX_CELLS = 200_000_000
-"""Most cells that a source counts in one request: 1.6 GB of 64-bit counts."""
 
 
 class Source(Protocol):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,10 +16,9 @@ import pyarrow.compute as pc
 from lookalike.schema.arrays import texts_of
 from lookalike.schema.codec import bind, encode_column
 from lookalike.schema.column import Column
-from lookalike.schema.columns import Identifier
 from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
-from lookalike.schema.probes import MARKERS, person_numbers
+from lookalike.schema.probes import MARKERS
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import holds_text
 from lookalike.sources.base import Source
@@ -65,7 +63,7 @@ class OpenedTable:
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table as it was read. What stands in its rows was not looked at yet."""
+    """A table as it was read. No value of it was used yet."""
 
     rows: pa.Table = field(repr=False)
     form: TableForm
@@ -76,35 +74,15 @@ class ReadTable:
         return bind(schema or draft(types), types).ordered(types.names)
 
     def encoded(self, bound: Schema) -> OpenedTable:
-        """The rows that may be used, encoded. While facts are open, the source has only the complete columns."""
-        table = self.rows
-        for column in bound.columns:
-            if isinstance(column, Identifier) and column.person:
-                table = bounded(table, column)
+        """Return the rows, encoded. While facts are open, the source has only the complete columns."""
         complete = [column for column in bound.columns if not column.open_facts]
-        source = _encode(table, complete)
-        return OpenedTable(source, bound, self.form, table if len(complete) < len(bound.columns) else None)
+        source = _encode(self.rows, complete)
+        return OpenedTable(source, bound, self.form, self.rows if len(complete) < len(bound.columns) else None)
 
 
 def read(where: Any) -> ReadTable:
     """The table at `where`; an InputError where there is none."""
     return ReadTable(*read_table(where))
-
-
-def open_source(where: Any, schema: Schema | None) -> OpenedTable:
-    """The encoded table at `where`, for the evaluation. The door takes the three steps one by one."""
-    table = read(where)
-    return table.encoded(table.bound(schema))
-
-
-def bounded(table: pa.Table, person: Identifier) -> pa.Table:
-    """The table with at most `most_rows` rows of each person, chosen at random and by nobody else's rows."""
-    people = person_numbers(person, table.column(person.name).combine_chunks())
-    order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(people)), people))
-    ordered = people[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    ranks = np.arange(len(people)) - np.repeat(starts, np.diff(np.append(starts, len(people))))
-    return table.take(pa.array(np.sort(order[ranks < person.most_rows])))
 
 
 def _encode(table: pa.Table, columns: Sequence[Column]) -> MemorySource:

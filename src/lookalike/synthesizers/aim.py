@@ -9,8 +9,8 @@ import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import EXPECTED_ABS, choose_worst
 from lookalike.select.model_size import SizeGate, model_zeros

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, Synthesizer
 from lookalike.synthesizers.independent import Independent

@@ -11,8 +11,8 @@ import numpy as np
 
 from lookalike.errors import BudgetError, SchemaError
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 
 Progress = Callable[[str, float], None]

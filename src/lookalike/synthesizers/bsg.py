@@ -15,12 +15,12 @@ from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.rows_model import ReleasedRows
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.rows import OccurringCells
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
+from lookalike.privacy.row_level.seed_price import SeedTest
+from lookalike.privacy.row_level.seeded_rows import SeededRows, affordable_test
 from lookalike.privacy.scores import ResidualL1
-from lookalike.privacy.seed_price import SeedTest
-from lookalike.privacy.seeded_rows import SeededRows, affordable_test
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.feature_merit import Network, bucketed, correlations, greedy_network, mass_buckets
@@ -172,14 +172,14 @@ class BSG:
         mechanism = "plausible deniability" if self.test == "randomised" else "none"
         note = f"rows that keep {min(kept)} to {max(kept)} values of a real row"
         if self.test == "deterministic":
-            note += ": NOT PRIVATE, deniable one by one only"
+            note += ": NOT PRIVATE, deniable one by one only; for a guarantee set test='randomised'"
         return [*steps, PlannedStep(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note)]
 
     def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
         shares, kept = self.shares(), self.kept(len(door.domain))
         learning = self.oneway_share + self.score_share
         if shares:
-            structure, parameters, *others = door.parts(shares, step=SPLIT)
+            structure, parameters, *others = door.parts(RandomParts(shares), step=SPLIT)
             seeds = others[0] if others else door
             early, late = structure.remaining, parameters.remaining
             before = 0.0

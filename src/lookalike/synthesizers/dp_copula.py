@@ -11,8 +11,8 @@ import numpy as np
 from lookalike.estimate import fit
 from lookalike.generate.copula import GaussianCopula, Grades, nearest_correlation, normal_correlation
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import GradeProducts
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate

@@ -14,15 +14,14 @@ from lookalike.errors import SchemaError
 from lookalike.estimate import fit
 from lookalike.generate.model import Model
 from lookalike.generate.network import Generator, NetworkModel
-from lookalike.generate.teaching import GeneratorLessons
-from lookalike.generate.wasserstein import WassersteinTrainer
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.critic_sums import CriticSums
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.model_size import model_zeros
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
 
 ONEWAYS, GRADIENTS = "one-way marginals", "gradients of the critic"
 

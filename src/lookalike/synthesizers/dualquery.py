@@ -12,8 +12,8 @@ from lookalike.errors import BudgetError
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import RowsModel
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.cell_queries import query_sets
 from lookalike.select.workload import WorkloadSpec

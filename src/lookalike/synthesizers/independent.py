@@ -9,8 +9,8 @@ import numpy as np
 
 from lookalike.estimate import fit
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.model_size import model_zeros

@@ -14,8 +14,8 @@ from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.exchange import ExchangeSettings
 from lookalike.generate.model import Model
 from lookalike.generate.reweighted import ReweightedModel, SupportSettings
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import TYPICAL_SETS, allocate, effective_cells

@@ -12,8 +12,8 @@ from lookalike.errors import ModelTooLargeError
 from lookalike.estimate.multiplicative_weights import multiplicative_weights
 from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import choose_worst

@@ -13,14 +13,13 @@ import numpy as np
 from lookalike.errors import SchemaError
 from lookalike.generate.model import Model
 from lookalike.generate.network import Generator, NetworkModel
-from lookalike.generate.student import School, VoteTrainer
-from lookalike.generate.teaching import GeneratorLessons
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.teacher_votes import TeacherVotes
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
 from lookalike.synthesizers.dp_wgan import ONEWAYS, columns_alone, training_progress
+from lookalike.synthesizers.gan_training import GeneratorLessons, TeachingSettings, VoteTrainer
 
 VOTES = "votes of the teachers"
 
@@ -129,7 +128,7 @@ class PATEGAN:
         rounds = max(1, min(self.rounds, math.floor((self.noise / once) ** 2)))
         inputs = rng.standard_normal((cells, self.teacher_units)) / (2 * math.sqrt(len(door.domain)))
         inputs[-1] = 0
-        school = School(
+        school = TeachingSettings(
             teachers=teachers,
             rows=max(1.0, total / parts),
             inputs=inputs,

@@ -14,9 +14,10 @@ from lookalike.estimate import fit
 from lookalike.estimate.consistency import make_consistent, norm_sub
 from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.requests import Score
+from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.model_size import fitting_parts, model_zeros

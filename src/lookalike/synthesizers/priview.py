@@ -10,8 +10,8 @@ import numpy as np
 from lookalike.errors import SchemaError
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import gum_model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.covering_design import covering_design

@@ -13,8 +13,8 @@ import numpy as np
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import TYPICAL_SETS, allocate

@@ -11,7 +11,7 @@ import numpy as np
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.candidate_sets import Candidates, initial_sets, useful_candidates

@@ -12,10 +12,11 @@ from lookalike.estimate.consistency import norm_sub
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel, merged_counts
 from lookalike.generate.row_update import GumSchedule, GumSettings, Start
-from lookalike.generate.rows_model import gum_model
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import IndependenceGap, ResidualL1, Score
+from lookalike.generate.rows_model import GumSettings, Start, gum_model
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.requests import Score
+from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.grouping import merged_values

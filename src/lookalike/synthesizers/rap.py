@@ -12,8 +12,8 @@ from lookalike.estimate import fit
 from lookalike.estimate.relaxed_projection import RelaxedProjection
 from lookalike.generate.model import Model
 from lookalike.generate.relaxed_rows import RelaxedRows
-from lookalike.privacy.budget import Accounting, Budget
-from lookalike.privacy.door import GuardedTable
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import EXPECTED_ABS, allocate, choose_worst
 from lookalike.select.cell_queries import draw_query, query_sets

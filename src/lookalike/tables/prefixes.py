@@ -5,7 +5,7 @@ an order in which the model's parents come first, and draws the rest from the mo
 probability
     1[d agrees with y on the first l values] * product of q_i(y) over the other columns i,
 since parents of drawn columns are kept or drawn, hence equal to y's. So for a fixed l all plausible seeds make y
-equally often, and their number is the number of rows that share y's prefix: one look-up. Where l is drawn from a law
+equally often, and their number is the number of rows that share y's prefix: one look-up. Where l is random
 and the test is for the mixture, the probability depends on d through its longest common prefix with y alone and grows
 with it, so a class of probabilities is a range of prefix lengths.
 """
@@ -76,7 +76,7 @@ class PrefixCounts:
 
 
 def class_sizes(shared: Integers, classes: Integers) -> Integers:
-    """Number of records in the class of a seed that shares exactly a values with the row, for a = 0..most kept.
+    """Number of records in the class of a seed that shares exactly a values with the row, for a = 0..max(kept).
 
     Probabilities grow with a, so a class is a range lo..hi of a, and its records share lo values but not hi + 1.
 
@@ -84,18 +84,18 @@ def class_sizes(shared: Integers, classes: Integers) -> Integers:
         shared: `PrefixCounts.of_codes` of the rows.
         classes: `probability_classes` of the rows. Class -1 has no size.
     """
-    most = classes.shape[1] - 1
+    longest = classes.shape[1] - 1
     rows = np.arange(len(shared))
-    below = np.zeros((len(shared), most + 2), dtype=np.int64)
-    below[:, : most + 1] = shared[:, : most + 1]
-    first, sizes = np.zeros(len(shared), dtype=np.int64), np.zeros((len(shared), most + 1), dtype=np.int64)
+    below = np.zeros((len(shared), longest + 2), dtype=np.int64)
+    below[:, : longest + 1] = shared[:, : longest + 1]
+    first, sizes = np.zeros(len(shared), dtype=np.int64), np.zeros((len(shared), longest + 1), dtype=np.int64)
     starts = np.zeros_like(classes)
-    for a in range(1, most + 1):
+    for a in range(1, longest + 1):
         first = np.where(classes[:, a] == classes[:, a - 1], first, a)
         starts[:, a] = first
-    last = np.full(len(shared), most)
-    for a in range(most, -1, -1):
-        if a < most:
+    last = np.full(len(shared), longest)
+    for a in range(longest, -1, -1):
+        if a < longest:
             last = np.where(classes[:, a] == classes[:, a + 1], last, a)
         sizes[:, a] = below[rows, starts[:, a]] - below[rows, last + 1]
     return np.where(classes >= 0, sizes, 0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from lookalike.audit.lower_bound import epsilon_shown, gaussian_epsilon_shown, rate_bounds
-from lookalike.privacy.budget import gaussian_epsilon
+from lookalike.privacy.epsilon import gaussian_epsilon
 
 RUNS, FAILURE = 25, 0.05
 HITS = np.arange(RUNS + 1)

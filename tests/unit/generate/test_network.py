@@ -8,9 +8,8 @@ import pytest
 from lookalike.generate.kinds import model_from_parts
 from lookalike.generate.network import Generator, NetworkModel, RmsProp
 from lookalike.generate.stored import taken_apart
-from lookalike.generate.teaching import GeneratorLessons
-from lookalike.generate.wasserstein import WassersteinTrainer
 from lookalike.schema.domain import Domain
+from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
 
 MARGINS = (np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2]), np.array([1.0]))
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 1))

@@ -11,7 +11,7 @@ import pytest
 from lookalike.errors import BudgetError, ModelTooLargeError, SchemaError
 from lookalike.estimate import GraphicalModel
 from lookalike.pipeline import plan_run, synthesize
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema

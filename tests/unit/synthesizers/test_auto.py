@@ -7,7 +7,7 @@ import json
 from typer.testing import CliRunner
 
 from lookalike.cli import app
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.auto import Auto, chosen_method
 from lookalike.synthesizers.mosaic import Mosaic

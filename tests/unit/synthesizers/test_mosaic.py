@@ -9,7 +9,7 @@ import pytest
 
 from lookalike.errors import BudgetError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
 from lookalike.select.model_size import FittingSets, tree_first

@@ -8,7 +8,7 @@ import pytest
 
 from lookalike.errors import BudgetError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.budget import Budget
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, ONEWAYS, PPSyn

@@ -64,22 +64,22 @@ def test_every_setting_spends_the_whole_budget_by_the_plan(faithful: bool, setti
     budget, steps = plan_run(
         Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf", settings={"faithful": faithful, **settings}
     )
-    assert float(made.spent.rho / budget.total) == pytest.approx(1.0, abs=1e-8)
+    assert float(made.spent.rho / budget.rho) == pytest.approx(1.0, abs=1e-8)
     assert set(made.spent.by_step()) == {step.step for step in steps}
-    assert sum(step.rho for step in steps) == pytest.approx(float(budget.total), rel=1e-9)
+    assert sum(step.rho for step in steps) == pytest.approx(float(budget.rho), rel=1e-9)
 
 
 def test_the_paper_s_shares_and_rounds() -> None:
     budget, steps = plan_run(
         Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf", settings={"faithful": True}
     )
-    assert [step.rho / float(budget.total) for step in steps] == pytest.approx([0.1, 0.01, 0.89])
+    assert [step.rho / float(budget.rho) for step in steps] == pytest.approx([0.1, 0.01, 0.89])
     made = run(table(2000), SIZES, faithful=True)
     charges = [charge for charge in made.spent.charges if charge.step == steps[2].step]
     rounds = int(0.8 * len(SIZES))
     scored = [charge for charge in charges if "ResidualL1" in charge.detail]
     assert len(scored) == rounds
-    assert sum(float(charge.rho) for charge in scored) == pytest.approx(0.1 * float(budget.total), rel=1e-6)
+    assert sum(float(charge.rho) for charge in scored) == pytest.approx(0.1 * float(budget.rho), rel=1e-6)
     # d initial marginals and one per round, all with the same noise.
     counted = [charge for charge in charges if charge not in scored]
     assert [charge.releases for charge in counted] == [len(SIZES)] + [1] * rounds

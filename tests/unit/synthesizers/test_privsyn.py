@@ -13,7 +13,7 @@ import pytest
 from lookalike.errors import BudgetError, SchemaError
 from lookalike.generate.refine import RefinedModel
 from lookalike.generate.rows_model import RowsModel
-from lookalike.privacy import budget as prices
+from lookalike.privacy.kernel import accounting as prices
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 from lookalike.synthesizers.privsyn import MARGINALS, ONEWAYS, SCORES, PrivSyn

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.door import open_table
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.neighbours import Neighbours
 from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema

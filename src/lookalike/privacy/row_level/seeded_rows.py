@@ -1,6 +1,6 @@
 """Plausible deniability (Bindschaedler, Shokri, Gunter 2017): rows made from seeds that many others could have been.
 
-A row-level exception, see `rows.py`. What it costs is in `seed_price.py`; `tables/prefixes.py` counts the seeds.
+What it costs is in `seed_price.py`; `tables/prefixes.py` counts the seeds.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from numpy.typing import NDArray
 from scipy.special import ndtri  # pyright: ignore
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.budget import Budget
-from lookalike.privacy.ledger import NO_GUARANTEE
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import bit_source, two_sided_geometric
-from lookalike.privacy.rows import Codes, Integers, SystemRandom, require_single_row
-from lookalike.privacy.seed_price import SeedBudget, SeedTest
+from lookalike.guards import MAX_TRIES
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import bit_source
+from lookalike.privacy.row_level.geometric import two_sided_geometric
+from lookalike.privacy.row_level.rows import Codes, Integers, SystemRandom, require_single_row
+from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
 
 SEEDS_SHARE = 0.05
 """Part of delta for the chance that the lower bound on the number of seeds is wrong."""
-
-MAX_TRIES = 1000
-"""With the deterministic test, candidates per released row before giving up."""
 
 
 class SeedModel(Protocol):
@@ -90,8 +88,8 @@ class SeededRows:
             return f"({self.test.k}, {self.test.gamma:g})-plausible deniability of each row; NOT differentially private"
         return f"k {self.test.k}, threshold epsilon {self.test.epsilon0:.6g}, seeded share {self.test.seeded_share:g}"
 
-    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
-        """The request with its threshold noise settled, or a refusal with numbers. Looks at nothing private."""
+    def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
+        """The request with its threshold noise chosen, or a refusal with numbers. Looks at nothing private."""
         if self.deterministic:
             return self
         require_single_row(neighbours, "Seeded rows")
@@ -103,7 +101,7 @@ class SeededRows:
         return seeded_rows(codes, positions, domain.shape(self.model.order), self, insecure_rng)
 
 
-# What the door asks before it reads.
+# Before anything is read.
 
 
 def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
@@ -118,7 +116,7 @@ def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
 def affordable_test(
     test: SeedTest, rows: int, counted: NoisyMarginal, budget: Budget, rho: float, *, tune: bool
 ) -> SeedTest:
-    """The test with its threshold noise settled, or a refusal with numbers. Looks at nothing private.
+    """The test with its threshold noise chosen, or a refusal with numbers. Looks at nothing private.
 
     Args:
         test: the privacy test.
@@ -138,7 +136,7 @@ def affordable_test(
     if needed is not None and needed <= n:
         return replace(account, n=needed).tuned(test, rows)
     price = account.price(test, rows)
-    most, k = account.most_rows(test), account.least_k(test, rows)
+    affordable, k = account.max_rows(test), account.least_k(test, rows)
     more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
     seeds = f"{needed:,} seed rows" if needed is not None else "more seed rows than any table has"
     raise BudgetExceededError(
@@ -146,13 +144,13 @@ def affordable_test(
         price,
         budget.epsilon,
         "epsilon",
-        f"With this k at most {most:,} rows are affordable; {more}. As asked for, it takes {seeds}; {n:,} are certain. "
-        "For any number of rows set seeds='histogram' (one noisy histogram in place of seeds) or omega='all' (no "
-        "seeds). No seed was read.",
+        f"With this k at most {affordable:,} rows are affordable; {more}. As asked for, it takes {seeds}; {n:,} are "
+        "certain. For any number of rows set seeds='histogram' (one noisy histogram in place of seeds) or omega='all' "
+        "(no seeds). No seed was read.",
     )
 
 
-# What the door does with rows.
+# With private rows.
 
 
 def seeded_rows(
@@ -168,12 +166,11 @@ def seeded_rows(
         codes: the private rows, columns in domain order.
         positions: place in `codes` of each column of the model's order.
         sizes: number of values of each of these.
-        request: as settled.
+        request: as priced.
         insecure_rng: for benchmarks: the rows are then NOT PRIVATE.
     """
     random = SystemRandom(insecure_rng)
-    most = max(request.kept)
-    depth = len(positions) if request.mixture else most
+    depth = len(positions) if request.mixture else max(request.kept)
     prefixes = PrefixCounts(codes[:, list(positions[:depth])], sizes[:depth])
     if request.deterministic:
         return _tested_without_noise(codes, positions, request, prefixes, random)
@@ -211,15 +208,15 @@ def _candidates(
         plausible = sizes[np.arange(count), np.minimum(agreeing, max(request.kept))]
     else:
         plausible = prefixes.of_rows(seeds, kept)
-    counted = _looked_at(plausible, prefixes.rows, request.test, insecure_rng)
+    counted = _met(plausible, prefixes.rows, request.test, insecure_rng)
     if request.deterministic:
         return made, kept, counted >= request.test.k
     noise = two_sided_geometric(1 / Fraction(request.test.epsilon0), count, insecure_rng=insecure_rng)
     return made, kept, counted + noise >= request.test.k
 
 
-def _looked_at(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random.Generator | None) -> Integers:
-    """How many plausible seeds the paper's loop meets: rows in random order, at most max_check, until max_plausible.
+def _met(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random.Generator | None) -> Integers:
+    """Return how many plausible seeds the paper's loop meets: at most max_check random rows, until max_plausible.
 
     The order need not be secret: the price holds for every order.
     """

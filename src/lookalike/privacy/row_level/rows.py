@@ -1,55 +1,28 @@
-"""The row-level exceptions: releases that look at single rows. Only the door calls what reads rows here.
+"""What releases of rows have in common, the split into disjoint parts, and a histogram of the cells that occur.
 
-Here: what they have in common, the split into disjoint parts, and the threshold of a histogram of the cells that occur.
-Others have files of their own: `seeded_rows.py`, `critic_sums.py`, `teacher_votes.py`.
+Only the door calls what reads rows here. Other releases have files of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.errors import BudgetError, BudgetExceededError, InputError
-from lookalike.privacy.budget import Budget, stddev_for
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import bit_source, rounded_gaussian
-from lookalike.privacy.thresholds import threshold, threshold_probability
+from lookalike.errors import BudgetError, BudgetExceededError
+from lookalike.privacy.kernel.accounting import Budget, stddev_for
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import bit_source, rounded_gaussian
+from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
 from lookalike.schema.domain import Domain
 from lookalike.tables.prefixes import PrefixCounts
 
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-@runtime_checkable
-class RowSource(Protocol):
-    """A source that can also show single rows. A database that only counts is none."""
-
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def codes(self) -> np.ndarray:
-        """The encoded rows, one column per column of the domain. Not to be written to."""
-        ...
-
-    def taken(self, chosen: np.ndarray) -> Any:
-        """A source of the rows for which `chosen` is true."""
-        ...
-
-
-def row_source(source: object) -> RowSource:
-    """The source, if it can show rows."""
-    if not isinstance(source, RowSource):
-        raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
-    return source
 
 
 class SystemRandom:
@@ -65,33 +38,12 @@ class SystemRandom:
 
     def below(self, limit: int, size: int) -> Integers:
         """Integers 0..limit-1, exactly equally likely: 63-bit draws beyond the last whole multiple are drawn again."""
-        most = np.uint64(2**63 // limit * limit)
+        top = np.uint64(2**63 // limit * limit)
         drawn = np.empty(0, dtype=np.uint64)
         while len(drawn) < size:
             bits = np.frombuffer(self._bits(8 * (size - len(drawn))), dtype=np.uint64) >> np.uint64(1)
-            drawn = np.concatenate([drawn, bits[bits < most]])
+            drawn = np.concatenate([drawn, bits[bits < top]])
         return (drawn % np.uint64(limit)).astype(np.int64)
-
-
-class RowRelease(Protocol):
-    """A request that looks at rows. The door settles it, charges all that is left of the budget, and lets it read."""
-
-    @property
-    def mechanism(self) -> str: ...
-
-    @property
-    def releases(self) -> int: ...
-
-    @property
-    def detail(self) -> str: ...
-
-    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> RowRelease:
-        """The request with all its parameters, from public numbers alone; refused where it does not fit the budget."""
-        ...
-
-    def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Any:
-        """What leaves the door. Only the door calls this."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,8 +57,8 @@ class OccurringCells:
     Attributes:
         attrs: the columns, in any order.
         delta_share: part of delta for cells that one row alone holds.
-        stddev: noise on each count; set when settled.
-        threshold: least noisy count that is kept; set when settled.
+        stddev: noise on each count; set when priced.
+        threshold: least noisy count that is kept; set when priced.
     """
 
     attrs: tuple[str, ...]
@@ -126,7 +78,7 @@ class OccurringCells:
     def detail(self) -> str:
         return f"stddev {self.stddev:.6g}, cells kept from {self.threshold:.6g} on"
 
-    def settled(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> OccurringCells:
+    def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> OccurringCells:
         require_single_row(neighbours, "Histograms of the cells that occur")
         delta = budget.delta - budget.threshold_delta
         rest = Budget(budget.epsilon, delta * (1 - self.delta_share), budget.accounting).rho - spent
@@ -147,11 +99,8 @@ class OccurringCells:
         return cells[kept], noisy[kept].astype(np.float64)
 
 
-# What the door asks before it reads.
-
-
 def stddev_for_rest(what: str, budget: Budget, spent: Fraction, neighbours: Neighbours, releases: int) -> float:
-    """The least noise with which what is left pays for so many numbers or vectors that a row moves by one each."""
+    """Return the least noise with which what is left pays for so many numbers or vectors that a row moves by one."""
     rest = budget.rho - spent
     if rest <= 0:
         raise BudgetExceededError(what, 0.0, 0.0, "rho", "Nothing was read or released.")
@@ -159,6 +108,7 @@ def stddev_for_rest(what: str, budget: Budget, spent: Fraction, neighbours: Neig
 
 
 def require_single_row(neighbours: Neighbours, what: str) -> None:
+    """Refuse neighbours for which there is no proof."""
     if neighbours.rows != 1:
         raise BudgetError(
             f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}; use "
@@ -166,23 +116,33 @@ def require_single_row(neighbours: Neighbours, what: str) -> None:
         )
 
 
-def part_budget(budget: Budget, shares: Sequence[float], neighbours: Neighbours) -> Budget:
-    """What each of the disjoint random parts of a table may spend when all together may spend `budget`.
+@dataclass(frozen=True, slots=True)
+class RandomParts:
+    """Disjoint parts of the rows, drawn from system entropy; row by row, whatever the other rows do.
 
-    A row is in part j with probability p_j and in none otherwise, whatever the other rows do. So the law with the row
-    is a mixture of laws that are (e, d)-close to the law without it, and
+    A row is in part j with probability p_j and in none otherwise. So the distribution with the row is a mixture of
+    distributions that are (e, d)-close to the one without it, and
         exp(epsilon) = 1 + sum p_j (exp(e) - 1),   delta = d * sum p_j,
-    for the same e and d in every part (adding and removing alike, by convexity). The paper takes the largest part's e
-    and amplifies it by one part's rate, which counts the other parts for nothing.
+    for the same e and d in every part (adding and removing alike, by convexity). Bindschaedler, Shokri, Gunter (2017)
+    take the largest part's e and amplify it by one part's rate, which counts the other parts for nothing.
+
+    Attributes:
+        shares: the probabilities p_j.
     """
-    require_single_row(neighbours, "Disjoint parts")
-    total = math.fsum(shares)
-    if not shares or min(shares) <= 0 or total > 1 + 1e-12:
-        raise BudgetError(f"The parts have shares {tuple(shares)}; they must be positive and add up to at most 1.")
-    epsilon = math.log1p(math.expm1(budget.epsilon) / total) * (1 - 1e-12)
-    return Budget(epsilon, min(budget.delta / total * (1 - 1e-12), 0.5), budget.accounting)
 
+    shares: tuple[float, ...]
 
-def part_of_rows(rows: int, shares: Sequence[float], insecure_rng: np.random.Generator | None) -> Integers:
-    """A part for every row, drawn from system entropy: 0, 1, ... with the given probabilities, len(shares) for none."""
-    return np.searchsorted(np.cumsum(shares), SystemRandom(insecure_rng).random(rows), side="right")
+    @property
+    def parts(self) -> int:
+        return len(self.shares)
+
+    def budget_of_part(self, budget: Budget, neighbours: Neighbours) -> Budget:
+        require_single_row(neighbours, "Disjoint parts")
+        total = math.fsum(self.shares)
+        if not self.shares or min(self.shares) <= 0 or total > 1 + 1e-12:
+            raise BudgetError(f"The parts have shares {self.shares}; they must be positive and add up to at most 1.")
+        epsilon = math.log1p(math.expm1(budget.epsilon) / total) * (1 - 1e-12)
+        return Budget(epsilon, min(budget.delta / total * (1 - 1e-12), 0.5), budget.accounting)
+
+    def part_of_rows(self, rows: int, insecure_rng: np.random.Generator | None) -> Integers:
+        return np.searchsorted(np.cumsum(self.shares), SystemRandom(insecure_rng).random(rows), side="right")

@@ -1,8 +1,8 @@
-"""Noisy thresholds: which values of an open list may be told, and what that costs in delta.
+"""Noisy thresholds: which values of an open list may be released, and what that costs in delta.
 
 Let D' have one person more than D, with up to k rows, and let U be the values that only this person holds. Were values
-of U never told, the release on D and D' would be the Gaussian mechanism on the counts of the others. They are told
-with probability at most p = P[some value of U passes], so with M' for the release that keeps quiet about U,
+of U never released, the release on D and D' would be the Gaussian mechanism on the counts of the others. They are
+released with probability at most p = P[some value of U passes], so with M' for the release that leaves out U,
 
     P[M(D') in S] <= P[M'(D') in S] + p <= e^eps P[M(D) in S] + delta + p,
     P[M(D) in S] <= e^eps P[M'(D') in S] + delta <= e^eps P[M(D') in S] + delta + e^eps p,
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.neighbours import Neighbours
+from lookalike.privacy.kernel.neighbours import Neighbours
 
 _MARGIN = 1e-6
 """Relative safety of the normal quantile, far above the rounding of the function that computes it."""
 
 
 def threshold(stddev: float, probability: float, neighbours: Neighbours) -> float:
-    """The smallest count to tell, so that the values of one person alone pass with at most this probability.
+    """Return the smallest noisy count to release: values of one person alone pass with at most this probability.
 
     k rows may hold k values once each or one value k times: with k + z stddev + 1/2, where z is the normal quantile of
     probability / k, no split of them passes more often. The half covers the rounding of the noise.
@@ -42,16 +42,16 @@ def threshold(stddev: float, probability: float, neighbours: Neighbours) -> floa
 
 
 def threshold_price(probability: float, epsilon: float) -> float:
-    """Delta of a threshold that one person's own values pass with this probability: (1 + e^epsilon) * probability."""
+    """Return the delta of a threshold that one person's values pass so often: (1 + e^epsilon) * probability."""
     return (1.0 + math.exp(epsilon)) * probability * (1 + _MARGIN)
 
 
 def threshold_probability(delta: float, epsilon: float) -> float:
-    """The probability that a delta pays for: the inverse of `threshold_price`, rounded down."""
+    """Return the probability that a delta pays for: the inverse of `threshold_price`, rounded down."""
     return delta / (1.0 + math.exp(epsilon)) * (1 - 3 * _MARGIN)
 
 
 def passing(texts: Sequence[str], noisy: NDArray[np.int64], limit: float) -> dict[str, float]:
-    """The texts whose noisy counts reach the limit, most frequent first, so that the table's order does not show."""
+    """Return the texts whose noisy counts reach the limit, most frequent first: the table's order does not show."""
     kept = sorted((-int(count), text) for text, count in zip(texts, noisy, strict=True) if count >= limit)
     return {text: float(-count) for count, text in kept}

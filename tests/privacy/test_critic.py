@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import ModelTooLargeError
-from lookalike.tables.critic import UNIT, Critic
+from lookalike.privacy.row_level.critic_sums import UNIT, Critic
 
 SIZES = (2, 3, 5)
 

@@ -1,4 +1,16 @@
-"""Many small classifiers, each of its own part of the rows, trained side by side without ever touching each other.
+"""What a student learns about real rows: how many teachers take a generated row for a real one, with noise.
+
+Every row goes to one of `parts` parts at random, whatever the other rows do, and the first `teachers` parts have a
+teacher each; rows of the others are not used. A teacher's weights depend on its own rows and on rows that everybody may
+see, and on nothing else, to the last bit. So one row changes one teacher at most, whose vote on a generated row is 0 or
+1: the count of votes for "real" has sensitivity 1 (the other count follows from it and is not released). N noisy counts
+are N Gaussian releases, mu^2 = N * (rows / stddev)^2 in all, given which part has the row; a mixture over that is no
+worse, as the hockey-stick divergence from the distribution without the row is convex. Several rows of a person change
+as many teachers at most, replaced ones twice as many: `Neighbours.rows`.
+
+The price counts all votes that are asked for and never looks at what they were. (The published programs charge less
+where teachers agree, which makes the price, and when they stop, private themselves.) Counts of votes are whole numbers,
+so rounded Gaussian noise has the exact Gaussian curve.
 
 Teacher t scores a row x by s(x) = const_t + sum_h out_th * max(0, bias_th + sum_j in_t[value_j, h]). It is trained to
 score its own rows above 1 and shown rows below -1, by the smoothed hinge loss whose slope is clip((1 -+ s) / 2, 0, 1).
@@ -13,16 +25,108 @@ why no exponential and no dense product appears here: some libraries' results de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse  # pyright: ignore[reportMissingTypeStubs]
 
+from lookalike.errors import BudgetError
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import rounded_gaussian
+from lookalike.privacy.row_level.rows import Codes, Floats, SystemRandom, stddev_for_rest
+from lookalike.schema.domain import Domain
 from lookalike.tables.one_hot import one_hot
 
-Floats = NDArray[np.float32]
+Singles = NDArray[np.float32]
 _sparse = cast(Any, sparse)
+
+
+class StudentTrainer(Protocol):
+    """Whoever trains the student. It sees noisy counts of votes and nothing else of the table."""
+
+    def shown(self) -> np.ndarray:
+        """Codes of generated rows that the teachers learn to tell from their own."""
+        ...
+
+    def asked(self) -> np.ndarray:
+        """Codes of the generated rows that the teachers vote on next, as many as announced."""
+        ...
+
+    def learn(self, votes: Floats, /) -> None:
+        """Takes the noisy number of teachers that take each of these rows for real."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TeacherVotes:
+    """A number of rounds of training and voting, all paid for together with what is left of the budget.
+
+    Attributes:
+        trainer: what shows, asks and learns.
+        rounds: how often.
+        asked: generated rows per round that are voted on.
+        teachers: how many there are; never from the true number of rows.
+        inputs: weights that every teacher starts from, see `Teachers`.
+        outputs: the same.
+        rate: learning rate of the teachers.
+        lessons: steps of the teachers per round.
+        parts: parts that the rows are put into; 0 for as many as there are teachers.
+        stddev: of the noise on each count of votes; set when priced.
+    """
+
+    trainer: StudentTrainer
+    rounds: int
+    asked: int
+    teachers: int
+    inputs: np.ndarray
+    outputs: np.ndarray
+    rate: float
+    lessons: int = 1
+    parts: int = 0
+    stddev: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.rounds, self.asked, self.teachers, self.lessons) < 1:
+            raise BudgetError(
+                f"{self.rounds} rounds of {self.lessons} lessons and {self.asked} votes of {self.teachers} teachers "
+                "were asked for; take at least 1 of each."
+            )
+        if self.parts and self.parts < self.teachers:
+            raise BudgetError(f"{self.parts} parts for {self.teachers} teachers; take at least one for each.")
+
+    @property
+    def mechanism(self) -> str:
+        return "gaussian"
+
+    @property
+    def releases(self) -> int:
+        return self.rounds * self.asked
+
+    @property
+    def detail(self) -> str:
+        return f"votes of {self.teachers} teachers, stddev {self.stddev:.6g}"
+
+    def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> TeacherVotes:
+        """The request with the smallest noise that what is left pays for. Looks at nothing private."""
+        return replace(self, stddev=stddev_for_rest("The teachers' votes", budget, spent, neighbours, self.releases))
+
+    def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> None:
+        part = SystemRandom(insecure_rng).below(self.parts or self.teachers, len(codes))
+        used = part < self.teachers
+        weights = (self.inputs, self.outputs, self.rate)
+        teachers = Teachers(domain.sizes, codes[used], part[used], self.teachers, *weights)
+        for _ in range(self.rounds):
+            for _ in range(self.lessons):
+                teachers.train(self.trainer.shown())
+            asked = self.trainer.asked()
+            if len(asked) != self.asked:
+                raise BudgetError(f"{len(asked)} rows are to be voted on; {self.asked} were paid for.")
+            noise = rounded_gaussian(self.stddev, self.asked, insecure_rng=insecure_rng)
+            self.trainer.learn((teachers.votes(asked) + noise).astype(np.float64))
 
 
 class Teachers:
@@ -58,7 +162,7 @@ class Teachers:
         self._inputs = np.repeat(inputs.astype(np.float32)[:, None, :], number, axis=1)
         self._outputs = np.repeat(outputs.astype(np.float32)[None, :], number, axis=0)
         self._constant = np.zeros(number, np.float32)
-        self._squares: list[Floats] = [np.zeros_like(part) for part in self._weights]
+        self._squares: list[Singles] = [np.zeros_like(part) for part in self._weights]
         self._known = np.float32(0)
         self.give(codes)
 
@@ -69,7 +173,7 @@ class Teachers:
         self._own = _ones(cells, sum(self._sizes) * self._number)
 
     @property
-    def _weights(self) -> tuple[Floats, Floats, Floats]:
+    def _weights(self) -> tuple[Singles, Singles, Singles]:
         return self._inputs, self._outputs, self._constant
 
     def train(self, shown: np.ndarray) -> None:
@@ -88,8 +192,8 @@ class Teachers:
         scores = self._scores(self._hidden(codes), self._outputs, self._constant)
         return (scores > scores.mean(axis=0)).sum(axis=1)
 
-    def _own_slopes(self) -> tuple[Floats, Floats, Floats]:
-        hidden: Floats = self._own @ self._inputs.reshape(-1, self._units)
+    def _own_slopes(self) -> tuple[Singles, Singles, Singles]:
+        hidden: Singles = self._own @ self._inputs.reshape(-1, self._units)
         outputs = self._outputs[self._part]
         active, hidden = hidden > 0, np.maximum(hidden, 0)
         scores = self._scores(hidden, outputs, self._constant[self._part])
@@ -98,7 +202,7 @@ class Teachers:
         constant = self._of_part.T @ error[:, None]
         return inputs.reshape(self._inputs.shape), self._of_part.T @ (error[:, None] * hidden), constant[:, 0]
 
-    def _shown_slopes(self, shown: np.ndarray) -> tuple[Floats, Floats, Floats]:
+    def _shown_slopes(self, shown: np.ndarray) -> tuple[Singles, Singles, Singles]:
         hidden = self._hidden(shown)
         active, hidden = hidden > 0, np.maximum(hidden, 0)
         error = np.clip((1 + self._scores(hidden, self._outputs, self._constant)) / 2, 0, 1) / np.float32(len(shown))
@@ -106,12 +210,12 @@ class Teachers:
         inputs = one_hot(_with_bias(shown), self._sizes).T @ pushed
         return inputs.reshape(self._inputs.shape), (error[:, :, None] * hidden).sum(axis=0), error.sum(axis=0)
 
-    def _hidden(self, codes: np.ndarray) -> Floats:
+    def _hidden(self, codes: np.ndarray) -> Singles:
         """Hidden units before they are rectified, (row, teacher, unit)."""
         flat = one_hot(_with_bias(codes), self._sizes) @ self._inputs.reshape(sum(self._sizes), -1)
         return flat.reshape(len(codes), self._number, self._units)
 
-    def _scores(self, hidden: Floats, outputs: Floats, constant: Floats) -> Floats:
+    def _scores(self, hidden: Singles, outputs: Singles, constant: Singles) -> Singles:
         """Unit by unit: a sum along an axis might be split up differently for another number of rows."""
         scores = np.zeros(hidden.shape[:-1], np.float32) + constant
         for unit in range(self._units):
@@ -126,6 +230,6 @@ def _with_bias(codes: np.ndarray) -> np.ndarray:
 
 def _ones(places: np.ndarray, columns: int) -> Any:
     """A sparse matrix with a 1 at these places of every row."""
-    rows, each = places.shape
+    rows, each = (int(size) for size in places.shape)
     ends, ones = np.arange(0, rows * each + 1, each), np.ones(rows * each, np.float32)
     return _sparse.csr_matrix((ones, np.ascontiguousarray(places).ravel(), ends), shape=(rows, columns))

@@ -62,7 +62,7 @@ class SeedTest:
         gamma: plausible seeds make the row with probabilities within this factor; 1 where they are equal.
         seeded_share: L, the share of rows that try a seed at all.
         max_plausible: counting stops here; None counts all.
-        max_check: count in a random subset of this many rows only; None looks at all. Never needed for speed here, and
+        max_check: count in a random subset of this many rows only; None counts in all. Never needed for speed here, and
             priced by the looser rule (epsilon per row, composed), since a new row may then push others out.
     """
 
@@ -175,7 +175,7 @@ class SeedBudget:
     def tuned(self, test: SeedTest, rows: int) -> SeedTest:
         """The same test with the threshold noise at which `rows` released rows cost the least epsilon.
 
-        Little noise makes a passing row tell much; much noise lets lone seeds pass, which is delta's to pay.
+        Little noise makes a passing row reveal much; much noise lets lone seeds pass, which delta pays for.
         """
         if not self.tune:
             return test
@@ -185,7 +185,7 @@ class SeedBudget:
         prices = [epsilon_of(candidate, rows, self.n, self.rho, self.delta) for candidate in tests]
         return tests[int(np.argmin(prices))]
 
-    def most_rows(self, test: SeedTest) -> int:
+    def max_rows(self, test: SeedTest) -> int:
         """Largest number of seeded rows that the budget affords; may be 0."""
         if self.price(test, 1) > self.epsilon:
             return 0
@@ -256,7 +256,7 @@ def _phi(x: Floats | float, order: Floats) -> Floats:
 
 
 def _own_class(test: SeedTest, t: int, orders: Floats) -> Floats:
-    """Most that the class of the added or removed row adds to E, in units of L gamma / n, once its own mass is out."""
+    """The most that the class of the added or removed row adds to E, in units of L gamma / n, without its own mass."""
     a = orders[:, None]
     low, high = _blocks(test, t)
     added = high * np.exp(test.log_pass(high)) * _phi(np.expm1(_log_ratio(test, low)), a)
@@ -271,16 +271,16 @@ def _own_class(test: SeedTest, t: int, orders: Floats) -> Floats:
 
 
 def _alone(test: SeedTest, n: int, orders: Floats) -> Floats:
-    """Most that the outcome 'from the model alone' adds to E.
+    """The most that the outcome 'from the model alone' adds to E.
 
     Let q and q + d be its two probabilities, q at least 1 - L. Either direction adds at most q phi(1 + d/q). This grows
     with d, and falls with q at a given d, but grows with q at a given d/q: so where both d and d/q are bounded, it is
     largest where q is as small as both bounds, reached together, allow.
     """
     least, one = 1 - test.seeded_share, test.seeded_share / (n + 1)
-    most = one * _moved(test)
-    q = max(least, most / (math.exp(test.epsilon0) * (1 + 1 / n) - 1))
-    return np.maximum(least * _phi(one / least, orders), q * _phi(most / q, orders))
+    largest = one * _moved(test)
+    q = max(least, largest / (math.exp(test.epsilon0) * (1 + 1 / n) - 1))
+    return np.maximum(least * _phi(one / least, orders), q * _phi(largest / q, orders))
 
 
 def _moved(test: SeedTest) -> float:
@@ -297,7 +297,7 @@ def _moved(test: SeedTest) -> float:
 
 
 def _log_ratio(test: SeedTest, seeds: Floats) -> Floats:
-    """Logarithm of the most that one more plausible seed multiplies the release of a row with."""
+    """Return the logarithm of the largest factor by which one more plausible seed changes the release of a row."""
     return np.log1p(test.gamma / seeds) + test.log_pass(seeds + 1) - test.log_pass(seeds)
 
 

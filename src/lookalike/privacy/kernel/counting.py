@@ -9,9 +9,9 @@ import numpy as np
 from numpy.random import Generator
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.budget import gaussian_rho
-from lookalike.privacy.neighbours import Neighbours
-from lookalike.privacy.noise import rounded_gaussian
+from lookalike.privacy.kernel.accounting import gaussian_rho
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.schema.domain import Clique, Domain
 from lookalike.sources.base import check_cliques
 from lookalike.tables.contrasts import CellTable
@@ -26,7 +26,7 @@ def noisy_counts(
     ledger_entry: int,
     insecure_rng: Generator | None,
 ) -> NoisyMarginal:
-    """Counts, or sums of groups of them, plus Gaussian noise rounded to integers.
+    """Return counts, or sums of groups of them, plus Gaussian noise rounded to integers.
 
     Counts are integers, so round(count + z) = count + round(z): post-processing of the Gaussian mechanism, whose exact
     privacy curve therefore holds.
@@ -38,7 +38,7 @@ def noisy_counts(
 
 
 def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[Clique]:
-    """Their cliques. A table that does not fit the domain, or has no contrasts, is refused before it is charged."""
+    """Return the tables' column sets; refuse, uncharged, a table that does not fit the domain or has no contrasts."""
     cliques = [table.attrs for table in tables]
     check_cliques(domain, cliques)
     for table in tables:
@@ -52,7 +52,7 @@ def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[Clique]:
 
 
 def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbours: Neighbours) -> Fraction:
-    """What `noisy_contrasts` of all tables cost: the sum of squared_contrasts / (2 stddev^2).
+    """Return what `noisy_contrasts` of all tables cost: the sum of squared_contrasts / (2 stddev^2).
 
     Computed for the numbers that get the noise: the contrasts times the number of cells, in exact arithmetic.
     """
@@ -66,11 +66,11 @@ def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbo
 def noisy_contrasts(
     table: CellTable, counts: np.ndarray, stddev: float, ledger_entry: int, insecure_rng: Generator | None
 ) -> NoisyMarginal:
-    """Contrasts of the table of counts (`tables/contrasts.py`) with Gaussian noise of `stddev` on every cell.
+    """Return contrasts of the table of counts (`tables/contrasts.py`) with Gaussian noise of `stddev` on every cell.
 
     The contrasts times the number of cells are integers, so noise of that many times the stddev can be rounded to
-    integers, which is post-processing of the Gaussian mechanism. What the noise adds outside of the contrasts says
-    nothing of the table; it is taken off, and so is the factor.
+    integers, which is post-processing of the Gaussian mechanism. What the noise adds outside of the contrasts does
+    not depend on the table; it is removed, and so is the factor.
     """
     exact = table.contrasts.scaled(table.sums(counts))
     noise = rounded_gaussian(Fraction(stddev) * exact.size, exact.shape, insecure_rng=insecure_rng)

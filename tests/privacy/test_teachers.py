@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.tables.teachers import Teachers
+from lookalike.privacy.row_level.teacher_votes import Teachers
 
 SIZES = (2, 3)
 

@@ -1,4 +1,4 @@
-"""Which tables the guarantee cannot tell apart, and what that does to sensitivities."""
+"""Which tables count as neighbours, and how far counts and scores of two neighbours can be apart."""
 
 from __future__ import annotations
 

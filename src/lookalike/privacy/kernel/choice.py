@@ -2,9 +2,9 @@
 
 A uniform U from the operating system's entropy picks a place in the running sum of the weights. Floating point decides
 when every boundary between candidates is further away than its error bound; otherwise the sum is formed again in
-decimal arithmetic, with more bits of U, until it decides. So the law is exact for the scores as given, and the scores
-are exact too: they stay whole numbers with a public weight and a public offset, never rounded to floats. A sensitivity
-therefore needs no margin for rounding, however large the scores are.
+decimal arithmetic, with more bits of U, until it decides. So the distribution is exact for the scores as given, and the
+scores are exact too: they stay whole numbers with a public weight and a public offset, never rounded to floats. A
+sensitivity therefore needs no margin for rounding, however large the scores are.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.noise import BitSource, bit_source
-from lookalike.privacy.normal import context, decimal_digits, decimal_of
+from lookalike.privacy.kernel.noise import BitSource, bit_source
+from lookalike.privacy.kernel.normal import context, decimal_digits, decimal_of
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class WeightedScores:
     resolution: int = 1
 
     def floats(self) -> tuple[Floats, Floats]:
-        """The scores in floats, and a bound on the error of each.
+        """Return the scores in floats, and a bound on the error of each.
 
         With u = 2^-53, a = number / resolution and o = offset: the number as a float is off by a factor within 1 +- u,
         the quotient by another, the difference and the product by one each. So the score is off by at most
@@ -60,50 +60,42 @@ class WeightedScores:
             return scores, sizes * _FLOAT_ERROR + 2.0**-1000
 
     def fractions(self) -> list[Fraction]:
-        """The scores themselves."""
+        """Return the scores themselves."""
         parts = zip(self.numbers.tolist(), self.weights.tolist(), self.offsets.tolist(), strict=True)
         return [Fraction(w) * (Fraction(number) / self.resolution - Fraction(o)) for number, w, o in parts]
 
 
 def exponential_mechanism(
-    scores: ArrayLike | WeightedScores,
+    scores: WeightedScores,
     epsilon: float,
     sensitivity: float | Fraction,
     *,
     insecure_rng: np.random.Generator | None = None,
 ) -> int:
-    """Index i of a candidate, with P(i) proportional to exp(epsilon * scores[i] / (2 * sensitivity)).
+    """Return the index i of a candidate, with P(i) proportional to exp(epsilon * scores[i] / (2 * sensitivity)).
 
     If no score moves by more than `sensitivity` between neighbours, the choice satisfies pure epsilon-DP (McSherry,
-    Talwar 2007) and epsilon^2/8-zCDP (Cesar, Rogers 2021), the charge of `budget.exponential_rho`.
+    Talwar 2007) and epsilon^2/8-zCDP (Cesar, Rogers 2021), the charge of `accounting.exponential_rho`.
 
     Args:
-        scores: one number per candidate, taken as exact; higher is better.
+        scores: one per candidate; higher is better.
         epsilon: positive.
         sensitivity: largest change of any one score, positive.
         insecure_rng: for benchmarks that must repeat: bits come from it and the result is NOT PRIVATE.
     """
-    weighted = scores if isinstance(scores, WeightedScores) else plain_scores(scores)
-    for values in (weighted.numbers, weighted.weights, weighted.offsets):
-        if values.ndim != 1 or values.size == 0 or values.size != weighted.numbers.size:
+    for values in (scores.numbers, scores.weights, scores.offsets):
+        if values.ndim != 1 or values.size == 0 or values.size != scores.numbers.size:
             raise ValueError(f"scores have shape {values.shape}; pass one number per candidate, at least one")
         if not np.isfinite(values).all():
             raise ValueError("scores hold a value that is not finite; leave such candidates out before the choice")
     for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
         if not 1e-100 < value < 1e100:
             raise BudgetError(f"The {name} of a choice is {value}; it must be positive and finite, 1e-100 to 1e100.")
-    return _choose(weighted, Fraction(epsilon) / (2 * Fraction(sensitivity)), bit_source(insecure_rng))
-
-
-def plain_scores(scores: ArrayLike) -> WeightedScores:
-    """Scores as they are: integers, or floats that are taken as exact."""
-    numbers = np.asarray(scores)
-    numbers = numbers if numbers.dtype.kind in "iu" else numbers.astype(np.float64)
-    return WeightedScores(numbers, np.ones(numbers.shape), np.zeros(numbers.shape))
+    return _choose(scores, Fraction(epsilon) / (2 * Fraction(sensitivity)), bit_source(insecure_rng))
 
 
 def largest_weight(weights: Floats, offsets: Floats) -> Fraction:
-    """max|weight|, by which a sensitivity grows; weights and offsets that make no choice are refused uncharged."""
+    """Return max|weight|, by which a sensitivity grows; refuse, uncharged, numbers that make no choice."""
     largest = float(np.abs(weights).max(initial=0.0))
     if weights.shape != offsets.shape or not (1e-50 < largest < 1e50 and np.isfinite(offsets).all()):
         raise BudgetError(
@@ -114,7 +106,7 @@ def largest_weight(weights: Floats, offsets: Floats) -> Fraction:
 
 
 def _choose(scores: WeightedScores, rate: Fraction, bits: BitSource) -> int:
-    """The candidate at U in (m, m+1) * 2^-64 of the total weight, in floats where they suffice.
+    """Return the candidate at U in (m, m+1) * 2^-64 of the total weight, in floats where they suffice.
 
     Weights are relative to the best score in floats, a shift that changes no probability. An exponent x is off by its
     score's error times the rate, k, and by 4 roundings of itself. The latter move exp(x) by less than 2^-50, as

@@ -4,20 +4,19 @@ A draw is a sign and a magnitude. The magnitude is a decreasing function of a un
 bits say in which interval (m, m+1) * 2^-64 it lies. Floating point gives the magnitude before rounding at the middle
 of that interval, with a bound on how far that is from its value at any point of the interval. Where a rounding boundary
 lies within the bound (in about 1e-13 * stddev of the draws), more bits are drawn, and V is compared with the exact
-probability of the tail in arithmetic of whatever precision that takes. So the law is exact: nothing is added to delta.
+probability of the tail in arithmetic of whatever precision that takes. So the distribution is exact: nothing is added
+to delta.
 
-Assumed: the system's entropy is uniform, and `scipy.special.ndtri` and `numpy.log` keep within FLOAT_ERROR, which tests
-check against mpmath on the machine at hand. Not protected: the rare refined draws take longer than others, so an
-adversary must not be able to time single draws.
+Assumed: the system's entropy is uniform, and `scipy.special.ndtri` keeps within FLOAT_ERROR, which tests check against
+mpmath on the machine at hand. Not protected: the rare refined draws take longer than others, so an adversary must not
+be able to time single draws.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import localcontext
 from fractions import Fraction
 from typing import Any, Protocol, cast
 
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.normal import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
+from lookalike.privacy.kernel.normal import Bounds, float_up, upper_tail
 
 BitSource = Callable[[int], bytes]
 """Gives that many random bytes."""
@@ -40,10 +39,9 @@ LARGEST_SCALE = 1e12
 FLOAT_ERROR = 2.0**-44
 """Bound, in units of the scale, on the error of the float magnitude at a given V, V's own rounding to a float included.
 
-Two roundings of V move -Phi^-1(V) by at most sqrt(pi/2) * 2^-52 and -log(V) by 2^-52, as their slopes in log(V) are at
-most sqrt(pi/2) and 1. Gaussian: that, ndtri's error (2.7e-15 is the worst seen for V in (2^-65, 1/2)) and one more
-rounding of at most 9.3: in all 4e-15. Geometric: that, 4 units in the last place of at most 45.1 for the logarithm
-(NumPy's own limit), and three more roundings: in all 4.3e-14. The bound is 5.7e-14.
+Gaussian: two roundings of V move -Phi^-1(V) by at most sqrt(pi/2) * 2^-52, as its slope in log(V) is at most
+sqrt(pi/2); ndtri adds its error (2.7e-15 is the worst seen for V in (2^-65, 1/2)) and one more rounding of at most 9.3:
+in all 4e-15. Other distributions that are drawn here must keep within the bound, 5.7e-14, too.
 """
 
 _CHUNK = 1 << 16
@@ -53,7 +51,7 @@ _ndtri: Callable[[Floats], Floats] = cast(Any, special).ndtri
 def rounded_gaussian(
     stddev: float | Fraction, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
 ) -> Integers:
-    """Independent draws of round(stddev * Z), Z standard normal: the continuous Gaussian rounded to integers.
+    """Return independent draws of round(stddev * Z), Z standard normal: the continuous Gaussian rounded to integers.
 
     Added to integer counts it is post-processing of the Gaussian mechanism, round(count + z) = count + round(z), so the
     exact Gaussian-DP curve holds with this `stddev`. (Its own variance is larger, by about 1/12.)
@@ -64,32 +62,21 @@ def rounded_gaussian(
         size: number of draws, or shape.
         insecure_rng: for benchmarks that must repeat: bits come from it and the result is NOT PRIVATE.
     """
-    return _draw(Gaussian(_checked("stddev", stddev)), size, bit_source(insecure_rng))
+    return draw(Gaussian(checked_scale("stddev", stddev)), size, bit_source(insecure_rng))
 
 
-def two_sided_geometric(
-    scale: float | Fraction, size: int | tuple[int, ...], *, insecure_rng: np.random.Generator | None = None
-) -> Integers:
-    """Independent draws of K with P(K = k) proportional to exp(-|k| / scale), the discrete Laplace law.
-
-    Added to an integer of sensitivity s it gives pure epsilon = s / scale (Ghosh, Roughgarden, Sundararajan 2009).
-    Arguments as for `rounded_gaussian`.
-    """
-    return _draw(Geometric(_checked("scale", scale)), size, bit_source(insecure_rng))
-
-
-class Law(Protocol):
-    """A symmetric law on the integers, by its positive tail."""
+class Distribution(Protocol):
+    """A symmetric distribution of an integer K, by its positive tail."""
 
     @property
     def scale(self) -> float: ...
 
     def magnitude(self, v: Floats) -> Floats:
-        """|K| before rounding to the nearest integer, as a function of V, within scale * FLOAT_ERROR."""
+        """Return |K| before rounding to the nearest integer, as a function of V, within scale * FLOAT_ERROR."""
         ...
 
     def tail(self, k: int, bits: int) -> Bounds:
-        """Bounds of P(K >= k) for k >= 1, at most 2^-bits apart. |K| >= k exactly when V is below it."""
+        """Return bounds of P(K >= k) for k >= 1, at most 2^-bits apart. |K| >= k exactly when V is below it."""
         ...
 
 
@@ -106,68 +93,46 @@ class Gaussian:
         return upper_tail(Fraction(2 * k - 1, 2) / Fraction(self.scale), bits)
 
 
-@dataclass(frozen=True, slots=True)
-class Geometric:
-    """P(K >= k) = q^k / (1 + q) with q = exp(-1/scale), so |K| = floor(-scale * log(V * (1 + q)))."""
-
-    scale: float
-
-    def magnitude(self, v: Floats) -> Floats:
-        return -self.scale * (np.log(v) + math.log1p(math.exp(-1.0 / self.scale))) - 0.5
-
-    def tail(self, k: int, bits: int) -> Bounds:
-        digits = decimal_digits(bits) + 3
-        error = Fraction(10, 10**digits)
-        exponent = k / Fraction(self.scale)
-        if exponent > 3 * digits:
-            # exp(-3) is less than 1/10, so the tail is below the error.
-            return Fraction(0), error
-        # x * exp(-x) < 1/2, so an argument off by a relative 10^-digits moves neither exponential by more than that.
-        with localcontext(context(digits)):
-            middle = Fraction(decimal_of(-exponent).exp() / (1 + decimal_of(-1 / Fraction(self.scale)).exp()))
-        return middle - error, middle + error
-
-
-def _draw(law: Law, size: int | tuple[int, ...], bits: BitSource) -> Integers:
-    """Draws of the law, in chunks that fit the processor's cache."""
+def draw(distribution: Distribution, size: int | tuple[int, ...], bits: BitSource) -> Integers:
+    """Return independent draws, in chunks that fit the processor's cache."""
     result = np.empty(size, dtype=np.int64)
     flat = result.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
         part = flat[start : start + _CHUNK]
         words = np.frombuffer(bits(8 * part.size), dtype="<u8")
-        magnitudes = _magnitudes(law, (words >> np.uint64(1)).astype(np.int64), bits)
+        magnitudes = _magnitudes(distribution, (words >> np.uint64(1)).astype(np.int64), bits)
         sign = (words & np.uint64(1)).astype(np.int64)
         part[:] = (magnitudes ^ -sign) + sign
     return result
 
 
-def _magnitudes(law: Law, m: Integers, bits: BitSource) -> Integers:
-    """|K| for V in (m, m+1) * 2^-64.
+def _magnitudes(distribution: Distribution, m: Integers, bits: BitSource) -> Integers:
+    """Return |K| for V in (m, m+1) * 2^-64.
 
     A V in that interval differs from its middle v in log(V) by at most 1/(2m) <= (3/4) * 2^-64 / v for m >= 1, and the
     magnitude's slope in log(V) is at most scale * sqrt(pi/2). The last 2^-50 covers the arithmetic of this function.
     """
     v: Floats = (m.astype(np.float64) + 0.5) * 2.0**-64
-    x = law.magnitude(v)
+    x = distribution.magnitude(v)
     nearest = np.rint(x)
-    reach = law.scale * (FLOAT_ERROR + 2.0**-64 / v) + 2.0**-50
+    reach = distribution.scale * (FLOAT_ERROR + 2.0**-64 / v) + 2.0**-50
     result = nearest.astype(np.int64)
     for i in np.flatnonzero((np.abs(x - nearest) + reach >= 0.5) | (m == 0)):
-        result[i] = _Refined(law, int(m[i]), 64, bits).magnitude(max(0, int(result[i])))
+        result[i] = _Refined(distribution, int(m[i]), 64, bits).magnitude(max(0, int(result[i])))
     return result
 
 
 @dataclass(slots=True)
 class _Refined:
-    """One draw whose V, in (m, m+1) * 2^-known, is looked at more closely."""
+    """One draw whose V, in (m, m+1) * 2^-known, needs more bits."""
 
-    law: Law
+    distribution: Distribution
     m: int
     known: int
     bits: BitSource
 
     def magnitude(self, guess: int) -> int:
-        """|K| by search from a guess: the largest k that V reaches, where every V reaches 0."""
+        """Return |K| by search from a guess: the largest k that V reaches, where every V reaches 0."""
         low, high, step = guess, guess + 1, 1
         while not self._reaches(low):
             low, high, step = max(0, low - step), low, 2 * step
@@ -179,11 +144,11 @@ class _Refined:
         return low
 
     def _reaches(self, k: int) -> bool:
-        """Whether V < P(K >= k), with as many further bits as that takes."""
+        """Return whether V < P(K >= k), with as many further bits as that takes."""
         if k == 0:
             return True
         while True:
-            low, high = self.law.tail(k, self.known + 8)
+            low, high = self.distribution.tail(k, self.known + 8)
             if self.m + 1 <= low * 2**self.known:
                 return True
             if self.m >= high * 2**self.known:
@@ -193,11 +158,11 @@ class _Refined:
 
 
 def bit_source(insecure_rng: np.random.Generator | None) -> BitSource:
-    """System entropy, unless a benchmark hands in a generator."""
+    """Return system entropy, unless a benchmark hands in a generator."""
     return os.urandom if insecure_rng is None else insecure_rng.bytes
 
 
-def _checked(name: str, value: float | Fraction) -> float:
+def checked_scale(name: str, value: float | Fraction) -> float:
     if not SMALLEST_SCALE <= value <= LARGEST_SCALE:
         raise BudgetError(
             f"The noise's {name} is {float(value):g}; it must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}. "

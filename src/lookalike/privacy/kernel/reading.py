@@ -13,18 +13,17 @@ from typing import TypeVar
 import numpy as np
 
 from lookalike.errors import OutOfDomainError, RunStoppedError
-from lookalike.privacy.accountant import Accountant
-from lookalike.privacy.ledger import NO_GUARANTEE
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant
 
 Answer = TypeVar("Answer")
 
 
 def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type[Exception] | tuple[()] = ()) -> Answer:
-    """What `read` returns, or the constant error of a stopped run.
+    """Return what `read` returns, or raise the constant error of a stopped run.
 
-    Lack of memory is told as such, at the same price. A value outside a schema that asks for errors (`outside: error`)
-    is told by column and rule. No noise hides which value that was, so such a run counts as one without a guarantee.
-    What is no `Exception`, as an interrupt by the user, passes as it is.
+    Lack of memory is reported as such, at the same price. A value outside a schema that asks for errors (`outside:
+    error`) is reported by column and rule. No noise hides which value that was, so such a run counts as one without a
+    guarantee. What is no `Exception`, as an interrupt by the user, passes as it is.
 
     Args:
         accountant: pays for a run that stops.

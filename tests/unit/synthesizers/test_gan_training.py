@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from lookalike.generate.network import Generator
-from lookalike.generate.student import Controls, School, Student, VoteTrainer
-from lookalike.generate.teaching import GeneratorLessons
-from lookalike.tables.teachers import Teachers
+from lookalike.privacy.row_level.teacher_votes import Teachers
+from lookalike.synthesizers.gan_training import Controls, GeneratorLessons, Student, TeachingSettings, VoteTrainer
 
 SIZES = (2, 3)
 ALL = np.array([[a, b] for a in range(2) for b in range(3)], dtype=np.int32)
@@ -57,7 +56,7 @@ def test_a_trainer_makes_the_generator_follow_the_votes() -> None:
     """Teachers that take rows with equal values for real, and no others."""
     rng, margins = np.random.default_rng(3), (np.full(2, 0.5),) * 2
     generator = Generator.start(margins, 8, 32, rng)
-    school = School(100, 10.0, np.zeros((5, 2)), np.zeros(2), student_rate=5e-3)
+    school = TeachingSettings(100, 10.0, np.zeros((5, 2)), np.zeros(2), student_rate=5e-3)
     trainer = VoteTrainer(GeneratorLessons(generator, margins, 2e-3, rng), school, rng, lambda: None)
     assert trainer.shown().shape == (256, 2)
     for _ in range(60):
@@ -73,7 +72,7 @@ def test_controls_vote_like_teachers_of_rows_of_the_same_law() -> None:
     rng, margins = np.random.default_rng(4), (np.array([0.9, 0.1]), np.array([0.6, 0.3, 0.1]))
     generator = Generator.start(margins, 4, 16, rng, spread=2.0)
     lessons = GeneratorLessons(generator, margins, 1e-3, rng)
-    school = School(200, 12.0, rng.standard_normal((6, 4)), rng.standard_normal(4), controls=200)
+    school = TeachingSettings(200, 12.0, rng.standard_normal((6, 4)), rng.standard_normal(4), controls=200)
     real = Teachers(
         SIZES, generator.sample(2400, rng), rng.integers(0, 200, 2400), 200, school.inputs, school.outputs, 0.05
     )

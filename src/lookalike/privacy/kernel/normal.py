@@ -1,7 +1,7 @@
 """Proven bounds of the normal distribution's tail: what makes the noise exact and the accounting safe.
 
 Arithmetic is Python's `decimal`, whose +, -, *, /, sqrt and exp are correctly rounded at any precision, so the error of
-each result follows from counting operations. Floats only ever make a first guess, in `noise` and in `budget`.
+each result follows from counting operations. Floats only ever make a first guess, in `noise` and in `accounting`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _GUARD_DIGITS = 12
 
 
 def decimal_digits(bits: int) -> int:
-    """A number of decimal digits that is at least as fine as `bits` binary ones."""
+    """Return a number of decimal digits that is at least as fine as `bits` binary ones."""
     return bits * 302 // 1000 + 1
 
 
 def context(digits: int) -> Context:
-    """Decimal arithmetic with relative error at most 10^-digits per operation, whatever the caller's own context is."""
+    """Return decimal arithmetic with relative error at most 10^-digits per operation, whatever the caller's own is."""
     traps = [InvalidOperation, DivisionByZero, Overflow]
     return Context(prec=digits + 1, rounding=ROUND_HALF_EVEN, Emin=-(10**8), Emax=10**8, traps=traps)
 
 
 def decimal_of(x: Fraction) -> Decimal:
-    """`x` rounded once to the precision of the context in force."""
+    """Return `x` rounded once to the precision of the context in force."""
     return Decimal(x.numerator) / Decimal(x.denominator)
 
 
 def float_up(x: Fraction) -> float:
-    """The smallest float that is not below `x`. What is drawn with it is never less noise than was paid for.
+    """Return the smallest float that is not below `x`. What is drawn with it is never less noise than was paid for.
 
     >>> float_up(Fraction(0.1) * 3) > 0.1 * 3 - 1e-16, Fraction(float_up(Fraction(1, 3))) >= Fraction(1, 3)
     (True, True)
@@ -44,7 +44,7 @@ def float_up(x: Fraction) -> float:
 
 
 def upper_tail(x: Fraction, bits: int) -> Bounds:
-    """Bounds of Q(x) = P(Z > x) for a standard normal Z, at most 2^-bits apart.
+    """Return bounds of Q(x) = P(Z > x) for a standard normal Z, at most 2^-bits apart.
 
     For x >= 0 by Q(x) = 1/2 - phi(x) * (x + x^3/3 + x^5/(3*5) + x^7/(3*5*7) + ...), in which all terms are positive.
     Error, in units u = 10^-working digits: y = x^2 is off by u of itself, so the n-th term by less than (4n + 2)u of

@@ -1,0 +1,247 @@
+"""The one door to the data: `opening.py` makes it, and every later use of private rows is one of its methods.
+
+Each method takes the same four steps in the same order, marked in its body:
+  1. check the request against the public domain;
+  2. price it from its own parameters (never from data);
+  3. charge it: the ledger is on disk before anything is read;
+  4. read exact counts, add noise, return.
+A crash after step 3 loses budget, never privacy. Whatever goes wrong in step 4 is one constant error, which takes the
+rest of the budget: see `reading.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookalike.privacy.kernel import accounting as prices
+from lookalike.privacy.kernel.accounting import Accountant, Budget, Charge
+from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
+from lookalike.privacy.kernel.counting import checked_tables, contrasts_rho, noisy_contrasts, noisy_counts
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.noise import rounded_gaussian
+from lookalike.privacy.kernel.reading import reading
+from lookalike.privacy.kernel.requests import Recorder, Rng, RowRelease, RowSplit, Score, row_source
+from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price
+from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.schema import Schema
+from lookalike.sources.base import check_cliques, recoded_domain
+from lookalike.sources.frames import TableForm
+from lookalike.sources.open import OpenedTable
+from lookalike.tables.contrasts import CellTable
+from lookalike.tables.measurement import NoisyMarginal
+
+Answer = TypeVar("Answer")
+Groups = Sequence[np.ndarray | None] | None
+Measured = list[NoisyMarginal]
+Numbers = Sequence[float] | np.ndarray | None
+
+
+class GuardedTable:
+    """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
+
+    `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; its outputs are NOT PRIVATE. A
+    `recorder` is given each noisy marginal and score after it was drawn.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedTable,
+        accountant: Accountant,
+        neighbours: Neighbours,
+        insecure_rng: Rng = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._opened, self._source = opened, opened.source
+        self._accountant, self._neighbours = accountant, neighbours
+        self._insecure_rng, self._recorder = insecure_rng, recorder
+
+    # Public facts: the coded columns, the schema with the table's own order and storage types, the kind of file.
+
+    @property
+    def domain(self) -> Domain:
+        return self._source.domain
+
+    @property
+    def schema(self) -> Schema:
+        return self._opened.schema
+
+    @property
+    def form(self) -> TableForm:
+        return self._opened.form
+
+    @property
+    def budget(self) -> Budget:
+        return self._accountant.budget
+
+    @property
+    def remaining(self) -> float:
+        """Unspent rho, less one part in 1e12, so that shares of it may be added up in floating point."""
+        return float(self._accountant.remaining) * (1 - 1e-12)
+
+    def stddev_for(self, rho: float, releases: int = 1, *, table: CellTable | None = None) -> float:
+        """Return the smallest noise with which `releases` marginals, or contrasts of the table, cost at most rho."""
+        square = self._neighbours.squared_contrasts(table.contrasts) if table else self._neighbours.squared_l2
+        return prices.stddev_for(Fraction(rho) / square, 1, releases)
+
+    def score_stddev_for(self, score: Score, rho: float) -> float:
+        """Return the smallest noise with which releasing all numbers of `score` costs at most rho."""
+        return prices.stddev_for(rho, score.sensitivity * self._neighbours.rows, len(score.cliques))
+
+    # Releases.
+
+    def measure(
+        self, cliques: Sequence[Clique], stddev: float | Sequence[float], *, step: str, groups: Groups = None
+    ) -> Measured:
+        """Return noisy counts of the marginals, or of groups of their cells; i costs squared_l2 / (2 stddev_i^2)."""
+        cliques = self._checked(cliques)  # 1. check
+        stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
+        grouped = [None] * len(cliques) if groups is None else groups
+        rho = self._neighbours.squared_l2 * sum((prices.gaussian_rho(1, s) for s in stddevs), Fraction(0))  # 2. price
+        detail = f"stddev {min(stddevs):.6g} to {max(stddevs):.6g}"
+        entry = self._charge(step, "gaussian", len(cliques), rho, detail)  # 3. charge
+
+        def read() -> Measured:
+            parts = zip(cliques, grouped, self._source.counts(cliques), stddevs, strict=True)
+            return [noisy_counts(*part, entry, self._insecure_rng) for part in parts]
+
+        return self._recorded(self._read(read))  # 4. read
+
+    def measure_contrasts(self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str) -> Measured:
+        """Return noisy contrasts of the tables of counts: `counting.py` says what they cost, and why."""
+        cliques = checked_tables(self.domain, tables)  # 1. check
+        rho = contrasts_rho(tables, stddevs, self._neighbours)  # 2. price
+        detail = f"contrasts, stddev {min(stddevs):.6g} to {max(stddevs):.6g}"
+        entry = self._charge(step, "gaussian", len(cliques), rho, detail)  # 3. charge
+
+        def read() -> Measured:
+            parts = zip(tables, self._source.counts(cliques), stddevs, strict=True)
+            return [noisy_contrasts(*part, entry, self._insecure_rng) for part in parts]
+
+        return self._recorded(self._read(read))  # 4. read
+
+    def noisy_scores(self, score: Score, stddev: float, *, step: str) -> NDArray[np.float64]:
+        """Return all numbers of a score, each with Gaussian noise.
+
+        One person changes each of m numbers by at most s = sensitivity * rows, so all cost rho = m s^2 / (2 stddev^2).
+        """
+        cliques = self._checked(score.cliques)  # 1. check
+        rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)  # 2. price
+        detail = f"{type(score).__name__}, stddev {stddev:.6g}"
+        self._charge(step, "gaussian", len(cliques), rho, detail)  # 3. charge
+
+        def read() -> NDArray[np.float64]:
+            exact = score.evaluate(self._source.counts(cliques))
+            noise = rounded_gaussian(Fraction(stddev) * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
+            return (exact + noise) / score.resolution
+
+        values = self._read(read)  # 4. read
+        if self._recorder is not None:
+            self._recorder.scored(score, values, stddev)
+        return values
+
+    def choose(
+        self, score: Score, epsilon: float, *, step: str, weights: Numbers = None, offsets: Numbers = None
+    ) -> int:
+        """Return an index drawn by the exponential mechanism on weight_i * (score_i - offset_i), for rho epsilon^2/8.
+
+        One person moves a weighted score by at most max|weight| * sensitivity * rows, in exact arithmetic throughout.
+        """
+        cliques = self._checked(score.cliques)  # 1. check
+        weight = np.ones(len(cliques)) if weights is None else np.asarray(weights, dtype=float)
+        offset = np.zeros(len(cliques)) if offsets is None else np.asarray(offsets, dtype=float)
+        sensitivity = largest_weight(weight, offset) * score.sensitivity * self._neighbours.rows
+        rho = prices.exponential_rho(epsilon)  # 2. price
+        detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(weight)} candidates"
+        self._charge(step, "exponential", 1, rho, detail)  # 3. charge
+
+        def read() -> int:
+            exact = WeightedScores(score.evaluate(self._source.counts(cliques)), weight, offset, score.resolution)
+            return exponential_mechanism(exact, epsilon, sensitivity, insecure_rng=self._insecure_rng)
+
+        return self._read(read)  # 4. read
+
+    def frequent(self, names: Sequence[str], stddev: float, probability: float, *, step: str) -> list[dict[str, float]]:
+        """Return for each column the values whose noisy counts pass a threshold, most frequent first, with the counts.
+
+        Values of one person only pass with at most `probability`: `thresholds.py` says what delta that costs, and why.
+        """
+        limit = threshold(stddev, probability / len(names), self._neighbours)  # 1. check
+        rho = self._neighbours.squared_l2 * len(names) * prices.gaussian_rho(1, stddev)  # 2. price
+        delta, detail = threshold_price(probability, self.budget.epsilon), f"stddev {stddev:.6g}, threshold {limit:.6g}"
+        self._charge(step, "threshold", len(names), rho, detail, delta)  # 3. charge
+
+        def read() -> list[dict[str, float]]:
+            counted = [self._opened.value_counts(name) for name in names]
+            noise = [rounded_gaussian(stddev, counts.shape, insecure_rng=self._insecure_rng) for _, counts in counted]
+            return [passing(texts, counts + z, limit) for (texts, counts), z in zip(counted, noise, strict=True)]
+
+        return self._read(read)  # 4. read
+
+    def release_rows(self, request: RowRelease, *, step: str) -> Any:
+        """Return what a request releases that looks at single rows; it takes all that is left of the budget."""
+        source = row_source(self._source)  # 1. check
+        priced = request.priced(self.domain, self.budget, self._accountant.spent, self._neighbours)  # 2. price
+        self._accountant.charge_rest(step, priced.mechanism, priced.releases, priced.detail)  # 3. charge
+        return self._read(lambda: priced.release(source.codes, self.domain, self._insecure_rng))  # 4. read
+
+    def parts(self, split: RowSplit, *, step: str) -> list[GuardedTable]:
+        """Return disjoint random parts of the rows, each with its own budget; together they take all of this one's."""
+        source = row_source(self._source)  # 1. check
+        each = split.budget_of_part(self.budget, self._neighbours)  # 2. price
+        accountants = self._accountant.split(each, split.parts, step)  # 3. charge
+
+        def read() -> list[Any]:
+            part = split.part_of_rows(len(source.codes), self._insecure_rng)
+            return [source.taken(part == j) for j in range(split.parts)]
+
+        return [self._with(taken, accountant) for taken, accountant in zip(self._read(read), accountants, strict=True)]
+
+    # Other views of the same rows behind the same accountant: nothing is released, so nothing is charged.
+
+    def coarsened(self, maps: Mapping[str, np.ndarray]) -> GuardedTable:
+        """Return the table with columns recoded by public maps from old code to new code."""
+        recoded_domain(self.domain, maps)
+        recorder = self._recorder.coarsened(self.domain, maps) if self._recorder else None
+        return self._with(self._read(lambda: self._source.recoded(maps)), self._accountant, recorder)
+
+    def encoded(self, schema: Schema) -> GuardedTable:
+        """Return the table encoded by another public schema, such as one of probes."""
+        opened = self._read(lambda: self._opened.encoded(schema))
+        return GuardedTable(opened, self._accountant, self._neighbours, self._insecure_rng)
+
+    def recorded_by(self, recorder: Recorder) -> GuardedTable:
+        """Return the table with a recorder, which is given what is released from now on."""
+        return self._with(self._source, self._accountant, recorder)
+
+    def _with(self, source: Any, accountant: Accountant, recorder: Recorder | None = None) -> GuardedTable:
+        opened = replace(self._opened, source=source)
+        return GuardedTable(opened, accountant, self._neighbours, self._insecure_rng, recorder)
+
+    def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """Return the column sets in domain order; unknown columns and too many cells are refused, uncharged."""
+        canonical = [self.domain.canonical(clique) for clique in cliques]
+        check_cliques(self.domain, canonical)
+        return canonical
+
+    def _charge(self, step: str, kind: str, releases: int, rho: Fraction, detail: str, delta: float = 0.0) -> int:
+        return self._accountant.charge(Charge(step, kind, releases, rho, detail, delta))
+
+    def _read(self, read: Callable[[], Answer]) -> Answer:
+        return reading(self._accountant, read)
+
+    def _recorded(self, measured: Measured) -> Measured:
+        if self._recorder is not None:
+            self._recorder.measured(measured)
+        return measured
+
+    def __repr__(self) -> str:
+        return f"GuardedTable({len(self.domain)} columns, rho {self.remaining:.6g} left)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A guarded table cannot be pickled or copied: it would carry private rows past the door.")

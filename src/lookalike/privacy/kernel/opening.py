@@ -1,0 +1,67 @@
+"""From a place to a guarded table: read, bind the schema, cap the rows of each person, encode. Rows go nowhere else."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from lookalike.errors import InputError
+from lookalike.privacy.kernel.accounting import Accountant, Book, Budget
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.reading import reading
+from lookalike.privacy.kernel.requests import Rng
+from lookalike.schema import probes
+from lookalike.schema.columns import Identifier
+from lookalike.schema.schema import Schema
+from lookalike.sources.open import ReadTable, read
+
+# Arrow's types are unknown to a type checker.
+_person_numbers: Callable[[Identifier, Any], np.ndarray] = cast(Any, probes).person_numbers
+
+
+def open_table(
+    where: Any, schema: Schema | None, budget: Budget, book: Book, *, neighbours: Neighbours, insecure_rng: Rng = None
+) -> GuardedTable:
+    """Read and encode the table, and return the only object that may answer questions about it.
+
+    A file that is no table is refused for nothing, and so is a schema that does not fit its names and types. From then
+    on nothing depends on a value but where the schema says `outside: error`: a value outside it then stops the run,
+    with an error that names the column and not the value, after the whole budget is charged.
+    """
+    accountant = Accountant(budget, book)
+    table = reading(accountant, lambda: read(where), refused=InputError)
+    bound = table.bound(schema)
+    opened = reading(accountant, lambda: with_capped_persons(table, bound).encoded(bound))
+    return GuardedTable(opened, accountant, neighbours, insecure_rng)
+
+
+def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
+    """Return the table with no more rows of a person than the schema's person column allows.
+
+    This makes the bound on one person's rows, by which `neighbours.py` prices releases, true of the table.
+    """
+    rows = cast(Any, table).rows
+    for column in schema.columns:
+        if isinstance(column, Identifier) and column.person:
+            persons = _person_numbers(column, rows.column(column.name).combine_chunks())
+            rows = rows.take(kept_rows(persons, column.most_rows))
+    return replace(table, rows=rows)
+
+
+def kept_rows(persons: np.ndarray, max_rows: int) -> np.ndarray:
+    """Return the places of at most `max_rows` rows of each person, chosen at random and by nobody else's rows.
+
+    Args:
+        persons: the number of every row's person.
+        max_rows: how many rows of each are kept.
+    """
+    order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(persons)), persons))
+    ordered = persons[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    ranks = np.arange(len(persons)) - np.repeat(starts, np.diff(np.append(starts, len(persons))))
+    return np.sort(order[ranks < max_rows])
