@@ -12,7 +12,7 @@ from lookalike.estimate.consistency import norm_sub
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel, merged_counts
 from lookalike.generate.row_update import GumSchedule, GumSettings, Start
-from lookalike.generate.rows_model import GumSettings, Start, gum_model
+from lookalike.generate.rows_model import gum_model
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import Score
