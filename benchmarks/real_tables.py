@@ -23,7 +23,8 @@ import pandas as pd
 
 import lookalike
 from accuracy import DATA
-from lookalike.schema.columns import Categorical, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 
 RESULTS = Path(__file__).parent / "results" / "real_tables.jsonl"

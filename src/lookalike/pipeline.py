@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
 from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
 from lookalike.privacy.budget import Budget
-from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import GuardedTable, open_table
 from lookalike.privacy.ledger import (
     NO_GUARANTEE,
@@ -33,9 +33,9 @@ from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.recording import RecordingTable
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
-from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.auto import Auto, chosen_method
@@ -166,7 +166,7 @@ def updated_rows(model: Model, released: list[NoisyMarginal], rng: np.random.Gen
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
     """The schema that names the person column, and neighbours that agree with it on the most rows of a person."""
     if person is not None:
-        schema = with_person(schema, person, neighbours.max_rows_per_person)
+        schema = schema.with_person(person, neighbours.max_rows_per_person)
     most = [column.most_rows for column in schema.columns if isinstance(column, Identifier) and column.person]
     return schema, replace(neighbours, max_rows_per_person=max(most)) if most else neighbours
 

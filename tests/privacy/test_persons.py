@@ -15,7 +15,8 @@ import lookalike as la
 from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, with_persons
 from lookalike.privacy.neighbours import Neighbours
-from lookalike.schema.columns import Categorical, Identifier, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.open import open_source

@@ -26,7 +26,8 @@ from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.rows import OccurringCells
 from lookalike.privacy.scores import ResidualL1
-from lookalike.schema.columns import Categorical, Datetime, Integer
+from lookalike.schema.binned import Datetime, Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm

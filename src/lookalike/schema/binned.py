@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column, Outside
+from lookalike.schema.columns import DEFAULT_BINS, MAX_CODES, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
 
 
@@ -107,6 +107,14 @@ class Binned(Column):
     def external(self, number: int | float) -> Any:
         """The value of the schema that a number stands for."""
         raise NotImplementedError
+
+    def numbers_at(self, ticks: Any) -> Any:
+        """Internal numbers at whole numbers of ticks; where the column has no ticks, the numbers themselves."""
+        return ticks
+
+    def nearest_tick(self, number: int | float) -> int:
+        """The whole number of ticks next to an internal number."""
+        return round(number)
 
     def _plain(self, value: Any) -> Any:
         return None if value is None else self.external(self.internal(value))
@@ -245,6 +253,12 @@ class Continuous(Binned):
 
     def external(self, number: int | float) -> float:
         return float(number)
+
+    def numbers_at(self, ticks: Any) -> Any:
+        return ticks if self.decimals is None else ticks / 10.0**self.decimals
+
+    def nearest_tick(self, number: int | float) -> int:
+        return round(number * 10.0 ** (self.decimals or 0))
 
     def _equal_edges(self, low: float, high: float) -> np.ndarray:
         if low == high:

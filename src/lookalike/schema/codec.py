@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
-from lookalike.schema.columns import NULL, OTHERS, Binned, Categorical, Column, Identifier
-from lookalike.schema.enforce import repaired
-from lookalike.schema.identifiers import made_up
+from lookalike.schema.binned import Binned
+from lookalike.schema.columns import NULL, OTHERS, Categorical, Column, Identifier
+from lookalike.schema.draw import draw_identifiers, draw_numbers
+from lookalike.schema.enforce import drawn_numbers, repaired
 from lookalike.schema.probes import Probe, form_probe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type
-from lookalike.schema.within import draw_numbers
 
 
 def bind(schema: Schema, types: pa.Schema) -> Schema:
@@ -106,11 +106,7 @@ def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa
 
     Where codes break a rule, or values within bins would, values are changed until it is kept: see `enforce.py`.
     """
-    numbers = {
-        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
-        for i, column in enumerate(schema.columns)
-        if isinstance(column, Binned)
-    }
+    numbers = drawn_numbers(schema, codes, rng)
     if schema.constraints:
         codes, numbers = repaired(schema, codes, numbers, rng)
     arrays = [
@@ -216,7 +212,7 @@ def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind:
 
 def _decode_identifier(column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
     value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
-    return _with_markers(column, made_up(column, len(codes), value_kind, rng), codes, kind)
+    return _with_markers(column, draw_identifiers(column, len(codes), value_kind, rng), codes, kind)
 
 
 def _with_markers(column: Column, array: pa.Array, codes: np.ndarray, kind: pa.DataType) -> pa.Array:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.errors import InputError, ModelTooLargeError, SchemaError
-from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.binned import Binned
+from lookalike.schema.columns import Categorical, Column, Ordinal
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 

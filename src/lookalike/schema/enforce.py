@@ -1,7 +1,7 @@
-"""How the rules of a schema are kept: exactly in the model where that can be, else by changing values in generation.
+"""How the rules of a schema are kept: exactly in the model where possible, else by changing generated values.
 
 `structural_zeros` says which cells of which marginals are impossible; a model that takes them never makes such rows.
-`repaired` is the last word before values are written: rows that break a rule, because the method took no zeros or
+`repaired` comes last, before values are written: rows that break a rule, because the method took no zeros or
 because values within bins are drawn one column at a time, get other values. No row is dropped.
 """
 
@@ -14,14 +14,13 @@ from typing import TypeVar
 import numpy as np
 
 from lookalike.errors import InputError, SchemaError
-from lookalike.schema.binned import Binned, Continuous
+from lookalike.schema.binned import Binned
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
-from lookalike.schema.constraints import AtLeast, Determines, Never, Sum, rule_text
+from lookalike.schema.constraints import AtLeast, Determines, Never, Relation, Sum, holds, moved, relation_of, rule_text
 from lookalike.schema.domain import Clique
-from lookalike.schema.relations import Relation, holds, relation_of, settled
+from lookalike.schema.draw import draw_numbers
 from lookalike.schema.schema import Schema
-from lookalike.schema.within import draw_numbers
 
 T = TypeVar("T")
 _REDRAWS = 8
@@ -96,7 +95,7 @@ def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:
         question = _asked(schema, rule, parse_question)
         return None if question is None or not question.attrs else (question.attrs, np.asarray(question.weights) == 1.0)
     if isinstance(rule, AtLeast):
-        relation = relation_of(schema, rule)
+        relation = relation_of(schema.columns, rule)
         if schema.domain.cells(rule.columns) > MAX_ZERO_CELLS:
             return None
         low, high = relation.bin_ranges(rule.larger), relation.bin_ranges(rule.smaller)
@@ -182,7 +181,7 @@ def repaired(
 def _mended(schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> np.ndarray:
     """Changes codes and numbers in place until every rule holds, for some rounds; which rows are still broken."""
     zeros = structural_zeros(schema)
-    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    relations = [relation_of(schema.columns, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
     for _ in range(_ROUNDS):
         for attrs, mask in zeros.items():
             _replace_impossible(schema, codes, numbers, attrs, mask, rng)
@@ -190,26 +189,30 @@ def _mended(schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.
             if isinstance(rule, Determines):
                 _set_determined(schema, rule, codes, numbers)
         for relation in relations:
-            _settle(schema, relation, codes, numbers, rng)
+            _keep_relation(schema, relation, codes, numbers, rng)
         if not _broken(schema, zeros, relations, codes, numbers).any():
             break
     return _broken(schema, zeros, relations, codes, numbers)
 
 
-def _random_rows(schema: Schema, rng: np.random.Generator) -> tuple[np.ndarray, Numbers]:
-    """Rows of codes drawn from all that there are, with numbers to match."""
-    codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
-    numbers = {
+def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
+    """Numbers within the bins of all binned columns; some number of the first bin where there is none."""
+    return {
         column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
         for i, column in enumerate(schema.columns)
         if isinstance(column, Binned)
     }
-    return codes.astype(np.int32), numbers
+
+
+def _random_rows(schema: Schema, rng: np.random.Generator) -> tuple[np.ndarray, Numbers]:
+    """Rows of codes drawn from all that there are, with numbers to match."""
+    codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
+    return codes.astype(np.int32), drawn_numbers(schema, codes, rng)
 
 
 def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
     """Which rows break a rule of the schema, as booleans."""
-    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    relations = [relation_of(schema.columns, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
     return _broken(schema, structural_zeros(schema), relations, codes, numbers)
 
 
@@ -272,9 +275,8 @@ def _wanted(schema: Schema, rule: Determines, codes: np.ndarray) -> tuple[np.nda
         if code is not None and goal is not None:
             table[code] = goal
             if isinstance(target, Binned) and goal < target.regular:
-                scale = 10**target.decimals if isinstance(target, Continuous) and target.decimals is not None else 1
                 number = target.internal(wanted)
-                value[code] = round(number * scale) if target.tick is not None else number
+                value[code] = number if target.tick is None else target.nearest_tick(number)
     places = codes[:, schema.domain.position(rule.source)]
     return table[places], value[places]
 
@@ -287,7 +289,9 @@ def _set_determined(schema: Schema, rule: Determines, codes: np.ndarray, numbers
         numbers[rule.target][rows] = value[rows]
 
 
-def _settle(schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> None:
+def _keep_relation(
+    schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator
+) -> None:
     """Draws numbers again where the relation is broken and bins allow it; moves numbers where that does not help."""
     if isinstance(relation.rule, AtLeast):
         for _ in range(_REDRAWS):
@@ -302,14 +306,8 @@ def _settle(schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numb
     rows = np.flatnonzero(~holds(relation, codes, numbers))
     if not rows.size:
         return
-    for name, values in settled(relation, {name: numbers[name][rows] for name in relation.names}).items():
+    for name, values in moved(relation, {name: numbers[name][rows] for name in relation.names}).items():
         column, place = schema[name], schema.domain.position(name)
         numbers[name][rows] = values
         if isinstance(column, Binned):
-            codes[rows, place] = np.searchsorted(column.edges, _internal(column, values), side="right") - 1
-
-
-def _internal(column: Binned, ticks: np.ndarray) -> np.ndarray:
-    if isinstance(column, Continuous) and column.decimals is not None:
-        return ticks / 10.0**column.decimals
-    return ticks
+            codes[rows, place] = np.searchsorted(column.edges, column.numbers_at(values), side="right") - 1

@@ -14,20 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from lookalike.errors import SchemaError
-from lookalike.schema.column import NULL, OUTSIDES
-from lookalike.schema.columns import (
-    DEFAULT_BINS,
-    Binned,
-    Categorical,
-    Column,
-    Continuous,
-    Datetime,
-    Identifier,
-    Integer,
-    Ordinal,
-    Undeclared,
-    as_text,
-)
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.columns import DEFAULT_BINS, NULL, OUTSIDES, Categorical, Column, Identifier, Ordinal, Undeclared
+from lookalike.schema.documents import as_text
 
 TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "any")
 _FIELD_KEYS = (

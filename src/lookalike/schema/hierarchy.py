@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.schema.column import as_text
+from lookalike.schema.documents import as_text
 
 CategoryLevel = tuple[tuple[str, tuple[str, ...]], ...]
 """Groups and their members."""

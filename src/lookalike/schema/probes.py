@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from lookalike.schema import times
 from lookalike.schema.arrays import texts_of, to_numbers
 from lookalike.schema.binned import Binned, Datetime
-from lookalike.schema.column import NULL, Column
-from lookalike.schema.columns import Identifier
+from lookalike.schema.columns import NULL, Column, Identifier
 from lookalike.schema.storage import is_text, storage_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
@@ -175,25 +174,21 @@ class Roundness(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPerPerson(Probe):
-    """How many rows belong to the person of each row, up to `most`. A person's rows depend on no other person."""
+    """How many rows belong to the person of each row, up to `most_rows`. A person's rows depend on no other person."""
 
     base: Identifier
 
     @property
-    def most(self) -> int:
-        return self.base.most_rows
-
-    @property
     def regular(self) -> int:
-        return self.most
+        return self.base.most_rows
 
     def codes(self, array: pa.Array) -> np.ndarray:
         people = person_numbers(self.base, array)
-        return (np.minimum(np.bincount(people)[people], self.most) - 1).astype(np.int32)
+        return (np.minimum(np.bincount(people)[people], self.regular) - 1).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid(Probe):
+class GridProbe(Probe):
     """Which piece of the number line a value falls into; below the first edge counts to the first, no number last."""
 
     base: Binned

@@ -17,7 +17,8 @@ import yaml
 
 from lookalike.errors import SchemaError
 from lookalike.schema import fields
-from lookalike.schema.columns import Column, Identifier, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.documents import Reader
 from lookalike.schema.domain import Domain
@@ -84,6 +85,16 @@ class Schema:
         """The schema with the columns of the same names replaced."""
         new = {column.name: column for column in columns}
         return replace(self, columns=tuple(new.get(column.name, column) for column in self.columns))
+
+    def with_person(self, name: str, most_rows: int) -> Schema:
+        """The schema with one column as the identifier of persons; at most `most_rows` rows of each are used."""
+        column = self[name]
+        if isinstance(column, Identifier):
+            repeats = column.repeats if column.most_rows == most_rows else ()
+            return self.with_columns([replace(column, person=True, most_rows=most_rows, repeats=repeats)])
+        marks: dict[str, Provenance] = {"missing": "open"} if "missing" in column.open_facts else {}
+        shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
+        return self.with_columns([Identifier(name, person=True, most_rows=most_rows, **shared)])
 
     def ordered(self, names: Sequence[str]) -> Schema:
         """The schema with its columns in that order."""

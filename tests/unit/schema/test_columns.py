@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.schema.columns import MAX_CODES, Categorical, Continuous, Datetime, Integer, Ordinal, measured
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import MAX_CODES, Categorical, Ordinal, measured
 
 
 def test_codes_are_values_then_other_then_missing():
@@ -63,7 +64,7 @@ def test_open_facts_are_named_and_have_no_size():
 
 
 def test_measured_marks_facts():
-    column = measured(Integer("i"), ["bounds"], minimum=0, maximum=7)
+    column = measured(Integer("i"), "bounds", minimum=0, maximum=7)
     assert column.fact("bounds") == "measured"
     assert column.fact("missing") == "public"
 

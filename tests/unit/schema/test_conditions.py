@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lookalike.errors import InputError, ModelTooLargeError
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.schema import Schema
 
