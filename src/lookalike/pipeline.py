@@ -350,7 +350,7 @@ def reason_of(schema: Schema, method: str) -> str | None:
 
 
 def limits_of(plan: tuple[PlannedStep, ...]) -> dict[str, float]:
-    """The most rho that each step of a plan may spend, by name."""
+    """The largest rho that each step of a plan may spend, by name."""
     limits: dict[str, float] = {}
     for step in plan:
         limits[step.step] = limits.get(step.step, 0.0) + step.rho

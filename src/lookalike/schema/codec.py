@@ -30,7 +30,7 @@ def bind(schema: Schema, types: pa.Schema) -> Schema:
     """The schema with the storage types of a table, which are public structure; names must be the same.
 
     A column missing from the table or the schema, or one whose type cannot hold its kind, is an error. All that can be
-    wrong for public reasons is found here, on arrays without values: behind the door no reason may be told.
+    wrong for public reasons is found here, on arrays without values: behind the door no reason may be given.
     """
     check_names(types.names, "The table")
     lacking = [name for name in schema.names if name not in types.names]
@@ -267,8 +267,8 @@ def _typed(column: Column, values: tuple[str, ...], kind: pa.DataType) -> pa.Arr
         return pa.array(values, type=pa.string()).cast(kind)
     except pa.ArrowInvalid:
         raise SchemaError(
-            f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or an `other` label) that is "
-            "none. Write the values as the table holds them, or convert the column to text."
+            f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or the catch-all's label) that "
+            "is not of this type. Write the values as the table holds them, or convert the column to text."
         ) from None
 
 

@@ -7,6 +7,7 @@ there is one, then one code per missing marker. A fact that is not known yet is 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeVar
@@ -23,7 +24,7 @@ Outside = Literal["error", "clamp", "other", "absorb"]
 OUTSIDES: tuple[Outside, ...] = ("error", "clamp", "other", "absorb")
 
 MAX_CODES = 100_000
-"""Largest number of codes of one column: beyond it a one-way marginal is mostly noise and takes long to hold."""
+"""Largest number of codes of one column: beyond it a one-way marginal is mostly noise, and slow."""
 DEFAULT_BINS = 32
 NULL = ""
 """The missing marker that stands for an empty field of a CSV file and for null everywhere else."""
@@ -63,7 +64,7 @@ class Column:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", tuple(self.missing))
-        self._require(len(set(self.missing)) == len(self.missing), "lists a missing marker twice", "Remove one.")
+        self._require_once(self.missing, "lists the missing marker")
         for fact, value in self.provenance.items():
             self._require(
                 fact in self.facts and value in PROVENANCES,
@@ -79,6 +80,10 @@ class Column:
     def _require(self, condition: bool, what: str, remedy: str) -> None:
         if not condition:
             raise SchemaError(f"Column {self.name!r} {what}. {remedy}")
+
+    def _require_once(self, texts: tuple[str, ...], what: str) -> None:
+        for text, count in Counter(texts).items() if len(set(texts)) < len(texts) else ():
+            self._require(count == 1, f"{what} {text!r} twice", "Remove one of the two.")
 
     @property
     def field_type(self) -> str:
@@ -127,8 +132,11 @@ class Column:
         return tuple(found[1:])
 
     def _groups(self) -> list[np.ndarray]:
-        """For every level of the hierarchy the group of each value or bin."""
-        self._require(not self.hierarchy, "has no values or bins that a hierarchy could group", "Remove dp.hierarchy.")
+        """For every level of the hierarchy the group of each value or bin; an error where a level is not sound."""
+        return self._make_groups() if self.hierarchy else []
+
+    def _make_groups(self) -> list[np.ndarray]:
+        self._require(False, "has no values or bins that a hierarchy could group", "Remove dp.hierarchy.")
         return []
 
     @property
@@ -143,7 +151,7 @@ class Column:
         return self.regular + self.has_other + position
 
     def fact(self, name: str) -> Provenance:
-        """Provenance of one fact; facts that nobody marked are public."""
+        """Where one fact comes from; facts without a mark are public."""
         return "open" if name in self.open_facts else self.provenance.get(name, "public")
 
     def labels(self) -> list[str]:
@@ -154,10 +162,8 @@ class Column:
     def _regular_labels(self) -> list[str]:
         raise NotImplementedError
 
-    def _check_size(self) -> None:
-        self._check_count(self.size)
-
     def _check_count(self, codes: int) -> None:
+        """Refuse more codes than a column may have."""
         self._require(
             codes <= MAX_CODES,
             f"has {codes:,} codes; the limit is {MAX_CODES:,}",
@@ -187,35 +193,41 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to other or absorb.")
-        object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
+        self._require(self.outside != "clamp", "cannot clamp categories", "Set dp.outside to other or absorb.")
+        if self.hierarchy:
+            object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
         if self.values is None:
             self._groups()
             return
         self._check_count(len(self.values))
         object.__setattr__(self, "values", tuple(as_text(value) for value in self.values))
         self._require(len(self.values) > 0, "lists no values", "List at least one, or leave the list out.")
-        self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
-        clash = set(self.values) & set(self.missing)
-        self._require(not clash, "lists a missing marker among its values", "Keep it in one of the two lists.")
+        self._require_once(self.values, "lists the value")
+        for marker in self.missing:
+            both = f"lists the missing marker {marker!r} among its values"
+            self._require(marker not in self.values, both, "Keep it in one of the two lists.")
         self._choose_label()
         self._groups()
         if not self.open_facts:
-            self._check_size()
+            self._check_count(self.size)
 
     def _choose_label(self) -> None:
-        """The catch-all must not look like a value."""
+        """Choose a label of the catch-all that is no value or marker itself."""
         taken = {*(self.values or ()), *self.missing}
         if self.has_other and self.other_label in taken:
-            self._require(self.other_label in OTHERS, "lists the label of its catch-all as a value", "Set dp.other.")
+            self._require(
+                self.other_label in OTHERS,
+                f"lists the label of its catch-all, {self.other_label!r}, as a value",
+                "Set dp.other to another text.",
+            )
             unused = [text for text in OTHERS if text not in taken] or ["*" * (1 + max(map(len, taken)))]
             object.__setattr__(self, "other_label", unused[0])
 
     def _lacks(self, fact: str) -> bool:
         return fact == "values" and self.values is None
 
-    def _groups(self) -> list[np.ndarray]:
-        declared = not self.hierarchy or "values" not in self.open_facts
+    def _make_groups(self) -> list[np.ndarray]:
+        declared = "values" not in self.open_facts
         self._require(declared, "has a hierarchy of values that are not declared", "List its values.")
         return category_groups(self.name, self.values or (), self.hierarchy)
 
@@ -234,7 +246,7 @@ class Ordinal(Categorical):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identifier(Column):
-    """Unique identifiers or free text: never modelled, never copied; every row gets a made-up value.
+    """Identifiers or free text: never modelled, never copied; every row gets a made-up value.
 
     The only code says that there is a value; further ones say which missing marker stands there instead.
 
@@ -257,7 +269,7 @@ class Identifier(Column):
         self._groups()
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
-        self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Identifiers take any value.")
+        self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Leave it out: any value fits.")
         self._require(self.most_rows >= 1, f"has most_rows {self.most_rows}", "Give 1 or more.")
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
         fits = not self.repeats or len(self.repeats) == self.most_rows

@@ -179,7 +179,7 @@ class Relation:
         units: how many shared units one tick of each column is worth.
         exact: whether all columns have ticks, so that the arithmetic is on whole numbers.
         places: position of each column in the schema.
-        bounds: first and last tick of each column.
+        bounds: smallest and largest value of each column, in ticks where it has ticks.
     """
 
     rule: AtLeast | Sum
@@ -204,11 +204,8 @@ class Relation:
     def bin_ranges(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of every bin in shared units."""
         at = self.names.index(name)
-        column, unit = self.columns[at], self.units[at]
-        if column.tick is not None:
-            first, last = column.tick_ranges()
-            return first * unit, last * unit
-        return column.edges * unit, np.append(column.edges[1:], column.internal(column.maximum)) * unit
+        first, last = self.columns[at].bin_ends()
+        return first * self.units[at], last * self.units[at]
 
 
 def relation_of(columns: Sequence[Column], rule: AtLeast | Sum) -> Relation:
@@ -234,20 +231,15 @@ def relation_of(columns: Sequence[Column], rule: AtLeast | Sum) -> Relation:
         finest = max((c.decimals or 0 for c in binned if isinstance(c, Continuous)), default=0)
         units = [_unit(column, finest, exact) for column in binned]
     places = tuple(found[name][0] for name in rule.columns)
-    return Relation(rule, rule.columns, binned, tuple(units), exact, places, tuple(_bounds(c) for c in binned))
+    ends = [column.bin_ends() for column in binned]
+    bounds = tuple((first[0].item(), last[-1].item()) for first, last in ends)
+    return Relation(rule, rule.columns, binned, tuple(units), exact, places, bounds)
 
 
 def _unit(column: Binned, finest: int, exact: bool) -> float | int:
     """How many shared units one tick of a number is worth, where the finest column has so many decimals."""
     places = (column.decimals or 0) if isinstance(column, Continuous) else 0
     return 10 ** (finest - places) if exact else 10.0**-places
-
-
-def _bounds(column: Binned) -> tuple[float, float]:
-    if column.tick is not None:
-        first, last = column.tick_ranges()
-        return int(first[0]), int(last[-1])
-    return float(column.internal(column.minimum)), float(column.internal(column.maximum))
 
 
 def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray]) -> np.ndarray:
@@ -266,7 +258,7 @@ def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray])
 
 
 def moved(relation: Relation, numbers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Numbers moved within the columns' bounds so that the rule holds wherever bounds allow it."""
+    """The numbers, moved within the columns' bounds so that the rule holds wherever bounds allow it."""
     shared = {name: relation.shared(name, values) for name, values in numbers.items()}
     rule = relation.rule
     if isinstance(rule, AtLeast):

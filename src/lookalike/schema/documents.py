@@ -1,8 +1,8 @@
 """YAML and JSON files from anywhere: parsed under limits that hold before anything large is made.
 
 A file may be hostile: a few hundred bytes of YAML aliases stand for gigabytes, and deep nesting exhausts the stack of
-whoever walks it. So aliases are refused, and size, depth and the number of values are limited. Every fault, whatever
-the parser makes of it, is one error of the type that the caller names.
+the program that reads it. So aliases are refused, and size, depth and the number of values are limited. Every fault,
+whatever the parser makes of it, is one error of the type that the caller names.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Reader:
             raise self.error(f"{where} {self.too_many}")
 
     def _check(self, value: Any, where: str) -> None:
-        """Refuse what would exhaust or surprise whoever uses the value: depth, number of values, odd numbers, texts."""
+        """Refuse what would exhaust or surprise its user: depth, number of values, odd numbers and texts."""
         level, seen = [value], 0
         for _ in range(MAX_DEPTH + 1):
             seen += len(level)

@@ -24,8 +24,11 @@ from lookalike.schema.schema import Schema
 
 T = TypeVar("T")
 _REDRAWS = 8
+"""How often numbers that break a comparison are drawn again before they are moved."""
 _ROUNDS = 4
+"""How often all rules are gone through: mending one may break another."""
 _RANDOM_ROWS = 2000
+"""Rows drawn at random in search of one that keeps all rules, where no generated row does."""
 MAX_ZERO_CELLS = 1_000_000
 """Larger tables of impossible cells would slow a model down more than they help; such rules are kept in generation."""
 
@@ -102,10 +105,9 @@ def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:
         impossible = low[1][:, None] < high[0][None, :] + (1 if rule.strict and relation.exact else 0)
         return _padded(schema, (rule.larger, rule.smaller), impossible)
     if isinstance(rule, Determines):
-        table = _determined(schema, rule)
         source, target = schema[rule.source], schema[rule.target]
         mask = np.zeros((source.size, target.size), dtype=bool)
-        for code, wanted in table.items():
+        for code, (wanted, _) in _determined(schema, rule).items():
             mask[code] = np.arange(target.size) != wanted
         return _padded(schema, (rule.source, rule.target), mask)
     return None
@@ -129,13 +131,13 @@ def _asked(schema: Schema, rule: Never, ask: Callable[[str, Schema], T]) -> T | 
         raise SchemaError(f"The rule 'never: {rule.condition}' cannot be read. {error}") from None
 
 
-def _determined(schema: Schema, rule: Determines) -> dict[int, int]:
-    """Code of the target for every listed code of the source."""
-    codes: dict[int, int] = {}
+def _determined(schema: Schema, rule: Determines) -> dict[int, tuple[int, str]]:
+    """Code and text of the target for every listed code of the source."""
+    codes: dict[int, tuple[int, str]] = {}
     for value, wanted in rule.table:
         source, target = _code(schema[rule.source], value), _code(schema[rule.target], wanted)
         if source is not None and target is not None:
-            codes[source] = target
+            codes[source] = target, wanted
     return codes
 
 
@@ -270,13 +272,11 @@ def _wanted(schema: Schema, rule: Determines, codes: np.ndarray) -> tuple[np.nda
     source, target = schema[rule.source], schema[rule.target]
     table = np.full(source.size, -1, dtype=np.int64)
     value = np.zeros(source.size, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
-    for text, wanted in rule.table:
-        code, goal = _code(source, text), _code(target, wanted)
-        if code is not None and goal is not None:
-            table[code] = goal
-            if isinstance(target, Binned) and goal < target.regular:
-                number = target.internal(wanted)
-                value[code] = number if target.tick is None else target.nearest_tick(number)
+    for code, (wanted, text) in _determined(schema, rule).items():
+        table[code] = wanted
+        if isinstance(target, Binned) and wanted < target.regular:
+            number = target.internal(text)
+            value[code] = number if target.tick is None else target.nearest_tick(number)
     places = codes[:, schema.domain.position(rule.source)]
     return table[places], value[places]
 

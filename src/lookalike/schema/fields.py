@@ -215,7 +215,7 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
         shared["least_decimals"] = field.integer("least_decimals", 0, None)
         mark = as_text(field.entry.get("decimalChar", "."))
         if mark not in (".", ","):
-            raise SchemaError(f"Field {name!r} has the decimalChar {mark!r}; it must be '.' or ','.")
+            field.fail(f"decimalChar is {mark!r}", "It must be '.' or ','.")
         shared["comma"] = mark == ","
     else:
         kind = Datetime

@@ -222,7 +222,7 @@ def person_numbers(column: Identifier, array: pa.Array) -> np.ndarray:
 
 
 def _nobody(column: Identifier, kind: pa.DataType) -> list[str]:
-    """Texts that are no identifier: declared missing markers; all known ones as long as nobody has declared which.
+    """Texts that are no identifier: the declared missing markers, or all known ones where the schema declares none.
 
     What discovery measures comes after rows are bound to persons, so it must not change who is a person.
     """
@@ -242,7 +242,7 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
 
 
 def form_probe(column: Column) -> Probe:
-    """The probe that tells a column's type, format and missing markers, by its storage type."""
+    """The probe that shows a column's type, format and missing markers, by its storage type."""
     kind = storage_type(column)
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if is_text(value):

@@ -59,7 +59,10 @@ class Schema:
         for constraint in self.constraints:
             unknown = [name for name in constraint.columns if name not in self.names]
             if unknown:
-                raise SchemaError(f"A constraint names column {unknown[0]!r}, which the schema does not have.")
+                raise SchemaError(
+                    f"A constraint names column {unknown[0]!r}, which the schema does not have. Correct the name, or "
+                    "remove the constraint."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -172,7 +175,7 @@ class Schema:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes the YAML file."""
+        """Write the YAML file."""
         try:
             Path(path).write_text(self.to_yaml(), encoding="utf-8")
         except OSError as error:
@@ -204,7 +207,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """Refuses too many columns and columns of the same name."""
+    """Refuse too many columns, and columns of the same name."""
     if len(names) > MAX_COLUMNS:
         raise SchemaError(f"{what} has {len(names):,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
     if len(set(names)) != len(names):

@@ -1,8 +1,8 @@
 """Arrow types and columns: which kinds of column each type may store, and the first schema that types alone give.
 
 A draft (`draft`) knows names, order and storage types, which are public structure. Nothing is read from the rows, so it
-costs no budget. Other facts are left open: a run discovers them inside its budget, or whoever edits the draft declares
-them.
+costs no budget. Other facts are left open: the user declares them in the draft, or a run discovers them inside its
+budget.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -150,27 +151,25 @@ def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> 
     """One column by its type alone. A name such as `customer_id` or `e-mail` makes an identifier: names are public."""
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if values:
-        return Categorical(name, values=values, outside="absorb", provenance={"missing": "open"})
+        return Categorical(name, values=values, **_open())
     if (is_text(value) or pa.types.is_integer(value)) and is_identifier_name(name):
         pattern = "id-########" if is_text(value) else "#" * 8
         return Identifier(name, pattern=pattern, provenance={"missing": "open"})
     if pa.types.is_dictionary(kind):
-        return Categorical(name, outside="absorb", provenance={"missing": "open"})
+        return Categorical(name, **_open())
     if is_text(kind):
         return Undeclared(name)
     if pa.types.is_boolean(kind):
-        return Categorical(name, values=("false", "true"), outside="absorb", provenance={"missing": "open"})
+        return Categorical(name, values=("false", "true"), **_open())
     if pa.types.is_integer(kind):
-        return Integer(name, outside="absorb", provenance={"bins": "open", "missing": "open"})
+        return Integer(name, **_open("bins"))
     if pa.types.is_decimal(kind):
-        return Continuous(name, decimals=kind.scale, outside="absorb", provenance={"bins": "open", "missing": "open"})
+        return Continuous(name, decimals=kind.scale, **_open("bins"))
     if pa.types.is_floating(kind):
-        return Continuous(name, outside="absorb", provenance={"bins": "open", "missing": "open", "decimals": "open"})
+        return Continuous(name, **_open("bins", "decimals"))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return Datetime(
-            name, resolution="day" if pa.types.is_date(kind) else "microsecond", zone=getattr(kind, "tz", None) or "",
-            outside="absorb", provenance={"bins": "open", "missing": "open"},
-        )  # fmt: skip
+        resolution = "day" if pa.types.is_date(kind) else "microsecond"
+        return Datetime(name, resolution=resolution, zone=getattr(kind, "tz", None) or "", **_open("bins"))
     if pa.types.is_null(kind):
         return Categorical(name, values=("none",), missing=("",), outside="absorb")
     raise SchemaError(
@@ -179,8 +178,13 @@ def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> 
     )
 
 
+def _open(*facts: str) -> dict[str, Any]:
+    """What drafted columns share: these facts are open, and missing values; any value is taken."""
+    return {"outside": "absorb", "provenance": dict.fromkeys((*facts, "missing"), "open")}
+
+
 def is_identifier_name(name: str) -> bool:
-    """Whether a name by itself says that the column tells rows apart.
+    """Whether a name by itself says that a column identifies rows or persons.
 
     >>> [is_identifier_name(name) for name in ("id", "Customer_ID", "patient id", "email", "paid", "humid")]
     [True, True, True, True, False, False]

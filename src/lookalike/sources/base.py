@@ -11,7 +11,7 @@ from lookalike.errors import ModelTooLargeError, SchemaError
 from lookalike.schema.domain import Clique, Domain
 
 MAX_CELLS = 200_000_000
-"""Most cells that a source counts in one request: 1.6 GB of 64-bit counts."""
+"""Largest number of cells that a source counts in one request: 1.6 GB of 64-bit counts."""
 
 
 class Source(Protocol):
@@ -32,10 +32,12 @@ class Source(Protocol):
 
 
 def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
-    """Refuses a clique out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
+    """Refuse a column set out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
     for clique in cliques:
         if tuple(clique) != domain.canonical(clique):
-            raise SchemaError(f"Clique {clique} is not in the order of the domain; use domain.canonical(attrs).")
+            raise SchemaError(
+                f"The columns {clique} are not in the order of the domain; use domain.canonical(columns)."
+            )
     cells = sum(domain.cells(clique) for clique in cliques)
     if cells > MAX_CELLS:
         what = (

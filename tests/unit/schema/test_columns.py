@@ -77,10 +77,10 @@ def test_columns_that_say_the_same_are_equal():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Categorical("c", values=("a", "a")), "lists a value twice"),
+        (lambda: Categorical("c", values=("a", "a")), "lists the value 'a' twice"),
         (lambda: Categorical("c", values=()), "lists no values"),
-        (lambda: Categorical("c", values=("a", "?"), missing=("?",)), "missing marker among its values"),
-        (lambda: Categorical("c", values=("a",), missing=("?", "?")), "marker twice"),
+        (lambda: Categorical("c", values=("a", "?"), missing=("?",)), "among its values"),
+        (lambda: Categorical("c", values=("a",), missing=("?", "?")), r"marker '\?' twice"),
         (lambda: Categorical("c", values=("a",), outside="clamp"), "cannot clamp"),
         (
             lambda: Categorical("c", values=tuple(map(str, range(1_000_000)))),
