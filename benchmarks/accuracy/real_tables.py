@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from accuracy import DATA
 
 import lookalike
 from benchmarks.common import DATA, Line, append, markdown, parser_of, results_of, stored
 from benchmarks.runs import marginal_distance
-from lookalike.schema.columns import Categorical, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 
 RESULTS = results_of("real_tables")

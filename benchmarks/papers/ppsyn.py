@@ -43,7 +43,8 @@ from lookalike.report.charts import lines
 from lookalike.report.comparison import comparison_chart
 from lookalike.report.page import style_sheet
 from lookalike.schema import codec
-from lookalike.schema.columns import Categorical, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 

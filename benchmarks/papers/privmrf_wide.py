@@ -27,7 +27,8 @@ from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.evaluate.ranges import range_errors
 from lookalike.evaluate.real_data import split_rows
 from lookalike.schema import codec
-from lookalike.schema.columns import Categorical, Column, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.schema import Schema
 
 RESULTS = results_of("privmrf_wide")

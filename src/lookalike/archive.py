@@ -102,7 +102,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _document(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
     if info.file_size > _MAX_DOCUMENT:
         raise ModelFileError(f"{DOCUMENT} has {info.file_size:,} bytes; the limit is {_MAX_DOCUMENT:,}")
-    reader = Reader(ModelFileError, most_values=_MAX_VALUES)
+    reader = Reader(ModelFileError, max_values=_MAX_VALUES)
     document = reader.json(archive.read(info).decode("utf-8"), DOCUMENT)
     if not isinstance(document, dict):
         raise ModelFileError(f"{DOCUMENT} holds no JSON object")

@@ -38,7 +38,7 @@ from lookalike.cli_options import (
 )
 from lookalike.cli_planning import plan_table
 from lookalike.errors import InputError, LookalikeError
-from lookalike.pipeline import Generation, as_ledger, check_generator, plan_run, reason_of, synthesize, with_persons
+from lookalike.pipeline import Generation, as_ledger, check_generator, execute, prepare, reason_of
 from lookalike.places import check_apart, check_target, with_side_files
 from lookalike.privacy.ledger import Ledger, RunSummary, epsilon_json, epsilon_text
 from lookalike.release import Release, load, write_page
@@ -98,25 +98,20 @@ def synth(
         check_target(path, table=False)
     made_by = _generator(generator)
     settings = settings_of(method, setting, workload)
-    public, people = with_persons(public, person, neighbours_of(neighbours, max_rows_per_person))
-    budget, plan = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
+    run = prepare(
+        table,
+        schema=public,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        neighbours=neighbours_of(neighbours, max_rows_per_person),
+        person=person,
+        settings=settings,
+    )
     if not as_json:
-        notes.print(plan_table(method, budget, plan, reason_of(public, method)))
+        notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
     with progress_bar() as progress:
-        release = synthesize(
-            table,
-            schema=public,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            generator=made_by,
-            rows=rows,
-            seed=seed,
-            ledger=ledger,
-            neighbours=people,
-            progress=progress,
-            **settings,
-        )
+        release = execute(run, generator=made_by, rows=rows, seed=seed, ledger=book, progress=progress)
     with _rescue(release, book):
         release.write(out, escape_formulas=escape_formulas)
         if model is not None:
@@ -127,7 +122,7 @@ def synth(
     for note in release.notes:
         notes.print(note)
     if not as_json:
-        _note_made_up(public, release.schema, drafted=schema is None and domain is None)
+        _note_made_up(run.schema, release.schema, drafted=schema is None and domain is None)
 
 
 @app.command()

@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from lookalike.cli_options import DeltaOption, EpsilonOption, JsonOption
+from lookalike.discovery.discover import Discovery
 from lookalike.errors import InputError, LookalikeError
-from lookalike.privacy.discover import Discovery
 from lookalike.terminal import notes, output, print_json, progress_bar, table_of
 
 _LEAST_RUNS = 6

@@ -1,24 +1,27 @@
-"""The whole flow in one short function: read this first.
+"""The whole flow: read this first.
 
-schema -> budget -> plan -> ledger -> door -> model -> rows -> values
+`prepare` decides everything from public facts: schema -> budget -> plan. `execute` spends the budget:
+ledger -> door -> discovery -> model -> rows -> values. `synthesize` is the two together.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
 from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.model import Model
 from lookalike.generate.row_update import GumSettings
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
-from lookalike.privacy.discover import Discovery
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -29,14 +32,16 @@ from lookalike.privacy.ledger import (
     SYSTEM_ENTROPY,
     Ledger,
     NoiseSource,
+    Run,
+    RunSummary,
     default_ledger_path,
 )
 from lookalike.privacy.recording import Recording
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.schema.columns import Identifier
-from lookalike.schema.draft import draft, with_person
 from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.auto import Auto, chosen_method
@@ -67,7 +72,7 @@ def synthesize(
     insecure_rng: Generator | None = None,
     **settings: Any,
 ) -> Release:
-    """A release: a synthetic table like `table`, the model behind it, and the account of what it cost.
+    """Return a release: a synthetic table like `table`, the model behind it, and the account of what it cost.
 
     Args:
         table: a pandas, polars or Arrow table, or the path of a CSV or Parquet file.
@@ -92,68 +97,151 @@ def synthesize(
     """
     check_rows(rows)
     check_generator(generator)
-    schema, neighbours = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
-    search = discovery or Discovery()
-    report = progress or _silent
-    synthesizer = create(method, settings)
-    check_rows(rows, getattr(synthesizer, "most_rows", None))
-    budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
-    plan = _plan(schema, budget, synthesizer, search)
-    check_rules(schema)
-    book = as_ledger(ledger, table)
-    noise = noise_source(plan, insecure_rng)
-    run = book.begin(
-        method=synthesizer.name, schema=schema.fingerprint(), budget=budget, neighbours=neighbours, noise=noise
+    run = prepare(
+        table,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        neighbours=neighbours,
+        person=person,
+        discovery=discovery,
+        settings=settings,
     )
-    status = "failed"
-    try:
+    return execute(
+        run, generator=generator, rows=rows, seed=seed, ledger=ledger, progress=progress, insecure_rng=insecure_rng
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """All that is decided about a run before anything private is read."""
+
+    table: Any
+    schema: Schema
+    neighbours: Neighbours
+    synthesizer: Synthesizer
+    search: Discovery
+    budget: Budget
+    plan: tuple[PlannedStep, ...]
+
+
+def prepare(
+    table: Any,
+    *,
+    schema: Schema | str | Path | dict[str, Any] | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    method: str = "auto",
+    neighbours: Neighbours | None = None,
+    person: str | None = None,
+    discovery: Discovery | None = None,
+    settings: dict[str, Any] | None = None,
+) -> PreparedRun:
+    """The run that `execute` carries out: schema, method, budget and plan, from public facts alone.
+
+    Takes the arguments of `synthesize`. Of the table only names and types of columns are read, and these only where no
+    schema is given.
+    """
+    public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
+    search = discovery or Discovery()
+    synthesizer = create(method, settings or {})
+    budget = search.budget(public, epsilon, delta, synthesizer.accounting)
+    plan = _plan(public, budget, synthesizer, search)
+    check_rules(public)
+    return PreparedRun(table, public, people, synthesizer, search, budget, plan)
+
+
+def execute(
+    run: PreparedRun,
+    *,
+    generator: Generation = "model",
+    rows: int | None = None,
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    progress: Progress | None = None,
+    insecure_rng: Generator | None = None,
+) -> Release:
+    """Spend a prepared run's budget on a model of its table, and make a table from the model."""
+    check_rows(rows, getattr(run.synthesizer, "most_rows", None))
+    report = progress or _silent
+    book = as_ledger(ledger, run.table)
+    account = book.begin(
+        method=run.synthesizer.name,
+        schema=run.schema.fingerprint(),
+        budget=run.budget,
+        neighbours=run.neighbours,
+        noise=noise_source(run.plan, insecure_rng),
+    )
+    with _ended(account):
         report("reading the table", 0.0)
-        door = open_table(table, schema, budget, run, neighbours=neighbours, insecure_rng=insecure_rng)
-        run.keep_to(limits_of(plan))
-        if schema.open_facts:
+        door = open_table(
+            run.table, run.schema, run.budget, account, neighbours=run.neighbours, insecure_rng=insecure_rng
+        )
+        account.keep_to(limits_of(run.plan))
+        if run.schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
-            door = door.encoded(search.fill(door))
-        plan = _plan(schema, budget, synthesizer, search, door)
-        run.keep_to(limits_of(plan))
+            door = door.encoded(run.search.fill(door))
+        plan = _final_plan(run, door)
+        account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
-        model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
+        model = run.synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
         if generator != "model":
             report("updating rows", 0.8)
             model = updated_rows(model, recording.released, np.random.default_rng(seed), generator)
-        status = "done"
-    finally:
-        run.end(status)
-    summary = run.summary()
-    spent = Spent(
-        method=synthesizer.name,
-        settings=settings_of(synthesizer),
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        accounting=budget.accounting,
-        neighbours=neighbours.describe(),
-        charges=summary.charges,
-        private=summary.private,
-        threshold_delta=budget.threshold_delta,
-    )
     report("making rows", 0.9)
     fitted = FittedModel(
         door.schema,
         model,
-        spent,
+        _spent(run, account.summary()),
         door.form,
-        tuple(recording.released),
-        tuple(recording.residuals),
-        inputs=_files_of(table, book),
+        measurements=tuple(recording.released),
+        residuals=tuple(recording.residuals),
+        inputs=_files_of(run.table, book),
     )
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)
     report("done", 1.0)
     return release
 
 
+@contextmanager
+def _ended(account: Run) -> Iterator[None]:
+    """Close a run's account when its budget has been spent, or when the run fails."""
+    status = "failed"
+    try:
+        yield
+        status = "done"
+    finally:
+        account.end(status)
+
+
+def _final_plan(run: PreparedRun, door: GuardedTable) -> tuple[PlannedStep, ...]:
+    """The plan on the domain that the method will see; planned again only where that is not the one planned for."""
+    if not run.schema.open_facts and door.domain == run.schema.domain:
+        return run.plan
+    return _plan(run.schema, run.budget, run.synthesizer, run.search, door)
+
+
+def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
+    """The account of what a run cost, for its release."""
+    return Spent(
+        method=run.synthesizer.name,
+        settings=settings_of(run.synthesizer),
+        epsilon=run.budget.epsilon,
+        delta=run.budget.delta,
+        accounting=run.budget.accounting,
+        neighbours=run.neighbours.describe(),
+        charges=summary.charges,
+        private=summary.private,
+        threshold_delta=run.budget.threshold_delta,
+    )
+
+
 def check_generator(generator: str) -> None:
+    """Refuse the name of a generator that does not exist."""
     if generator not in get_args(Generation):
-        raise SchemaError(f"There is no generator {generator!r}; use 'model', 'gum' or 'mcf'.")
+        raise SchemaError(f"The generator is {generator!r}; it must be 'model', 'gum' or 'mcf'.")
 
 
 def updated_rows(
@@ -170,11 +258,13 @@ def updated_rows(
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
-    """The schema that names the person column, and neighbours that agree with it on the most rows of a person."""
+    """The schema that names the person column, and neighbours that agree with it on the rows that a person may have."""
     if person is not None:
-        schema = with_person(schema, person, neighbours.max_rows_per_person)
-    most = [column.most_rows for column in schema.columns if isinstance(column, Identifier) and column.person]
-    return schema, replace(neighbours, max_rows_per_person=max(most)) if most else neighbours
+        schema = schema.with_person(person, neighbours.max_rows_per_person)
+    for column in schema.columns:
+        if isinstance(column, Identifier) and column.person:
+            neighbours = replace(neighbours, max_rows_per_person=column.most_rows)
+    return schema, neighbours
 
 
 def plan_run(
@@ -266,7 +356,7 @@ def reason_of(schema: Schema, method: str) -> str | None:
 
 
 def limits_of(plan: tuple[PlannedStep, ...]) -> dict[str, float]:
-    """The most rho that each step of a plan may spend, by name."""
+    """The largest rho that each step of a plan may spend, by name."""
     limits: dict[str, float] = {}
     for step in plan:
         limits[step.step] = limits.get(step.step, 0.0) + step.rho
@@ -317,4 +407,4 @@ def _files_of(table: Any, book: Ledger) -> tuple[str, ...]:
 
 
 def _silent(message: str, fraction: float) -> None:
-    """No progress wanted."""
+    """Report no progress."""

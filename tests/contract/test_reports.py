@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lookalike
-from lookalike.schema.columns import Categorical, Integer, Ordinal
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.schema import Schema
 
 SCHEMA = Schema(

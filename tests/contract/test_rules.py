@@ -9,7 +9,8 @@ import pytest
 from lookalike.errors import SchemaError
 from lookalike.pipeline import synthesize
 from lookalike.release import Release
-from lookalike.schema.columns import Categorical, Datetime, Integer
+from lookalike.schema.binned import Datetime, Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Sum
 from lookalike.schema.enforce import aligned, structural_zeros
 from lookalike.schema.schema import Schema

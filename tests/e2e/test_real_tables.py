@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lookalike as la
-from lookalike.privacy.discover import Discovery
+from lookalike.discovery.discover import Discovery
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.schema import Schema
 

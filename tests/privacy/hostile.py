@@ -10,16 +10,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lookalike.schema.columns import (
-    Categorical,
-    Column,
-    Continuous,
-    Datetime,
-    Identifier,
-    Integer,
-    Ordinal,
-    Undeclared,
-)
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Column, Identifier, Ordinal, Undeclared
 
 TEXTS = (
     "", " ", "?", "NA", "nan", "-nan", "inf", "-inf", "Infinity", "null", "None", "true", "0x10", "1_000", "1,5", "1e5",

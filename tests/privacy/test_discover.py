@@ -8,16 +8,17 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from lookalike.discovery.discover import Discovery
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.discover import Discovery
 from lookalike.privacy.epsilon import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price, threshold_probability
 from lookalike.privacy.ledger import Ledger
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer
-from lookalike.schema.draft import draft
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Identifier
+from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure
 
 ROWS = 4000

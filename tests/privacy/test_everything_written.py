@@ -20,9 +20,10 @@ from lookalike import cli
 from lookalike.audit.cases import SECRET, Case, cases
 from lookalike.audit.trial import Claim, Finding, try_pair
 from lookalike.audit.written import everything
+from lookalike.discovery.discover import Discovery
 from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.discover import Discovery
+from lookalike.privacy import counting, door
 from lookalike.privacy.kernel import counting, door
 from lookalike.release import Spent
 from lookalike.schema.columns import Categorical

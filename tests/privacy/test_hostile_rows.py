@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.schema import binning
+from lookalike.discovery import binning
 from lookalike.schema.binned import Binned
 from lookalike.schema.codec import bind, encode_column
 from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.domain import Domain
-from lookalike.schema.probes import Grid, Roundness, RowsPerPerson, form_probe
+from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
@@ -36,7 +36,7 @@ def questions(column: Column) -> list[Column]:
         asked.append(RowsPerPerson("x", base=replace(column, person=True, most_rows=2, repeats=())))
     if isinstance(column, Binned):
         cells = binning.coarse_grid(column)
-        asked += [Grid("x", base=column, edges=cells.edges), Roundness("x", base=column, steps=(1, 5, 10, 1000))]
+        asked += [GridProbe("x", base=column, edges=cells.edges), Roundness("x", base=column, steps=(1, 5, 10, 1000))]
     return asked
 
 

@@ -16,7 +16,8 @@ from lookalike.errors import SchemaError
 from lookalike.pipeline import as_schema, with_persons
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import with_capped_persons
-from lookalike.schema.columns import Categorical, Identifier, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.open import OpenedTable, read

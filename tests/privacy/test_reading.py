@@ -26,7 +26,8 @@ from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.scores import ResidualL1
-from lookalike.schema.columns import Categorical, Datetime, Integer
+from lookalike.schema.binned import Datetime, Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm

@@ -14,8 +14,8 @@ from lookalike.forecast import COUNTED, RATES, USUAL_ROWS, chosen_sets, column_e
 from lookalike.pipeline import outlook, plan_run, synthesize
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import Domain
-from lookalike.schema.draft import draft
 from lookalike.schema.schema import Schema
+from lookalike.schema.storage import draft
 from lookalike.synthesizers import METHODS
 from lookalike.synthesizers.base import PlannedStep
 

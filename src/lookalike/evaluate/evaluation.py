@@ -17,7 +17,8 @@ from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.evaluate.private_classifiers import private_reference
 from lookalike.evaluate.ranges import range_errors
 from lookalike.evaluate.scores import copies, group_errors, k_marginal_score, sample_equivalent
-from lookalike.schema.columns import Binned, Ordinal
+from lookalike.schema.binned import Binned
+from lookalike.schema.columns import Ordinal
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.schema import Schema
 

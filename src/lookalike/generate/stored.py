@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lookalike.errors import ModelFileError
-from lookalike.schema.column import MAX_CODES
+from lookalike.schema.columns import MAX_CODES
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import MAX_CODES_IN_ALL, MAX_COLUMNS
 from lookalike.tables.measurement import NoisyMarginal

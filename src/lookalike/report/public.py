@@ -17,7 +17,8 @@ from lookalike.estimate.diagnosis import diagnose
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.generate.model import Model
 from lookalike.report.page import render
-from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.binned import Binned
+from lookalike.schema.columns import Categorical, Column, Ordinal
 from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS

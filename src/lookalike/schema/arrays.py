@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.schema import times
-from lookalike.schema.columns import Binned, Continuous, Datetime, Integer
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.storage import is_text
 
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -54,7 +54,7 @@ def to_array(column: Binned, numbers: np.ndarray, null: np.ndarray, kind: pa.Dat
         if pa.types.is_decimal(kind):
             texts = pa.array(_texts(column, numbers), type=pa.string(), mask=null)
             return texts.cast(kind)
-        numbers = numbers / 10.0**column.decimals
+        numbers = column.numbers_at(numbers)
     if pa.types.is_decimal(kind):
         return pa.array([str(number) for number in numbers.tolist()], mask=null).cast(kind)
     return pa.array(numbers, mask=null).cast(kind)

@@ -1,4 +1,4 @@
-"""Columns of numbers and times: public bounds, public bins, and what values within a bin look like."""
+"""Columns of numbers and times: their public bounds and bins, and how values are spread within a bin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column, Outside
+from lookalike.schema.columns import DEFAULT_BINS, MAX_CODES, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
 
 
@@ -41,7 +41,7 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "other", "has no catch-all code", "Set outside to clamp.")
+        self._require(self.outside != "other", "has numbers or times, so no catch-all", "Set dp.outside to clamp.")
         # Bounds become plain numbers or ISO texts at once, so that columns that say the same are equal.
         if not isinstance(self.bins, int | str):
             object.__setattr__(self, "bins", tuple(self._plain(edge) for edge in self.bins))
@@ -55,14 +55,14 @@ class Binned(Column):
         edges = self._make_edges(low, high)
         self._require(
             len(edges) > 0 and bool(np.all(np.diff(edges) > 0)) and edges[0] == low and edges[-1] <= high,
-            "needs lower edges that rise from the minimum and stay below the maximum",
+            f"needs lower edges that rise from its minimum {self.minimum} and stay below its maximum {self.maximum}",
             "Correct bins, minimum and maximum.",
         )
         object.__setattr__(self, "_edges", edges)
         self._check_shape()
         self._groups()
         if not self.open_facts:
-            self._check_size()
+            self._check_count(self.size)
 
     def _check_levels(self) -> None:
         plain = [n if isinstance(n, int) else tuple(self._plain(edge) for edge in n) for n in self.hierarchy]
@@ -73,7 +73,7 @@ class Binned(Column):
         declared = len(counts) == len(plain) or not {"bounds", "bins"} & set(self.open_facts)
         self._require(declared, "has a hierarchy of bins that are not declared", "Declare bounds and bins.")
 
-    def _groups(self) -> list[np.ndarray]:
+    def _make_groups(self) -> list[np.ndarray]:
         starts = {
             place: np.array([self.internal(edge) for edge in level])
             for place, level in enumerate(self.hierarchy)
@@ -107,6 +107,14 @@ class Binned(Column):
     def external(self, number: int | float) -> Any:
         """The value of the schema that a number stands for."""
         raise NotImplementedError
+
+    def numbers_at(self, ticks: Any) -> Any:
+        """Internal numbers at whole numbers of ticks; where the column has no ticks, the numbers themselves."""
+        return ticks
+
+    def nearest_tick(self, number: int | float) -> int:
+        """The whole number of ticks next to an internal number."""
+        return round(number)
 
     def _plain(self, value: Any) -> Any:
         return None if value is None else self.external(self.internal(value))
@@ -147,6 +155,12 @@ class Binned(Column):
         edges = self.edges if edges is None else edges
         return edges, np.append(edges[1:] - 1, int(self.internal(self.maximum)))
 
+    def bin_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value of every bin: ticks, or numbers where the column has no ticks."""
+        if self.tick is None:
+            return self.edges, np.append(self.edges[1:], self.internal(self.maximum))
+        return self.tick_ranges()
+
     def _regular_labels(self) -> list[str]:
         lows = [self.external(edge) for edge in self.edges.tolist()]
         highs = [*lows[1:], self.maximum]
@@ -183,7 +197,8 @@ class Integer(Binned):
         except (TypeError, ValueError, OverflowError):
             number = None
         exact = number is not None and (isinstance(value, str) or number == value)
-        self._require(exact and abs(number or 0) < 2**62, f"has {value!r} as a bound or edge", "Give a whole number.")
+        fits = exact and abs(number or 0) < 2**62
+        self._require(fits, f"has {value!r} as a bound or edge", "Give a whole number of at most 62 bits.")
         return int(value)
 
     def external(self, number: int | float) -> int:
@@ -245,6 +260,12 @@ class Continuous(Binned):
 
     def external(self, number: int | float) -> float:
         return float(number)
+
+    def numbers_at(self, ticks: Any) -> Any:
+        return ticks if self.decimals is None else ticks / 10.0**self.decimals
+
+    def nearest_tick(self, number: int | float) -> int:
+        return round(number * 10.0 ** (self.decimals or 0))
 
     def _equal_edges(self, low: float, high: float) -> np.ndarray:
         if low == high:

@@ -17,20 +17,20 @@ import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
-from lookalike.schema.columns import NULL, OTHERS, Binned, Categorical, Column, Identifier
-from lookalike.schema.enforce import repaired
-from lookalike.schema.identifiers import made_up
+from lookalike.schema.binned import Binned
+from lookalike.schema.columns import NULL, OTHERS, Categorical, Column, Identifier
+from lookalike.schema.draw import draw_identifiers, draw_numbers
+from lookalike.schema.enforce import drawn_numbers, repaired
 from lookalike.schema.probes import Probe, form_probe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type
-from lookalike.schema.within import draw_numbers
 
 
 def bind(schema: Schema, types: pa.Schema) -> Schema:
     """The schema with the storage types of a table, which are public structure; names must be the same.
 
     A column missing from the table or the schema, or one whose type cannot hold its kind, is an error. All that can be
-    wrong for public reasons is found here, on arrays without values: behind the door no reason may be told.
+    wrong for public reasons is found here, on arrays without values: behind the door no reason may be given.
     """
     check_names(types.names, "The table")
     lacking = [name for name in schema.names if name not in types.names]
@@ -106,11 +106,7 @@ def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa
 
     Where codes break a rule, or values within bins would, values are changed until it is kept: see `enforce.py`.
     """
-    numbers = {
-        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
-        for i, column in enumerate(schema.columns)
-        if isinstance(column, Binned)
-    }
+    numbers = drawn_numbers(schema, codes, rng)
     if schema.constraints:
         codes, numbers = repaired(schema, codes, numbers, rng)
     arrays = [
@@ -216,7 +212,7 @@ def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind:
 
 def _decode_identifier(column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
     value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
-    return _with_markers(column, made_up(column, len(codes), value_kind, rng), codes, kind)
+    return _with_markers(column, draw_identifiers(column, len(codes), value_kind, rng), codes, kind)
 
 
 def _with_markers(column: Column, array: pa.Array, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -271,8 +267,8 @@ def _typed(column: Column, values: tuple[str, ...], kind: pa.DataType) -> pa.Arr
         return pa.array(values, type=pa.string()).cast(kind)
     except pa.ArrowInvalid:
         raise SchemaError(
-            f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or an `other` label) that is "
-            "none. Write the values as the table holds them, or convert the column to text."
+            f"Column {column.name!r} is stored as {kind}, but the schema lists a value (or the catch-all's label) that "
+            "is not of this type. Write the values as the table holds them, or convert the column to text."
         ) from None
 
 

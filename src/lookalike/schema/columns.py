@@ -1,27 +1,179 @@
-"""The kinds of columns.
+"""The kinds of columns, and the public facts that all of them share.
 
-Categories, ordered categories, generated identifiers and columns of a kind still unknown are here; integers, decimals
-and times, which have bins, are in `binned.py`; what all share is in `column.py`.
+Categories, ordered categories, identifiers and columns of a kind still unknown are here; numbers and times, which have
+bins, are in `binned.py`. Codes of every column lie in one order: values or bins first, then the catch-all `other` where
+there is one, then one code per missing marker. A fact that is not known yet is "open": private discovery fills it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
+from lookalike.errors import SchemaError
+from lookalike.schema.documents import as_text
 from lookalike.schema.hierarchy import category_groups, category_levels
 
+Provenance = Literal["public", "assumed", "measured", "open"]
+PROVENANCES: tuple[Provenance, ...] = ("public", "assumed", "measured", "open")
+Outside = Literal["error", "clamp", "other", "absorb"]
+OUTSIDES: tuple[Outside, ...] = ("error", "clamp", "other", "absorb")
+
+MAX_CODES = 100_000
+"""Largest number of codes of one column: beyond it a one-way marginal is mostly noise, and slow."""
+DEFAULT_BINS = 32
+NULL = ""
+"""The missing marker that stands for an empty field of a CSV file and for null everywhere else."""
 OTHERS = ("other", "other values", "(other)", "*")
 """Labels of the catch-all code where the schema gives none: the first that is no value or marker itself."""
 
-__all__ = [
-    "DEFAULT_BINS", "MAX_CODES", "NULL", "OTHERS", "Binned", "Categorical", "Column", "Continuous", "Datetime",
-    "Identifier", "Integer", "Ordinal", "Outside", "Provenance", "Undeclared", "as_text", "measured",
-]  # fmt: skip
+AnyColumn = TypeVar("AnyColumn", bound="Column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The public facts that all kinds of columns share.
+
+    Attributes:
+        name: the column's name in the table.
+        missing: markers of missing values, each with a code of its own, so that `?` comes back as `?`. The empty
+            marker stands for null. No markers: the column never is missing.
+        outside: what happens to a value outside the schema. By default every value has a code, so that no value of
+            one person can stop a run: numbers and times `clamp` to their bounds, and what is no number or time counts
+            as missing, or goes to the middle bin where nothing may be missing; categories have the catch-all code
+            `other`; `absorb` takes the first category instead. `error` stops the run and charges its whole budget.
+        storage: Arrow type of the column in the table, written as Arrow prints it; "" is the kind's natural type. A
+            `string` column of numbers or times is text in the column's format, as in CSV files.
+        provenance: where each fact comes from: known to all (`public`), taken for public by whoever drafted the schema
+            and not confirmed yet (`assumed`), paid for from the budget (`measured`), or to be discovered (`open`).
+        hierarchy: public levels of groups of values or bins, from fine to coarse; see `hierarchy.py`.
+    """
+
+    name: str = field(kw_only=False)
+    missing: tuple[str, ...] = ()
+    outside: Outside = "absorb"
+    storage: str = ""
+    provenance: Mapping[str, Provenance] = field(default_factory=dict, hash=False)
+    hierarchy: tuple[Any, ...] = ()
+
+    facts: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", tuple(self.missing))
+        self._require_once(self.missing, "lists the missing marker")
+        for fact, value in self.provenance.items():
+            self._require(
+                fact in self.facts and value in PROVENANCES,
+                f"marks {fact!r} as {value!r}",
+                f"Mark one of {', '.join(self.facts)} as {', '.join(PROVENANCES)}.",
+            )
+        # Marks that repeat the default are dropped, so that columns that say the same are equal.
+        default = {fact: "open" if self._lacks(fact) else "public" for fact in self.facts}
+        marked = {fact: value for fact, value in self.provenance.items() if value != default[fact]}
+        object.__setattr__(self, "provenance", marked)
+        object.__setattr__(self, "hierarchy", tuple(self.hierarchy))
+
+    def _require(self, condition: bool, what: str, remedy: str) -> None:
+        if not condition:
+            raise SchemaError(f"Column {self.name!r} {what}. {remedy}")
+
+    def _require_once(self, texts: tuple[str, ...], what: str) -> None:
+        for text, count in Counter(texts).items() if len(set(texts)) < len(texts) else ():
+            self._require(count == 1, f"{what} {text!r} twice", "Remove one of the two.")
+
+    @property
+    def field_type(self) -> str:
+        """The column's type in the words of a Frictionless Table Schema."""
+        return "string"
+
+    @property
+    def has_other(self) -> bool:
+        return self.outside == "other"
+
+    @property
+    def open_facts(self) -> tuple[str, ...]:
+        """Names of the facts that private discovery has still to fill."""
+        return tuple(fact for fact in self.facts if self.provenance.get(fact) == "open" or self._lacks(fact))
+
+    def _lacks(self, fact: str) -> bool:
+        """Whether the column has no codes as long as this fact is not given."""
+        return False
+
+    @property
+    def regular(self) -> int:
+        """Number of codes of values or bins."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Number of codes in all."""
+        if self.open_facts:
+            raise SchemaError(
+                f"Column {self.name!r} leaves {', '.join(self.open_facts)} open. Declare them in the schema, or let "
+                "a run with a private budget discover them."
+            )
+        return self.regular + self.has_other + len(self.missing)
+
+    @property
+    def levels(self) -> tuple[np.ndarray, ...]:
+        """Maps from code to group for the levels that merge something, from fine to coarse.
+
+        The catch-all and missing markers stay codes of their own, after the groups.
+        """
+        found, extra = [np.arange(self.size)], self.size - self.regular
+        for groups in self._groups():
+            count = int(groups.max()) + 1
+            if count + extra <= found[-1].max():
+                found.append(np.concatenate([groups, count + np.arange(extra)]))
+        return tuple(found[1:])
+
+    def _groups(self) -> list[np.ndarray]:
+        """For every level of the hierarchy the group of each value or bin; an error where a level is not sound."""
+        return self._make_groups() if self.hierarchy else []
+
+    def _make_groups(self) -> list[np.ndarray]:
+        self._require(False, "has no values or bins that a hierarchy could group", "Remove dp.hierarchy.")
+        return []
+
+    @property
+    def other_code(self) -> int | None:
+        return self.regular if self.has_other else None
+
+    def missing_code(self, marker: str = NULL) -> int | None:
+        """Code of a marker; null falls back to the first marker. None where the column has no missing values."""
+        if not self.missing:
+            return None
+        position = self.missing.index(marker) if marker in self.missing else 0
+        return self.regular + self.has_other + position
+
+    def fact(self, name: str) -> Provenance:
+        """Where one fact comes from; facts without a mark are public."""
+        return "open" if name in self.open_facts else self.provenance.get(name, "public")
+
+    def labels(self) -> list[str]:
+        """A short public text for every code, for reports and plots."""
+        markers = [f"missing ({marker})" if marker else "missing" for marker in self.missing]
+        return [*self._regular_labels(), *(["other"] if self.has_other else []), *markers]
+
+    def _regular_labels(self) -> list[str]:
+        raise NotImplementedError
+
+    def _check_count(self, codes: int) -> None:
+        """Refuse more codes than a column may have."""
+        self._require(
+            codes <= MAX_CODES,
+            f"has {codes:,} codes; the limit is {MAX_CODES:,}",
+            "Use fewer bins, list the common values and set outside: other, or leave the column out.",
+        )
+
+
+def measured(column: AnyColumn, *facts: str, **changes: Any) -> AnyColumn:
+    """The column with facts filled in and marked as measured: what private discovery returns."""
+    return replace(column, provenance={**column.provenance, **dict.fromkeys(facts, "measured")}, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,35 +193,41 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         Column.__post_init__(self)
-        self._require(self.outside != "clamp", "cannot clamp categories", "Set outside to other or absorb.")
-        object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
+        self._require(self.outside != "clamp", "cannot clamp categories", "Set dp.outside to other or absorb.")
+        if self.hierarchy:
+            object.__setattr__(self, "hierarchy", category_levels(self.name, self.hierarchy))
         if self.values is None:
             self._groups()
             return
         self._check_count(len(self.values))
         object.__setattr__(self, "values", tuple(as_text(value) for value in self.values))
         self._require(len(self.values) > 0, "lists no values", "List at least one, or leave the list out.")
-        self._require(len(set(self.values)) == len(self.values), "lists a value twice", "Remove one of the two.")
-        clash = set(self.values) & set(self.missing)
-        self._require(not clash, "lists a missing marker among its values", "Keep it in one of the two lists.")
+        self._require_once(self.values, "lists the value")
+        for marker in self.missing:
+            both = f"lists the missing marker {marker!r} among its values"
+            self._require(marker not in self.values, both, "Keep it in one of the two lists.")
         self._choose_label()
         self._groups()
         if not self.open_facts:
-            self._check_size()
+            self._check_count(self.size)
 
     def _choose_label(self) -> None:
-        """The catch-all must not look like a value."""
+        """Choose a label of the catch-all that is no value or marker itself."""
         taken = {*(self.values or ()), *self.missing}
         if self.has_other and self.other_label in taken:
-            self._require(self.other_label in OTHERS, "lists the label of its catch-all as a value", "Set dp.other.")
+            self._require(
+                self.other_label in OTHERS,
+                f"lists the label of its catch-all, {self.other_label!r}, as a value",
+                "Set dp.other to another text.",
+            )
             unused = [text for text in OTHERS if text not in taken] or ["*" * (1 + max(map(len, taken)))]
             object.__setattr__(self, "other_label", unused[0])
 
     def _lacks(self, fact: str) -> bool:
         return fact == "values" and self.values is None
 
-    def _groups(self) -> list[np.ndarray]:
-        declared = not self.hierarchy or "values" not in self.open_facts
+    def _make_groups(self) -> list[np.ndarray]:
+        declared = "values" not in self.open_facts
         self._require(declared, "has a hierarchy of values that are not declared", "List its values.")
         return category_groups(self.name, self.values or (), self.hierarchy)
 
@@ -88,7 +246,7 @@ class Ordinal(Categorical):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identifier(Column):
-    """Unique identifiers or free text: never modelled, never copied; every row gets a made-up value.
+    """Identifiers or free text: never modelled, never copied; every row gets a made-up value.
 
     The only code says that there is a value; further ones say which missing marker stands there instead.
 
@@ -111,7 +269,7 @@ class Identifier(Column):
         self._groups()
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
-        self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Identifiers take any value.")
+        self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Leave it out: any value fits.")
         self._require(self.most_rows >= 1, f"has most_rows {self.most_rows}", "Give 1 or more.")
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
         fits = not self.repeats or len(self.repeats) == self.most_rows

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.errors import InputError, ModelTooLargeError, SchemaError
-from lookalike.schema.columns import Binned, Categorical, Column, Ordinal
+from lookalike.schema.binned import Binned
+from lookalike.schema.columns import Categorical, Column, Ordinal
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 
@@ -113,7 +114,7 @@ class _Parser:
             if self._word("where"):
                 found = self._condition()
         if self._at < len(self._tokens):
-            raise InputError(f"Nothing is expected at {self._peek()!r}. {_EXAMPLE}")
+            raise InputError(f"The question should end before {self._peek()!r}. {_EXAMPLE}")
         return by, found
 
     def _condition(self) -> _Weights:
@@ -277,7 +278,7 @@ class _Range:
         column = self.column
         shares = np.zeros(column.size)
         if isinstance(column, Binned):
-            first, last, step = _bin_ends(column)
+            (first, last), step = column.bin_ends(), 0.0 if column.tick is None else 1.0
         else:
             first = last = np.arange(column.regular)
             step = 1.0
@@ -300,25 +301,20 @@ class _Range:
         return nearest + gap if abs(scaled - nearest) < 1e-6 else float(np.ceil(scaled))
 
 
-def _bin_ends(column: Binned) -> tuple[np.ndarray, np.ndarray, float]:
-    """First and last value of each bin, and the distance of neighbouring values (0 where any float may occur)."""
-    if column.tick is not None:
-        first, last = column.tick_ranges()
-        return first, last, 1.0
-    return column.edges, np.append(column.edges[1:], column.internal(column.maximum)), 0.0
-
-
 def _position(column: Column, value: str) -> float | int:
     """A value as a number that can be compared with the column's bins or positions."""
     if isinstance(column, Ordinal) and column.values is not None:
         if value in column.values:
             return column.values.index(value)
-        raise InputError(f"{value!r} is not among the values of column {column.name!r}.")
+        raise _no_value(column, value)
     if isinstance(column, Binned):
         try:
             return column.internal(value)
         except SchemaError:
-            raise InputError(f"{value!r} cannot be read as a value of column {column.name!r}.") from None
+            raise InputError(
+                f"{value!r} cannot be read as a value of column {column.name!r}. Give a {column.field_type} such as "
+                f"{column.minimum}."
+            ) from None
     raise InputError(f"The values of column {column.name!r} have no order; compare with =, != or in.")
 
 
@@ -334,11 +330,17 @@ def _any_of(column: Column, values: Sequence[str]) -> np.ndarray:
             elif column.has_other and value == column.other_label:
                 shares[column.other_code] = 1.0
             else:
-                raise InputError(f"{value!r} is not among the values of column {column.name!r}.")
+                raise _no_value(column, value)
         else:
             position = _position(column, value)
             shares = np.minimum(1.0, shares + _Range(column, position, position).weights())
     return shares
+
+
+def _no_value(column: Categorical, value: str) -> InputError:
+    values = column.values or ()
+    listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
+    return InputError(f"{value!r} is not among the {len(values)} values of column {column.name!r}: {listed}.")
 
 
 def _missing(column: Column) -> np.ndarray:

@@ -7,18 +7,24 @@ They stand in a schema file as a list under `dp.constraints`:
     - always: discharged = admitted + stay_days
     - determines: {from: education, to: education-num, table: {HS-grad: 9, Bachelors: 13}}
 
-How they are kept is in `enforce.py`.
+Rules that compare or add up columns become a `Relation`, which knows the columns' units. How rules are kept is in
+`enforce.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from lookalike.errors import SchemaError
-from lookalike.schema.column import as_text
+from lookalike.schema import times
+from lookalike.schema.binned import Binned, Continuous, Datetime
+from lookalike.schema.columns import Column
+from lookalike.schema.documents import as_text
 
 _NAME = r"""\s*(?:`([^`]+)`|"([^"]+)"|([^\s<>=+"`]+))\s*"""
 _SIGNS = ("<=", ">=", "==", "=", "<", ">")
@@ -163,3 +169,108 @@ def _determines(body: Any, place: str) -> Constraint:
 
 def _quoted(name: str) -> str:
     return name if re.fullmatch(r"[^\s<>=+\"`]+", name) else f"`{name}`"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """A rule that compares or adds up numbers or times, with its columns in a unit that all of them share.
+
+    Attributes:
+        units: how many shared units one tick of each column is worth.
+        exact: whether all columns have ticks, so that the arithmetic is on whole numbers.
+        places: position of each column in the schema.
+        bounds: smallest and largest value of each column, in ticks where it has ticks.
+    """
+
+    rule: AtLeast | Sum
+    names: tuple[str, ...]
+    columns: tuple[Binned, ...]
+    units: tuple[float | int, ...]
+    exact: bool
+    places: tuple[int, ...]
+    bounds: tuple[tuple[float, float], ...]
+
+    def shared(self, name: str, ticks: np.ndarray) -> np.ndarray:
+        """Ticks of a column in shared units."""
+        return ticks * self.units[self.names.index(name)]
+
+    def own(self, name: str, shared: np.ndarray, *, up: bool = False) -> np.ndarray:
+        """Shared units as ticks of a column within its bounds, rounded down (or up)."""
+        at = self.names.index(name)
+        unit, (low, high) = self.units[at], self.bounds[at]
+        ticks = (-(-shared // unit) if up else shared // unit) if self.exact else shared / unit
+        return np.clip(ticks, low, high)
+
+    def bin_ranges(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value of every bin in shared units."""
+        at = self.names.index(name)
+        first, last = self.columns[at].bin_ends()
+        return first * self.units[at], last * self.units[at]
+
+
+def relation_of(columns: Sequence[Column], rule: AtLeast | Sum) -> Relation:
+    """The rule with its columns out of those of a schema; an error where they cannot be compared or added."""
+    found = {column.name: (place, column) for place, column in enumerate(columns)}
+    binned = tuple(column for _, column in (found[name] for name in rule.columns) if isinstance(column, Binned))
+    for name in rule.columns:
+        if not isinstance(found[name][1], Binned):
+            raise SchemaError(
+                f"The rule '{rule_text(rule)}' needs numbers or times, but column {name!r} is "
+                f"{type(found[name][1]).__name__}. Change the rule, or the type of the column."
+            )
+    exact = all(column.tick is not None for column in binned)
+    clocks = [column for column in binned if isinstance(column, Datetime)]
+    if clocks and isinstance(rule, AtLeast) and len(clocks) != 2:
+        raise SchemaError(f"The rule '{rule_text(rule)}' compares a time with a number. Compare times with times.")
+    if clocks and isinstance(rule, Sum) and not (isinstance(binned[0], Datetime) and len(clocks) == 2):
+        raise SchemaError(f"The rule '{rule_text(rule)}' must add numbers to one time and give a time.")
+    if clocks:
+        base = clocks[0].resolution
+        units = [times.TICKS[c.resolution if isinstance(c, Datetime) else base] for c in binned]
+    else:
+        finest = max((c.decimals or 0 for c in binned if isinstance(c, Continuous)), default=0)
+        units = [_unit(column, finest, exact) for column in binned]
+    places = tuple(found[name][0] for name in rule.columns)
+    ends = [column.bin_ends() for column in binned]
+    bounds = tuple((first[0].item(), last[-1].item()) for first, last in ends)
+    return Relation(rule, rule.columns, binned, tuple(units), exact, places, bounds)
+
+
+def _unit(column: Binned, finest: int, exact: bool) -> float | int:
+    """How many shared units one tick of a number is worth, where the finest column has so many decimals."""
+    places = (column.decimals or 0) if isinstance(column, Continuous) else 0
+    return 10 ** (finest - places) if exact else 10.0**-places
+
+
+def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray]) -> np.ndarray:
+    """Which rows keep the rule; rows with a missing value among its columns do."""
+    present = np.ones(len(codes), dtype=bool)
+    for column, place in zip(relation.columns, relation.places, strict=True):
+        present &= codes[:, place] < column.regular
+    shared = [relation.shared(name, numbers[name]) for name in relation.names]
+    if isinstance(relation.rule, AtLeast):
+        kept = shared[0] > shared[1] if relation.rule.strict else shared[0] >= shared[1]
+    elif relation.exact:
+        kept = shared[0] == sum(shared[1:])
+    else:
+        kept = np.isclose(shared[0], sum(shared[1:]), rtol=1e-9, atol=1e-12)
+    return kept | ~present
+
+
+def moved(relation: Relation, numbers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The numbers, moved within the columns' bounds so that the rule holds wherever bounds allow it."""
+    shared = {name: relation.shared(name, values) for name, values in numbers.items()}
+    rule = relation.rule
+    if isinstance(rule, AtLeast):
+        gap = (relation.units[0] if relation.exact else 1e-9) if rule.strict else 0
+        larger = np.maximum(relation.own(rule.larger, shared[rule.smaller] + gap, up=True), numbers[rule.larger])
+        limit = relation.shared(rule.larger, larger) - gap
+        smaller = np.minimum(relation.own(rule.smaller, limit), numbers[rule.smaller])
+        return {rule.larger: larger, rule.smaller: smaller}
+    results = dict(numbers)
+    results[rule.total] = relation.own(rule.total, np.sum([shared[term] for term in rule.terms], axis=0))
+    for term in reversed(rule.terms):
+        others = sum(relation.shared(name, results[name]) for name in rule.terms if name != term)
+        wanted = relation.shared(rule.total, results[rule.total]) - others
+        results[term] = relation.own(term, wanted)
+    return results

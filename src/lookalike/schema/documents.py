@@ -1,8 +1,8 @@
 """YAML and JSON files from anywhere: parsed under limits that hold before anything large is made.
 
 A file may be hostile: a few hundred bytes of YAML aliases stand for gigabytes, and deep nesting exhausts the stack of
-whoever walks it. So aliases are refused, and size, depth and the number of values are limited. Every fault, whatever
-the parser makes of it, is one error of the type that the caller names.
+the program that reads it. So aliases are refused, and size, depth and the number of values are limited. Every fault,
+whatever the parser makes of it, is one error of the type that the caller names.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ class Reader:
 
     Attributes:
         error: the type of every error.
-        most_bytes: the longest document.
-        most_values: mappings, lists, texts and numbers, keys included, that a document may hold in all.
+        max_bytes: the longest document.
+        max_values: mappings, lists, texts and numbers, keys included, that a document may hold in all.
     """
 
     error: type[LookalikeError] = SchemaError
-    most_bytes: int = MAX_BYTES
-    most_values: int = MAX_VALUES
+    max_bytes: int = MAX_BYTES
+    max_values: int = MAX_VALUES
 
     def text(self, path: str | Path) -> str:
         """The UTF-8 text of a file that is not too long."""
         try:
             with open(path, "rb") as stream:
-                data = stream.read(self.most_bytes + 1)
+                data = stream.read(self.max_bytes + 1)
         except OSError as error:
             raise self.error(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from None
         except ValueError:
             raise self.error(f"{path} is no path of a file. Check the path.") from None
-        if len(data) > self.most_bytes:
-            raise self.error(f"{path} has more than {self.most_bytes:,} bytes, which is the limit. Shorten it.")
+        if len(data) > self.max_bytes:
+            raise self.error(f"{path} has more than {self.max_bytes:,} bytes, which is the limit. Shorten it.")
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -90,18 +90,16 @@ class Reader:
 
     def _check_length(self, text: str, where: str, marks: str) -> None:
         """Refuse a text with more signs between values than it may have values: counting is fast, parsing is not."""
-        if sum(text.count(mark) for mark in marks) > self.most_values:
+        if sum(text.count(mark) for mark in marks) > self.max_values:
             raise self.error(f"{where} {self.too_many}")
 
     def _check(self, value: Any, where: str) -> None:
-        """Refuse what would exhaust or surprise whoever uses the value: depth, number of values, odd numbers, texts."""
+        """Refuse what would exhaust or surprise its user: depth, number of values, odd numbers and texts."""
         level, seen = [value], 0
         for _ in range(MAX_DEPTH + 1):
             seen += len(level)
-            if seen > self.most_values:
-                raise self.error(
-                    f"{where} holds more than {self.most_values:,} values, which is the limit. Shorten it."
-                )
+            if seen > self.max_values:
+                raise self.error(f"{where} {self.too_many}")
             for item in level:
                 problem = _problem(item)
                 if problem:
@@ -113,7 +111,7 @@ class Reader:
 
     @property
     def too_many(self) -> str:
-        return f"holds more than {self.most_values:,} values, which is the limit. Shorten it."
+        return f"holds more than {self.max_values:,} values, which is the limit. Shorten it."
 
 
 class _LimitError(Exception):
@@ -135,7 +133,7 @@ class _LimitedComposer:
         if self._depth >= MAX_DEPTH:
             raise _LimitError(_TOO_DEEP)
         self._nodes += 1
-        if self._nodes > self.limits.most_values:
+        if self._nodes > self.limits.max_values:
             raise _LimitError(self.limits.too_many)
         problem = _problem(getattr(event, "value", None))
         if problem:
@@ -160,6 +158,13 @@ class _TextLoader(_LimitedComposer, yaml.BaseLoader):
 
 class _TypedLoader(_LimitedComposer, yaml.SafeLoader):
     """Scalars become numbers, truth values and texts."""
+
+
+def as_text(value: object) -> str:
+    """A scalar of a document as the text that a table would hold: `true` for True, `5` for 5, a text as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
 
 
 def _inside(item: list[Any] | dict[Any, Any]) -> Iterable[Any]:

@@ -1,7 +1,7 @@
-"""How the rules of a schema are kept: exactly in the model where that can be, else by changing values in generation.
+"""How the rules of a schema are kept: exactly in the model where possible, else by changing generated values.
 
 `structural_zeros` says which cells of which marginals are impossible; a model that takes them never makes such rows.
-`repaired` is the last word before values are written: rows that break a rule, because the method took no zeros or
+`repaired` comes last, before values are written: rows that break a rule, because the method took no zeros or
 because values within bins are drawn one column at a time, get other values. No row is dropped.
 """
 
@@ -14,20 +14,22 @@ from typing import TypeVar
 import numpy as np
 
 from lookalike.errors import InputError, SchemaError
-from lookalike.schema.binned import Binned, Continuous
+from lookalike.schema.binned import Binned
 from lookalike.schema.cells import cell_numbers
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
-from lookalike.schema.constraints import AtLeast, Determines, Never, Sum, rule_text
+from lookalike.schema.constraints import AtLeast, Determines, Never, Relation, Sum, holds, moved, relation_of, rule_text
 from lookalike.schema.domain import Clique
-from lookalike.schema.relations import Relation, holds, relation_of, settled
+from lookalike.schema.draw import draw_numbers
 from lookalike.schema.schema import Schema
-from lookalike.schema.within import draw_numbers
 
 T = TypeVar("T")
 _REDRAWS = 8
+"""How often numbers that break a comparison are drawn again before they are moved."""
 _ROUNDS = 4
+"""How often all rules are gone through: mending one may break another."""
 _RANDOM_ROWS = 2000
+"""Rows drawn at random in search of one that keeps all rules, where no generated row does."""
 MAX_ZERO_CELLS = 1_000_000
 """Larger tables of impossible cells would slow a model down more than they help; such rules are kept in generation."""
 
@@ -97,17 +99,16 @@ def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:
         question = _asked(schema, rule, parse_question)
         return None if question is None or not question.attrs else (question.attrs, np.asarray(question.weights) == 1.0)
     if isinstance(rule, AtLeast):
-        relation = relation_of(schema, rule)
+        relation = relation_of(schema.columns, rule)
         if schema.domain.cells(rule.columns) > MAX_ZERO_CELLS:
             return None
         low, high = relation.bin_ranges(rule.larger), relation.bin_ranges(rule.smaller)
         impossible = low[1][:, None] < high[0][None, :] + (1 if rule.strict and relation.exact else 0)
         return _padded(schema, (rule.larger, rule.smaller), impossible)
     if isinstance(rule, Determines):
-        table = _determined(schema, rule)
         source, target = schema[rule.source], schema[rule.target]
         mask = np.zeros((source.size, target.size), dtype=bool)
-        for code, wanted in table.items():
+        for code, (wanted, _) in _determined(schema, rule).items():
             mask[code] = np.arange(target.size) != wanted
         return _padded(schema, (rule.source, rule.target), mask)
     return None
@@ -131,13 +132,13 @@ def _asked(schema: Schema, rule: Never, ask: Callable[[str, Schema], T]) -> T | 
         raise SchemaError(f"The rule 'never: {rule.condition}' cannot be read. {error}") from None
 
 
-def _determined(schema: Schema, rule: Determines) -> dict[int, int]:
-    """Code of the target for every listed code of the source."""
-    codes: dict[int, int] = {}
+def _determined(schema: Schema, rule: Determines) -> dict[int, tuple[int, str]]:
+    """Code and text of the target for every listed code of the source."""
+    codes: dict[int, tuple[int, str]] = {}
     for value, wanted in rule.table:
         source, target = _code(schema[rule.source], value), _code(schema[rule.target], wanted)
         if source is not None and target is not None:
-            codes[source] = target
+            codes[source] = target, wanted
     return codes
 
 
@@ -183,7 +184,7 @@ def repaired(
 def _mended(schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> np.ndarray:
     """Changes codes and numbers in place until every rule holds, for some rounds; which rows are still broken."""
     zeros = structural_zeros(schema)
-    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    relations = [relation_of(schema.columns, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
     for _ in range(_ROUNDS):
         for attrs, mask in zeros.items():
             _replace_impossible(schema, codes, numbers, attrs, mask, rng)
@@ -191,26 +192,30 @@ def _mended(schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.
             if isinstance(rule, Determines):
                 _set_determined(schema, rule, codes, numbers)
         for relation in relations:
-            _settle(schema, relation, codes, numbers, rng)
+            _keep_relation(schema, relation, codes, numbers, rng)
         if not _broken(schema, zeros, relations, codes, numbers).any():
             break
     return _broken(schema, zeros, relations, codes, numbers)
 
 
-def _random_rows(schema: Schema, rng: np.random.Generator) -> tuple[np.ndarray, Numbers]:
-    """Rows of codes drawn from all that there are, with numbers to match."""
-    codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
-    numbers = {
+def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
+    """Numbers within the bins of all binned columns; some number of the first bin where there is none."""
+    return {
         column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
         for i, column in enumerate(schema.columns)
         if isinstance(column, Binned)
     }
-    return codes.astype(np.int32), numbers
+
+
+def _random_rows(schema: Schema, rng: np.random.Generator) -> tuple[np.ndarray, Numbers]:
+    """Rows of codes drawn from all that there are, with numbers to match."""
+    codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
+    return codes.astype(np.int32), drawn_numbers(schema, codes, rng)
 
 
 def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
     """Which rows break a rule of the schema, as booleans."""
-    relations = [relation_of(schema, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
+    relations = [relation_of(schema.columns, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
     return _broken(schema, structural_zeros(schema), relations, codes, numbers)
 
 
@@ -263,14 +268,11 @@ def _wanted(schema: Schema, rule: Determines, codes: np.ndarray) -> tuple[np.nda
     source, target = schema[rule.source], schema[rule.target]
     table = np.full(source.size, -1, dtype=np.int64)
     value = np.zeros(source.size, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
-    for text, wanted in rule.table:
-        code, goal = _code(source, text), _code(target, wanted)
-        if code is not None and goal is not None:
-            table[code] = goal
-            if isinstance(target, Binned) and goal < target.regular:
-                scale = 10**target.decimals if isinstance(target, Continuous) and target.decimals is not None else 1
-                number = target.internal(wanted)
-                value[code] = round(number * scale) if target.tick is not None else number
+    for code, (wanted, text) in _determined(schema, rule).items():
+        table[code] = wanted
+        if isinstance(target, Binned) and wanted < target.regular:
+            number = target.internal(text)
+            value[code] = number if target.tick is None else target.nearest_tick(number)
     places = codes[:, schema.domain.position(rule.source)]
     return table[places], value[places]
 
@@ -283,7 +285,9 @@ def _set_determined(schema: Schema, rule: Determines, codes: np.ndarray, numbers
         numbers[rule.target][rows] = value[rows]
 
 
-def _settle(schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> None:
+def _keep_relation(
+    schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator
+) -> None:
     """Draws numbers again where the relation is broken and bins allow it; moves numbers where that does not help."""
     if isinstance(relation.rule, AtLeast):
         for _ in range(_REDRAWS):
@@ -298,14 +302,8 @@ def _settle(schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numb
     rows = np.flatnonzero(~holds(relation, codes, numbers))
     if not rows.size:
         return
-    for name, values in settled(relation, {name: numbers[name][rows] for name in relation.names}).items():
+    for name, values in moved(relation, {name: numbers[name][rows] for name in relation.names}).items():
         column, place = schema[name], schema.domain.position(name)
         numbers[name][rows] = values
         if isinstance(column, Binned):
-            codes[rows, place] = np.searchsorted(column.edges, _internal(column, values), side="right") - 1
-
-
-def _internal(column: Binned, ticks: np.ndarray) -> np.ndarray:
-    if isinstance(column, Continuous) and column.decimals is not None:
-        return ticks / 10.0**column.decimals
-    return ticks
+            codes[rows, place] = np.searchsorted(column.edges, column.numbers_at(values), side="right") - 1

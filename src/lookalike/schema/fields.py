@@ -14,20 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from lookalike.errors import SchemaError
-from lookalike.schema.column import NULL, OUTSIDES
-from lookalike.schema.columns import (
-    DEFAULT_BINS,
-    Binned,
-    Categorical,
-    Column,
-    Continuous,
-    Datetime,
-    Identifier,
-    Integer,
-    Ordinal,
-    Undeclared,
-    as_text,
-)
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.columns import DEFAULT_BINS, NULL, OUTSIDES, Categorical, Column, Identifier, Ordinal, Undeclared
+from lookalike.schema.documents import as_text
 
 TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "any")
 _FIELD_KEYS = (
@@ -226,7 +215,7 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
         shared["least_decimals"] = field.integer("least_decimals", 0, None)
         mark = as_text(field.entry.get("decimalChar", "."))
         if mark not in (".", ","):
-            raise SchemaError(f"Field {name!r} has the decimalChar {mark!r}; it must be '.' or ','.")
+            field.fail(f"decimalChar is {mark!r}", "It must be '.' or ','.")
         shared["comma"] = mark == ","
     else:
         kind = Datetime

@@ -3,7 +3,7 @@
 A level of categories lists its groups with their members, which are values or groups of the level before:
 {"school": ["9th", "HS-grad"], "degree": ["Bachelors", "Masters"]}. A level of bins merges neighbours: a number of
 groups as equal as can be, or the lower edges of the groups. Levels go from fine to coarse, and each lies within the
-next, so that a method may look at a column through any of them.
+next, so that a method may count a column at any of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.schema.column import as_text
+from lookalike.schema.documents import as_text
 
 CategoryLevel = tuple[tuple[str, tuple[str, ...]], ...]
 """Groups and their members."""

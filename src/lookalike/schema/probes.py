@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from lookalike.schema import times
 from lookalike.schema.arrays import texts_of, to_numbers
 from lookalike.schema.binned import Binned, Datetime
-from lookalike.schema.column import NULL, Column
-from lookalike.schema.columns import Identifier
+from lookalike.schema.columns import NULL, Column, Identifier
 from lookalike.schema.storage import is_text, storage_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
@@ -175,25 +174,21 @@ class Roundness(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPerPerson(Probe):
-    """How many rows belong to the person of each row, up to `most`. A person's rows depend on no other person."""
+    """How many rows belong to the person of each row, up to `most_rows`. A person's rows depend on no other person."""
 
     base: Identifier
 
     @property
-    def most(self) -> int:
-        return self.base.most_rows
-
-    @property
     def regular(self) -> int:
-        return self.most
+        return self.base.most_rows
 
     def codes(self, array: pa.Array) -> np.ndarray:
         people = person_numbers(self.base, array)
-        return (np.minimum(np.bincount(people)[people], self.most) - 1).astype(np.int32)
+        return (np.minimum(np.bincount(people)[people], self.regular) - 1).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid(Probe):
+class GridProbe(Probe):
     """Which piece of the number line a value falls into; below the first edge counts to the first, no number last."""
 
     base: Binned
@@ -227,7 +222,7 @@ def person_numbers(column: Identifier, array: pa.Array) -> np.ndarray:
 
 
 def _nobody(column: Identifier, kind: pa.DataType) -> list[str]:
-    """Texts that are no identifier: declared missing markers; all known ones as long as nobody has declared which.
+    """Texts that are no identifier: the declared missing markers, or all known ones where the schema declares none.
 
     What discovery measures comes after rows are bound to persons, so it must not change who is a person.
     """
@@ -247,7 +242,7 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
 
 
 def form_probe(column: Column) -> Probe:
-    """The probe that tells a column's type, format and missing markers, by its storage type."""
+    """The probe that shows a column's type, format and missing markers, by its storage type."""
     kind = storage_type(column)
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if is_text(value):

@@ -17,7 +17,8 @@ import yaml
 
 from lookalike.errors import SchemaError
 from lookalike.schema import fields
-from lookalike.schema.columns import Column, Identifier, Integer
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.documents import Reader
 from lookalike.schema.domain import Domain
@@ -58,7 +59,10 @@ class Schema:
         for constraint in self.constraints:
             unknown = [name for name in constraint.columns if name not in self.names]
             if unknown:
-                raise SchemaError(f"A constraint names column {unknown[0]!r}, which the schema does not have.")
+                raise SchemaError(
+                    f"A constraint names column {unknown[0]!r}, which the schema does not have. Correct the name, or "
+                    "remove the constraint."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,6 +88,16 @@ class Schema:
         """The schema with the columns of the same names replaced."""
         new = {column.name: column for column in columns}
         return replace(self, columns=tuple(new.get(column.name, column) for column in self.columns))
+
+    def with_person(self, name: str, most_rows: int) -> Schema:
+        """The schema with one column as the identifier of persons; at most `most_rows` rows of each are used."""
+        column = self[name]
+        if isinstance(column, Identifier):
+            repeats = column.repeats if column.most_rows == most_rows else ()
+            return self.with_columns([replace(column, person=True, most_rows=most_rows, repeats=repeats)])
+        marks: dict[str, Provenance] = {"missing": "open"} if "missing" in column.open_facts else {}
+        shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
+        return self.with_columns([Identifier(name, person=True, most_rows=most_rows, **shared)])
 
     def ordered(self, names: Sequence[str]) -> Schema:
         """The schema with its columns in that order."""
@@ -161,7 +175,7 @@ class Schema:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes the YAML file."""
+        """Write the YAML file."""
         try:
             Path(path).write_text(self.to_yaml(), encoding="utf-8")
         except OSError as error:
@@ -193,7 +207,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """Refuses too many columns and columns of the same name."""
+    """Refuse too many columns, and columns of the same name."""
     if len(names) > MAX_COLUMNS:
         raise SchemaError(f"{what} has {len(names):,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
     if len(set(names)) != len(names):

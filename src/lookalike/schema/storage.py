@@ -1,15 +1,28 @@
-"""Arrow types by the text that Arrow prints for them, and which kinds of column each may store."""
+"""Arrow types and columns: which kinds of column each type may store, and the first schema that types alone give.
+
+A draft (`draft`) knows names, order and storage types, which are public structure. Nothing is read from the rows, so it
+costs no budget. Other facts are left open: the user declares them in the draft, or a run discovers them inside its
+budget.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Undeclared
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Column, Identifier, Undeclared
+from lookalike.schema.schema import Schema
 
+_VALUES = b"lookalike.values"
+"""Key of a field's metadata under which a type lists its values."""
+_IDENTIFIER_NAMES = re.compile(r"(.*[^a-z])?(id|uuid|guid|ssn|e-?mail|phone|fax|url|iban)", re.IGNORECASE)
 _ALIASES = {"large_string": pa.large_string(), "string_view": pa.string_view(), "null": pa.null()}
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
 _DECIMAL = re.compile(r"decimal(32|64|128|256|)\((\d+), (-?\d+)\)")
@@ -118,3 +131,62 @@ def storage_type(column: Column) -> pa.DataType:
             "Change the field's type in the schema, or convert the column."
         )
     return kind
+
+
+def draft(types: pa.Schema) -> Schema:
+    """The schema of a table with these names and types; `open_facts` lists what it leaves open."""
+    return Schema(tuple(draft_column(field.name, field.type, _listed_values(field)) for field in types))
+
+
+def with_values(field: pa.Field, values: Sequence[str]) -> pa.Field:
+    """The field of a column whose type itself lists its values, as a polars Enum does: a public fact."""
+    return field.with_metadata({_VALUES: json.dumps(list(values)).encode()})
+
+
+def _listed_values(field: pa.Field) -> tuple[str, ...]:
+    return tuple(json.loads((field.metadata or {}).get(_VALUES, b"[]")))
+
+
+def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> Column:
+    """One column by its type alone. A name such as `customer_id` or `e-mail` makes an identifier: names are public."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if values:
+        return Categorical(name, values=values, **_open())
+    if (is_text(value) or pa.types.is_integer(value)) and is_identifier_name(name):
+        pattern = "id-########" if is_text(value) else "#" * 8
+        return Identifier(name, pattern=pattern, provenance={"missing": "open"})
+    if pa.types.is_dictionary(kind):
+        return Categorical(name, **_open())
+    if is_text(kind):
+        return Undeclared(name)
+    if pa.types.is_boolean(kind):
+        return Categorical(name, values=("false", "true"), **_open())
+    if pa.types.is_integer(kind):
+        return Integer(name, **_open("bins"))
+    if pa.types.is_decimal(kind):
+        return Continuous(name, decimals=kind.scale, **_open("bins"))
+    if pa.types.is_floating(kind):
+        return Continuous(name, **_open("bins", "decimals"))
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        resolution = "day" if pa.types.is_date(kind) else "microsecond"
+        return Datetime(name, resolution=resolution, zone=getattr(kind, "tz", None) or "", **_open("bins"))
+    if pa.types.is_null(kind):
+        return Categorical(name, values=("none",), missing=("",), outside="absorb")
+    raise SchemaError(
+        f"Column {name!r} is stored as {kind}, which cannot be synthesized. Convert it to text, numbers, times or "
+        "booleans, or drop it."
+    )
+
+
+def _open(*facts: str) -> dict[str, Any]:
+    """What drafted columns share: these facts are open, and missing values; any value is taken."""
+    return {"outside": "absorb", "provenance": dict.fromkeys((*facts, "missing"), "open")}
+
+
+def is_identifier_name(name: str) -> bool:
+    """Whether a name by itself says that a column identifies rows or persons.
+
+    >>> [is_identifier_name(name) for name in ("id", "Customer_ID", "patient id", "email", "paid", "humid")]
+    [True, True, True, True, False, False]
+    """
+    return _IDENTIFIER_NAMES.fullmatch(name) is not None

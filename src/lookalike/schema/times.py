@@ -40,7 +40,7 @@ def resolution_of(format: str) -> str:
 
 
 def check_zone(column: str, zone: str) -> None:
-    """Refuses a time zone that is not in the system's list."""
+    """Refuse a time zone that is not in the system's list."""
     if zone and offset_zone(zone) is None:
         raise SchemaError(
             f"Column {column!r} has time zone {zone!r}, which is unknown. Use a name as Europe/Paris or +02:00."

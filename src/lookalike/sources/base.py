@@ -30,10 +30,12 @@ class Source(Protocol):
 
 
 def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
-    """Refuses a clique out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
+    """Refuse a column set out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
     for clique in cliques:
         if tuple(clique) != domain.canonical(clique):
-            raise SchemaError(f"Clique {clique} is not in the order of the domain; use domain.canonical(attrs).")
+            raise SchemaError(
+                f"The columns {clique} are not in the order of the domain; use domain.canonical(columns)."
+            )
     cells = sum(domain.cells(clique) for clique in cliques)
     if cells > MAX_CELLS:
         what = (

@@ -17,9 +17,11 @@ from lookalike.errors import InputError
 from lookalike.schema.schema import MAX_COLUMNS
 
 WRITE_ROWS = 1 << 16
+"""Rows that are written at a time."""
 HEADER_LIMIT = 1 << 20
-"""Most bytes that the line of column names may take."""
-_BLOCK, _MOST_BLOCK = 1 << 14, 1 << 30
+"""Largest number of bytes that the line of column names may take."""
+_HEADER_BLOCK, _MAX_BLOCK = 1 << 14, 1 << 30
+"""Bytes that are read at a time in search of the header, and the largest block that Arrow parses at once."""
 _BOM = codecs.BOM_UTF8
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 _QUOTED_FIELD = re.compile(rb"(?:\A|(?<=[,;\t|])|(?<=%b))%b" % (_BOM, _QUOTED))
@@ -73,8 +75,8 @@ def read_names(stream: BinaryIO, path: str) -> list[str]:
     """
     start = b""
     while len(start) <= HEADER_LIMIT and not _FIRST_LINES[_delimiter(start)].match(start):
-        # One call of the operating system: a pipe gives what it has. Long headers are looked through a few times only.
-        block = stream.read1(max(_BLOCK, len(start)))  # type: ignore[attr-defined]
+        # One call of the operating system: a pipe gives what it has. Blocks grow, so a long header takes few searches.
+        block = stream.read1(max(_HEADER_BLOCK, len(start)))  # type: ignore[attr-defined]
         if not block:
             break
         start += block
@@ -141,7 +143,7 @@ def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
             pa.BufferReader(rows),
             # A row must fit into a block, so one long field must not need a longer one than others do.
             read_options=arrow_csv.ReadOptions(
-                use_threads=False, column_names=header.names, block_size=min(len(rows) + 1, _MOST_BLOCK)
+                use_threads=False, column_names=header.names, block_size=min(len(rows) + 1, _MAX_BLOCK)
             ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=header.style.delimiter,
@@ -165,7 +167,7 @@ def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
 
 
 def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, *, escape_formulas: bool = False) -> None:
-    """Writes header and rows; texts are quoted only where they must be, null becomes an empty field.
+    """Write header and rows; texts are quoted only where they must be, null becomes an empty field.
 
     With `escape_formulas`, texts that a spreadsheet would take for formulas start with an apostrophe; numbers do not.
     """

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.errors import InputError
-from lookalike.schema.draft import with_values
+from lookalike.schema.storage import with_values
 
 _NUMPY_KINDS = "biufMm"
 _NULLABLE = (

@@ -49,7 +49,7 @@ class TableForm:
 
 
 def read_table(source: Any) -> tuple[pa.Table, TableForm]:
-    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame. That it has rows is not asked.
+    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame. A table without rows is one too.
 
     Raises:
         InputError: the file cannot be read as a table, or there are no columns.
@@ -122,7 +122,9 @@ def _reading(path: Path) -> Iterator[str]:
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError(f"{path} is not a complete gzip file. Compress it again.") from None
     except pa.ArrowException:
-        raise InputError(f"{path} cannot be read as {kind}: the file is damaged or of another kind.") from None
+        raise InputError(
+            f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix."
+        ) from None
     except OSError as error:
         raise InputError(f"Cannot read {path}: {_reason(error)}. Check the path and its permissions.") from None
 
@@ -176,7 +178,7 @@ def to_frame(table: pa.Table, form: TableForm) -> Any:
 def write_table(
     table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle | None = None, escape_formulas: bool = False
 ) -> None:
-    """Writes a file of the kind its name says: first under a temporary name, then renamed, so never half a file.
+    """Write a file of the kind its name says: first under a temporary name, then renamed, so never half a file.
 
     With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
     """
@@ -201,7 +203,7 @@ def _write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, packed: bool,
 
 
 def write_file(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Calls `write` on a temporary file beside the target and renames it; on any failure nothing is left behind."""
+    """Call `write` on a temporary file beside the target and renames it; on any failure nothing is left behind."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         with open(temporary, "xb") as stream:

@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 
 from lookalike.schema.arrays import texts_of
 from lookalike.schema.codec import bind, encode_column
-from lookalike.schema.column import Column
+from lookalike.schema.columns import Column
 from lookalike.schema.domain import Domain
-from lookalike.schema.draft import draft
 from lookalike.schema.probes import MARKERS
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import holds_text
+from lookalike.schema.storage import draft, holds_text
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
 from lookalike.sources.memory import MemorySource

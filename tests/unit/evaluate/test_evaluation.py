@@ -10,7 +10,8 @@ import pytest
 
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.evaluate.real_data import evaluate
-from lookalike.schema.columns import Categorical, Integer, Ordinal
+from lookalike.schema.binned import Integer
+from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.constraints import AtLeast, Never, Sum
 from lookalike.schema.schema import Schema
 

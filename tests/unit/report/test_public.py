@@ -16,7 +16,7 @@ from lookalike import report
 from lookalike.estimate import fit
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.report.public import public_numbers, public_report
-from lookalike.schema.columns import Integer
+from lookalike.schema.binned import Integer
 from lookalike.schema.schema import Schema
 from lookalike.tables.measurement import NoisyMarginal
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
+from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import bind, decode, decode_column, encode, encode_column
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer
+from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.probes import person_numbers
 from lookalike.schema.schema import Schema
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.schema.columns import MAX_CODES, Categorical, Continuous, Datetime, Integer, Ordinal, measured
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import MAX_CODES, Categorical, Ordinal, measured
 
 
 def test_codes_are_values_then_other_then_missing():
@@ -63,7 +64,7 @@ def test_open_facts_are_named_and_have_no_size():
 
 
 def test_measured_marks_facts():
-    column = measured(Integer("i"), ["bounds"], minimum=0, maximum=7)
+    column = measured(Integer("i"), "bounds", minimum=0, maximum=7)
     assert column.fact("bounds") == "measured"
     assert column.fact("missing") == "public"
 
@@ -76,10 +77,10 @@ def test_columns_that_say_the_same_are_equal():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Categorical("c", values=("a", "a")), "lists a value twice"),
+        (lambda: Categorical("c", values=("a", "a")), "lists the value 'a' twice"),
         (lambda: Categorical("c", values=()), "lists no values"),
-        (lambda: Categorical("c", values=("a", "?"), missing=("?",)), "missing marker among its values"),
-        (lambda: Categorical("c", values=("a",), missing=("?", "?")), "marker twice"),
+        (lambda: Categorical("c", values=("a", "?"), missing=("?",)), "among its values"),
+        (lambda: Categorical("c", values=("a",), missing=("?", "?")), r"marker '\?' twice"),
         (lambda: Categorical("c", values=("a",), outside="clamp"), "cannot clamp"),
         (
             lambda: Categorical("c", values=tuple(map(str, range(1_000_000)))),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
+from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import decode, encode
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.constraints import AtLeast, Determines, Never, Sum, constraint_of
 from lookalike.schema.enforce import aligned, structural_zeros
 from lookalike.schema.schema import Schema
@@ -173,7 +174,7 @@ def test_entries_that_cannot_be_read(entry, message):
     [
         (Never("ward = nowhere"), "cannot be read"),
         (Never("age <"), "cannot be read"),
-        (AtLeast("ward", "age"), "'ward' does not hold"),
+        (AtLeast("ward", "age"), "column 'ward' is Categorical"),
         (AtLeast("start", "age"), "compares a time with a number"),
         (Sum("days", ("start", "age")), "must add numbers to one time"),
     ],

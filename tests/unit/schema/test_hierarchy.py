@@ -11,7 +11,8 @@ import pytest
 from lookalike.errors import SchemaError
 from lookalike.pipeline import synthesize
 from lookalike.release import load
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer, Undeclared
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Identifier, Undeclared
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 

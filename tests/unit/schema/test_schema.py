@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.schema import MAX_COLUMNS, Schema
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

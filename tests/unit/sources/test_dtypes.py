@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lookalike.errors import InputError, SchemaError
-from lookalike.schema.draft import draft
+from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure, read_table, to_frame
 
 TEXT = pa.large_string()

@@ -13,8 +13,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from lookalike.errors import InputError
+from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import bind, decode, encode
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources import frames
 from lookalike.sources.frames import read_table, to_frame, write_table

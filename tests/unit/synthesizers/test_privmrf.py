@@ -10,7 +10,7 @@ from lookalike.errors import LookalikeError
 from lookalike.evaluate.marginals import marginal_distances
 from lookalike.pipeline import plan_run, synthesize
 from lookalike.release import Release
-from lookalike.schema.columns import Integer
+from lookalike.schema.binned import Integer
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 

@@ -4,14 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lookalike.discovery import binning
+from lookalike.discovery.forms import decided
 from lookalike.errors import SchemaError
-from lookalike.schema import binning
+from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import decode_column, encode_column
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer, Undeclared
-from lookalike.schema.draft import draft
-from lookalike.schema.forms import decided
-from lookalike.schema.probes import TEXT_FORMS, Grid, Nulls, Places, Resolution, Roundness, TextForm, form_probe
-from lookalike.schema.within import draw_numbers
+from lookalike.schema.columns import Categorical, Identifier, Undeclared
+from lookalike.schema.draw import draw_numbers
+from lookalike.schema.probes import TEXT_FORMS, GridProbe, Nulls, Places, Resolution, Roundness, TextForm, form_probe
+from lookalike.schema.storage import draft
 
 ODD = ["", None, "\x00", "😀", "9" * 50, "-1e400", "nan", "inf", "2024-02-30", "31/12/2024", " 7 ", "a,b", "0x10"]
 
@@ -20,8 +21,8 @@ ODD = ["", None, "\x00", "😀", "9" * 50, "-1e400", "nan", "inf", "2024-02-30",
     "probe",
     [
         TextForm("x"),
-        Grid("x", base=Integer("x"), edges=np.array([-5, 0, 5])),
-        Grid("x", base=Datetime("x"), edges=np.array([0, 10])),
+        GridProbe("x", base=Integer("x"), edges=np.array([-5, 0, 5])),
+        GridProbe("x", base=Datetime("x"), edges=np.array([0, 10])),
         Roundness("x", base=Continuous("x", decimals=2), steps=(1, 5, 10)),
         Nulls("x"),
     ],

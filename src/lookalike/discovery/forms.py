@@ -1,4 +1,4 @@
-"""From noisy counts of how values are written to the kind, format and missing markers of a column. No data."""
+"""The kind, format and missing markers of a column, from noisy counts of how its values are written. No data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.schema.binning import SIGNIFICANT
-from lookalike.schema.column import Column
-from lookalike.schema.columns import Categorical, Continuous, Datetime, Integer, Undeclared
+from lookalike.discovery.binning import SIGNIFICANT
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.columns import Categorical, Column, Undeclared, measured
 from lookalike.schema.probes import (
     COMMA_FORMS,
     MARKERS,
@@ -36,58 +36,47 @@ def decided(column: Column, probe: Probe, counts: np.ndarray, stddev: float) -> 
         markers = tuple(marker for marker in MARKERS if f"marker {marker}" in clear and marker not in values)
         absent = sum(seen[f"marker {marker}"] for marker in markers)
         if isinstance(column, Undeclared):
-            column = _kind(column, seen, clear, stddev)
+            column = _kind(column, seen, clear)
     else:
         markers = ("",) if "null" in clear else ()
         absent = seen["null"] if markers else 0.0
     if isinstance(probe, Places) and isinstance(column, Continuous) and "decimals" in column.open_facts:
-        column = replace(column, **_decimals(clear), provenance=_measured(column, "decimals"))
+        column = measured(column, "decimals", decimals=_decimals(clear))
     if isinstance(probe, Resolution) and isinstance(column, Datetime):
         found = [name for name in probe.classes[:-1] if name in clear]
         column = replace(column, resolution=found[-1] if found else "microsecond")
     if "missing" in column.open_facts:
-        column = replace(column, missing=markers, provenance=_measured(column, "missing"))
+        column = measured(column, "missing", missing=markers)
     return column, absent
 
 
-def _measured(column: Column, fact: str) -> dict[str, Any]:
-    return {**column.provenance, fact: "measured"}
-
-
-def _decimals(clear: set[str]) -> dict[str, Any]:
-    """Places that numbers need; None as soon as some need more than can be told apart."""
+def _decimals(clear: set[str]) -> int | None:
+    """Places that numbers need; None as soon as some need more than the classes distinguish."""
     places = [k for k in range(MAX_PLACES + 1) if f"places {k}" in clear]
-    return {"decimals": None if "float" in clear or not places else places[-1]}
+    return None if "float" in clear or not places else places[-1]
 
 
-def _kind(column: Undeclared, seen: dict[str, float], clear: set[str], stddev: float) -> Column:
+def _kind(column: Undeclared, seen: dict[str, float], clear: set[str]) -> Column:
     """Number, time or text, by how most values are written."""
-    shared: dict[str, Any] = {
-        "outside": "absorb",
-        "storage": column.storage,
-        "provenance": {"missing": "open"},
-    }
+    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage, "provenance": {"missing": "open"}}
+    with_bins: dict[str, Any] = {**shared, "provenance": {"missing": "open", "bins": "open"}}
     values = [*NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text"]
     total = max(sum(seen[form] for form in values if form in clear), 1.0)
     commas = sum(seen[form] for form in ("whole", *COMMA_FORMS) if form in clear)
     if commas >= MOSTLY * total and clear & set(COMMA_FORMS):
-        return _comma_number(column.name, clear, shared)
+        return _comma_number(column.name, clear, with_bins)
     numbers = sum(seen[form] for form in NUMBER_FORMS if form in clear)
     if numbers >= MOSTLY * total and "padded" not in clear:
-        return _number(column.name, clear, shared)
+        return _number(column.name, clear, with_bins)
     format = _time_format(seen, clear)
     if format and sum(seen[form] for form in TIME_FORMS if form in clear) >= MOSTLY * total:
         zone = "UTC" if "z" in format else ""
-        return Datetime(column.name, format=format, zone=zone, **_with_open(shared, "bins"))
+        return Datetime(column.name, format=format, zone=zone, **with_bins)
     return Categorical(column.name, **shared)
 
 
-def _with_open(shared: dict[str, Any], *facts: str) -> dict[str, Any]:
-    return {**shared, "provenance": {**shared["provenance"], **dict.fromkeys(facts, "open")}}
-
-
 def _number(name: str, clear: set[str], shared: dict[str, Any]) -> Column:
-    shared = _with_open(shared, "bins")
+    """A whole or decimal number, with as many places as its texts show."""
     places = [k for k in range(1, MAX_PLACES + 1) if f"places {k}" in clear]
     if "float" in clear:
         return Continuous(name, **shared)
@@ -106,7 +95,7 @@ def _comma_number(name: str, clear: set[str], shared: dict[str, Any]) -> Column:
     places = [k for k in range(1, MAX_PLACES + 1) if f"comma {k}" in clear]
     least = 0 if "whole" in clear else places[0]
     shown = least if least < places[-1] else None
-    return Continuous(name, decimals=places[-1], least_decimals=shown, comma=True, **_with_open(shared, "bins"))
+    return Continuous(name, decimals=places[-1], least_decimals=shown, comma=True, **shared)
 
 
 def _time_format(seen: dict[str, float], clear: set[str]) -> str | None:

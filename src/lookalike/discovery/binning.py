@@ -12,20 +12,31 @@ from statistics import NormalDist
 import numpy as np
 
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.binned import Binned, Datetime, Integer
 from lookalike.schema.storage import whole_range
 
+# Where no other place is named, the constants were chosen on Adult as published: see `discover.py`.
 SIGNIFICANT = 4.0
 """Noisy counts above so many standard deviations count as real: one in 30,000 empty cells passes."""
-_SMALL_PART = 0.01
-_LEAST_SHARE = 0.004
-_POWERS = 61
+_POWERS, _EXACT_POWERS = 61, 52
+"""Grids of numbers end at 2^61, those of decimals at 2^52, up to which whole numbers of ticks are exact as floats."""
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
-_NEARLY_ALL = 0.95
+"""Grids of times cover these years."""
+_NEARLY_ALL, _DOUBT = 0.95, 2.0
+"""An occupied range must hold this share of the rows, give or take so many standard deviations."""
 _FALSE, _FALSE_ALONE = 0.01, 1e-4
 """How many empty blocks of cells may be expected to stand out, among all of a size; and far away from the others."""
 _NEAR = 2
 """So many blocks may lie between two that stand out and are near each other."""
+_VACANT_NOISE, _VACANT_SLACK, _VACANT_SHARE = 2.0, 1.5, 0.01
+"""Outer cells are dropped while their sum is below the first constant in standard deviations of that sum, and below the
+share of the cell that they were cut from plus the second constant in standard deviations of one cell."""
+_NEIGHBOURS, _SPIKE = 3, 0.5
+"""A spike stands out from so many cells on either side, by so much more than SIGNIFICANT: there are many to try."""
+_LEAST_SHARE = 0.004
+"""Smallest share of the rows that a bin is made for."""
+_PLAIN_ROUNDING, _LEAST_ROUNDING = 0.02, 0.002
+"""Shares of multiples within so much of those of unrounded numbers are not rounding; smaller shares of a step are 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +65,6 @@ class Grid:
         return np.append(self.edges[1:], self.high + self.unit) - self.edges
 
 
-def unit_of(base: Binned) -> int:
-    """1 where the axis is a grid of ticks, 0 where any float may occur."""
-    return 0 if base.tick is None else 1
-
-
-def scale_of(base: Binned) -> float:
-    """Internal numbers times this are positions on the axis."""
-    return 10.0**base.decimals if isinstance(base, Continuous) and base.decimals is not None else 1.0
-
-
 def coarse_grid(base: Binned) -> Grid:
     """Cells that cover all values a storage type can hold: powers of two on both sides of zero, years for times."""
     if isinstance(base, Datetime):
@@ -71,9 +72,8 @@ def coarse_grid(base: Binned) -> Grid:
         years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", dtype="datetime64[Y]")
         edges = years.astype("datetime64[us]").astype(np.int64) // tick
         return Grid(edges[:-1], int(edges[-1]) - 1, np.empty(0), 0.0, 1)
-    unit = unit_of(base)
-    # Ticks of decimals must be exact as floats.
-    top = _POWERS if isinstance(base, Integer) or not unit else 52
+    unit = 0 if base.tick is None else 1
+    top = _POWERS if isinstance(base, Integer) or not unit else _EXACT_POWERS
     powers = 2.0 ** np.arange(0 if unit else -_POWERS, top)
     edges = np.concatenate((-powers[::-1], [0.0], powers))
     if not unit:
@@ -86,39 +86,41 @@ def coarse_grid(base: Binned) -> Grid:
 
 def one_cell(base: Binned) -> Grid:
     """The range between declared bounds as a single cell, of which nothing was measured."""
-    scale, unit = scale_of(base), unit_of(base)
-    low, high = (base.internal(bound) * scale for bound in (base.minimum, base.maximum))
-    edge = np.array([np.rint(low)], dtype=np.int64) if unit else np.array([float(low)])
-    return Grid(edge, round(high) if unit else float(high), np.zeros(1), np.inf, unit)
+    low, high = (base.internal(bound) for bound in (base.minimum, base.maximum))
+    if base.tick is None:
+        return Grid(np.array([float(low)]), float(high), np.zeros(1), np.inf, 0)
+    return Grid(np.array([base.nearest_tick(low)], dtype=np.int64), base.nearest_tick(high), np.zeros(1), np.inf, 1)
 
 
 def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
+    """The grid with noisy counts of its cells."""
     return replace(grid, counts=np.asarray(counts, dtype=float), stddev=stddev)
 
 
 def occupied(grid: Grid, total: float, doubt: float = 0.0) -> Grid:
     """The cells from the first to the last that stand out from the noise, if nearly all of `total` rows are there.
 
-    Else blocks of 2, 4, 8, ... cells may stand out and hold nearly all. Where none do, those with most rows must serve,
-    and where nothing stands out, the middle of the grid. A range without blocks that stand out a little, far away from
-    all others, is tried first: cells are powers of two wide, so that one empty cell more spoils a column.
+    Else blocks of 2, 4, 8, ... cells may stand out and hold nearly all. Where none do, the range with most rows is
+    taken, and where nothing stands out, the middle of the grid. A range without blocks that stand out a little, far
+    away from all others, is tried first: cells are powers of two wide, so that one empty cell too many makes a range
+    useless.
 
     Args:
         grid: noisy counts of all cells.
         total: about how many rows there are.
         doubt: standard deviation of `total`.
     """
-    size, cells, most = 1, len(grid.counts), -np.inf
+    size, cells, largest = 1, len(grid.counts), -np.inf
     best = (cells // 2, cells // 2)
     while size <= cells:
         starts = np.arange(0, cells, size)
         for low, high in _standing_out(np.add.reduceat(grid.counts, starts) / (grid.stddev * np.sqrt(size))):
             first, last = int(starts[low]), min(int(starts[high]) + size, cells) - 1
             held, noise = float(grid.counts[first : last + 1].sum()), grid.stddev * np.sqrt(last + 1 - first)
-            if held + 2.0 * np.hypot(noise, doubt) >= _NEARLY_ALL * total:
+            if held + _DOUBT * np.hypot(noise, doubt) >= _NEARLY_ALL * total:
                 return _part(grid, first, last)
-            if held > most:
-                most, best = held, (first, last)
+            if held > largest:
+                largest, best = held, (first, last)
         size *= 2
     return _part(grid, *best)
 
@@ -154,8 +156,8 @@ def _vacant(grid: Grid, direction: int) -> int:
     groups, counts = grid.groups[::direction], grid.counts[::direction]
     size = int(np.argmin(np.append(groups, -1) == groups[0]))
     outer = np.cumsum(counts[: size - 1])
-    noise = 2.0 * grid.stddev * np.sqrt(np.arange(1, size))
-    small = max(_SMALL_PART * float(counts[:size].sum()), 0.0) + 1.5 * grid.stddev
+    noise = _VACANT_NOISE * grid.stddev * np.sqrt(np.arange(1, size))
+    small = max(_VACANT_SHARE * float(counts[:size].sum()), 0.0) + _VACANT_SLACK * grid.stddev
     vacant = np.flatnonzero(outer <= np.minimum(noise, small))
     return int(vacant[-1]) + 1 if vacant.size else 0
 
@@ -230,15 +232,14 @@ def _spikes(grid: Grid) -> np.ndarray:
     """Cells that stand out from what their neighbours' density lets expect."""
     widths = grid.widths.astype(float)
     counts, lengths = np.zeros(len(widths)), np.zeros(len(widths))
-    for shift in (-3, -2, -1, 1, 2, 3):
+    for shift in (*range(-_NEIGHBOURS, 0), *range(1, _NEIGHBOURS + 1)):
         inside = np.arange(len(widths)) + shift
         valid = (inside >= 0) & (inside < len(widths))
         counts[valid] += grid.counts[inside[valid]]
         lengths[valid] += widths[inside[valid]]
     expected = np.maximum(counts, 0) / np.maximum(lengths, 1e-300) * widths
-    return grid.counts - expected > (SIGNIFICANT + 0.5) * grid.stddev * np.sqrt(
-        1 + widths / np.maximum(lengths, widths)
-    )
+    noise = (SIGNIFICANT + _SPIKE) * grid.stddev * np.sqrt(1 + widths / np.maximum(lengths, widths))
+    return grid.counts - expected > noise
 
 
 def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, least: float) -> np.ndarray:
@@ -286,10 +287,10 @@ def rounding_of(steps: tuple[int, ...], counts: np.ndarray, stddev: float) -> tu
     matrix = np.array([[1.0 if m >= big else m / big for m in steps] for big in steps])
     noise = SIGNIFICANT * stddev / total * np.sqrt(len(steps))
     plain = np.array([1.0 / step for step in steps])
-    if np.all(np.abs(divides - plain)[1:] < noise + 0.02):
+    if np.all(np.abs(divides - plain)[1:] < noise + _PLAIN_ROUNDING):
         return ()
     shares = np.maximum(np.linalg.solve(matrix, divides), 0.0)
-    shares[shares < max(noise, 0.002)] = 0.0
+    shares[shares < max(noise, _LEAST_ROUNDING)] = 0.0
     if shares.sum() in (0.0, shares[0]):
         return ()
     return tuple(
