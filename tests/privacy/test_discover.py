@@ -12,7 +12,7 @@ from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
 from lookalike.privacy.door import open_table
-from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.thresholds import passing, threshold, threshold_price, threshold_probability
 from lookalike.schema.columns import Categorical, Continuous, Datetime, Identifier, Integer
@@ -40,7 +40,9 @@ def discovered(table, epsilon=4.0, seed=0, neighbours=None):
     schema = draft(read_structure(table))
     search = Discovery(share=0.3)
     budget = search.budget(schema, epsilon, 1e-5, "gdp")
-    run = Ledger(None, "t").begin(method="m", schema="s", budget=budget, neighbours=neighbours or Neighbours())
+    run = Ledger(None, "t").begin(
+        method="m", schema="s", budget=budget, neighbours=neighbours or Neighbours(), noise=REPRODUCIBLE
+    )
     door = open_table(
         table, None, budget, run, neighbours=neighbours or Neighbours(), insecure_rng=np.random.default_rng(seed)
     )

@@ -20,7 +20,7 @@ from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.critic_sums import CriticSums
 from lookalike.privacy.door import GuardedTable, open_table
-from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.ledger import REPRODUCIBLE, SYSTEM_ENTROPY, Ledger
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.privacy.rows import OccurringCells
 from lookalike.privacy.seed_price import SeedTest
@@ -41,7 +41,8 @@ def door_to(
     table: pa.Table, schema: Schema | None, budget: Budget, tape: Tape, neighbours: Neighbours, **more: Any
 ) -> GuardedTable:
     tape.ledger = Ledger(None, "t")
-    run = tape.ledger.begin(method="m", schema="s", budget=budget, neighbours=neighbours)
+    noise = REPRODUCIBLE if "insecure_rng" in more else SYSTEM_ENTROPY
+    run = tape.ledger.begin(method="m", schema="s", budget=budget, neighbours=neighbours, noise=noise)
     return open_table(table, schema, budget, run, neighbours=neighbours, **more)
 
 

@@ -210,14 +210,14 @@ class Continuous(Binned):
 
     def __post_init__(self) -> None:
         Binned.__post_init__(self)
-        if self.decimals is None or self._lacks("bounds"):
+        if self.decimals is None:
+            return
+        remedy = "Give 0 to 15, with no more than 15 digits in all."
+        self._require(0 <= self.decimals <= 15, f"asks for {self.decimals} decimals", remedy)
+        if self._lacks("bounds"):
             return
         largest = max(abs(self.internal(self.minimum)), abs(self.internal(self.maximum)))
-        self._require(
-            0 <= self.decimals <= 15 and largest * 10.0**self.decimals < 2**53,
-            f"asks for {self.decimals} decimals",
-            "Give 0 to 15, with no more than 15 digits in all.",
-        )
+        self._require(largest * 10.0**self.decimals < 2**53, f"asks for {self.decimals} decimals", remedy)
         pieces = np.array([self.internal(edge) for edge, _ in self.shape]) if self.shape else self.edges
         for edges, what in ((self.edges, "bin"), (pieces, "piece of its shape")):
             first, last = self.tick_ranges(edges)
