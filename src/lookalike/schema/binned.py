@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, Column, Outside
+from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, MAX_FORMAT, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
 
 
@@ -281,6 +281,8 @@ class Datetime(Binned):
     zone: str = ""
 
     def __post_init__(self) -> None:
+        long = f"has a format of {len(self.format):,} characters"
+        self._require(len(self.format) <= MAX_FORMAT, long, f"Give {MAX_FORMAT:,} at most.")
         if not self.resolution:
             object.__setattr__(self, "resolution", times.resolution_of(self.format))
         known = ", ".join(times.TICKS)

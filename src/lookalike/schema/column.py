@@ -19,6 +19,8 @@ PROVENANCES: tuple[Provenance, ...] = ("public", "assumed", "measured", "open")
 Outside = Literal["error", "clamp", "other", "absorb"]
 OUTSIDES: tuple[Outside, ...] = ("error", "clamp", "other", "absorb")
 
+MAX_FORMAT = 1_000
+"""Most characters of a pattern of identifiers or a format of times: every row is written with all of them."""
 MAX_CODES = 100_000
 """Largest number of codes of one column: beyond it a one-way marginal is mostly noise and takes long to hold."""
 DEFAULT_BINS = 32

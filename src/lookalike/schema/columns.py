@@ -12,7 +12,17 @@ from typing import ClassVar
 import numpy as np
 
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
-from lookalike.schema.column import DEFAULT_BINS, MAX_CODES, NULL, Column, Outside, Provenance, as_text, measured
+from lookalike.schema.column import (
+    DEFAULT_BINS,
+    MAX_CODES,
+    MAX_FORMAT,
+    NULL,
+    Column,
+    Outside,
+    Provenance,
+    as_text,
+    measured,
+)
 from lookalike.schema.hierarchy import category_groups, category_levels
 
 OTHERS = ("other", "other values", "(other)", "*")
@@ -109,10 +119,19 @@ class Identifier(Column):
     def __post_init__(self) -> None:
         Column.__post_init__(self)
         self._groups()
+        self._require(
+            len(self.pattern) <= MAX_FORMAT,
+            f"has a pattern of {len(self.pattern):,} characters",
+            f"Give {MAX_FORMAT:,} at most.",
+        )
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Identifiers take any value.")
-        self._require(self.most_rows >= 1, f"has most_rows {self.most_rows}", "Give 1 or more.")
+        self._require(
+            1 <= self.most_rows <= MAX_CODES,
+            f"has most_rows {self.most_rows}",
+            f"Give 1 or more, {MAX_CODES:,} at most.",
+        )
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
         fits = not self.repeats or len(self.repeats) == self.most_rows
         self._require(
