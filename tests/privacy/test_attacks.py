@@ -111,6 +111,18 @@ def test_lone_seeds_and_the_conversion_of_many_rows_share_delta(monkeypatch: pyt
     assert epsilon == pytest.approx(bounds.min(), rel=1e-12)
 
 
+@pytest.mark.parametrize("part", ["_own_class", "_alone", "others"])
+def test_all_parts_of_the_price_of_a_seeded_row_are_added(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant: `renyi` without what classes of other rows add; it is smaller than the rest, so no pair may show it."""
+    test, n, a = SeedTest(20, 0.5, seeded_share=0.9), 200, seed_price.ORDERS
+    for name in ("_own_class", "_alone"):
+        if name != part:
+            monkeypatch.setattr(seed_price, name, lambda *given: np.zeros_like(given[-1]))
+    others = 0.9 * np.maximum((1 + 1 / n) ** a - 1 - a / n, (1 - 1 / n) ** a - 1 + a / n)
+    own = {"_own_class": 0.9 / n * seed_price._own_class(test, 5, a), "_alone": seed_price._alone(test, n, a)}
+    assert (seed_price.renyi(test, 5, n) * (a - 1) >= np.log1p(others + own.get(part, 0.0)) * (1 - 1e-9)).all()
+
+
 # What an error carries.
 
 
