@@ -203,6 +203,9 @@ def main() -> NoReturn:
     except LookalikeError as error:
         notes.print(f"Error: {error}", style="red" if notes.is_terminal else None)
         sys.exit(2)
+    except MemoryError:
+        notes.print("Error: The memory does not suffice. What was charged stays charged; see 'lookalike ledger'.")
+        sys.exit(2)
     except Exception as error:
         # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
         if isinstance(error.__cause__, KeyboardInterrupt):

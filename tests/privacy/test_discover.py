@@ -15,7 +15,7 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price, threshold_probability
-from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.storage import draft
@@ -42,7 +42,9 @@ def discovered(table, epsilon=4.0, seed=0, neighbours=None):
     schema = draft(read_structure(table))
     search = Discovery(share=0.3)
     budget = search.budget(schema, epsilon, 1e-5, "gdp")
-    run = Ledger(None, "t").begin(method="m", schema="s", budget=budget, neighbours=neighbours or Neighbours())
+    run = Ledger(None, "t").begin(
+        method="m", schema="s", budget=budget, neighbours=neighbours or Neighbours(), noise=REPRODUCIBLE
+    )
     door = open_table(
         table, None, budget, run, neighbours=neighbours or Neighbours(), insecure_rng=np.random.default_rng(seed)
     )

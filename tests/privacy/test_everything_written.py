@@ -23,7 +23,6 @@ from lookalike.audit.written import everything
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
-from lookalike.privacy import counting, door
 from lookalike.privacy.kernel import counting, door
 from lookalike.release import Spent
 from lookalike.schema.columns import Categorical

@@ -21,7 +21,7 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
-from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.ledger import REPRODUCIBLE, SYSTEM_ENTROPY, Ledger
 from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
@@ -42,7 +42,8 @@ def door_to(
     table: pa.Table, schema: Schema | None, budget: Budget, tape: Tape, neighbours: Neighbours, **more: Any
 ) -> GuardedTable:
     tape.ledger = Ledger(None, "t")
-    run = tape.ledger.begin(method="m", schema="s", budget=budget, neighbours=neighbours)
+    noise = REPRODUCIBLE if "insecure_rng" in more else SYSTEM_ENTROPY
+    run = tape.ledger.begin(method="m", schema="s", budget=budget, neighbours=neighbours, noise=noise)
     return open_table(table, schema, budget, run, neighbours=neighbours, **more)
 
 

@@ -226,6 +226,14 @@ class Run:
         self.noise: NoiseSource = noise
         self._left: dict[str, Fraction] | None = None
 
+    def check_noise(self, *, secret: bool) -> None:
+        """Refuse noise that can be repeated in a run that did not begin as one with such noise."""
+        if not secret and self.noise == SYSTEM_ENTROPY:
+            raise BudgetError(
+                "The noise of this run is reproducible (insecure_rng), but its ledger records secret noise. Begin the "
+                "run with noise='reproducible'. Nothing was read."
+            )
+
     def keep_to(self, limits: Mapping[str, float]) -> None:
         """From now on refuse steps that are not listed, and more rho for a step than is listed for the whole run.
 

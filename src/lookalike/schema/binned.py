@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.columns import DEFAULT_BINS, MAX_CODES, Column, Outside
+from lookalike.schema.columns import DEFAULT_BINS, MAX_CODES, MAX_FORMAT, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
 
 
@@ -225,14 +225,14 @@ class Continuous(Binned):
 
     def __post_init__(self) -> None:
         Binned.__post_init__(self)
-        if self.decimals is None or self._lacks("bounds"):
+        if self.decimals is None:
+            return
+        remedy = "Give 0 to 15, with no more than 15 digits in all."
+        self._require(0 <= self.decimals <= 15, f"asks for {self.decimals} decimals", remedy)
+        if self._lacks("bounds"):
             return
         largest = max(abs(self.internal(self.minimum)), abs(self.internal(self.maximum)))
-        self._require(
-            0 <= self.decimals <= 15 and largest * 10.0**self.decimals < 2**53,
-            f"asks for {self.decimals} decimals",
-            "Give 0 to 15, with no more than 15 digits in all.",
-        )
+        self._require(largest * 10.0**self.decimals < 2**53, f"asks for {self.decimals} decimals", remedy)
         pieces = np.array([self.internal(edge) for edge, _ in self.shape]) if self.shape else self.edges
         for edges, what in ((self.edges, "bin"), (pieces, "piece of its shape")):
             first, last = self.tick_ranges(edges)
@@ -302,6 +302,8 @@ class Datetime(Binned):
     zone: str = ""
 
     def __post_init__(self) -> None:
+        long = f"has a format of {len(self.format):,} characters"
+        self._require(len(self.format) <= MAX_FORMAT, long, f"Give {MAX_FORMAT:,} at most.")
         if not self.resolution:
             object.__setattr__(self, "resolution", times.resolution_of(self.format))
         known = ", ".join(times.TICKS)

@@ -23,6 +23,8 @@ PROVENANCES: tuple[Provenance, ...] = ("public", "assumed", "measured", "open")
 Outside = Literal["error", "clamp", "other", "absorb"]
 OUTSIDES: tuple[Outside, ...] = ("error", "clamp", "other", "absorb")
 
+MAX_FORMAT = 1_000
+"""Largest number of characters of a pattern of identifiers or a format of times: every row is written with it."""
 MAX_CODES = 100_000
 """Largest number of codes of one column: beyond it a one-way marginal is mostly noise, and slow."""
 DEFAULT_BINS = 32
@@ -267,10 +269,15 @@ class Identifier(Column):
     def __post_init__(self) -> None:
         Column.__post_init__(self)
         self._groups()
+        self._require(
+            len(self.pattern) <= MAX_FORMAT,
+            f"has a pattern of {len(self.pattern):,} characters",
+            f"Give {MAX_FORMAT:,} at most.",
+        )
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Leave it out: any value fits.")
-        self._require(self.most_rows >= 1, f"has most_rows {self.most_rows}", "Give 1 or more.")
+        self._require(1 <= self.most_rows <= MAX_CODES, f"has most_rows {self.most_rows}", f"Give 1 to {MAX_CODES:,}.")
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
         fits = not self.repeats or len(self.repeats) == self.most_rows
         self._require(

@@ -1,5 +1,8 @@
 """CSV text to an Arrow table of texts and back, with checks that say what is wrong and on which line."""
 
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import codecs
@@ -8,9 +11,11 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from lookalike.errors import InputError
@@ -23,6 +28,7 @@ HEADER_LIMIT = 1 << 20
 _HEADER_BLOCK, _MAX_BLOCK = 1 << 14, 1 << 30
 """Bytes that are read at a time in search of the header, and the largest block that Arrow parses at once."""
 _BOM = codecs.BOM_UTF8
+_LONE_CR, _LONE_LF = re.compile(rb"\r(?!\n)"), re.compile(rb"(?<!\r)\n")
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 _QUOTED_FIELD = re.compile(rb"(?:\A|(?<=[,;\t|])|(?<=%b))%b" % (_BOM, _QUOTED))
 
@@ -62,10 +68,31 @@ def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
     """A table of texts; an empty field is null. `path` only serves the messages."""
     _check_bytes(data.removeprefix(_BOM), path)
     header = _header(data, path)
-    rows = data[header.end :]
+    rows, mark = _marked(data[header.end :], header.style.line_end)
     if header.style.line_end == "\r":
         rows = rows.replace(b"\r", b"\n")
-    return _parse(rows, header, path), header.style
+    table = _parse(rows, header, path)
+    return _unmarked(table, mark, "\n" if header.style.line_end == "\r" else "\r"), header.style
+
+
+def _marked(rows: bytes, line_end: str) -> tuple[bytes, str]:
+    """The rows with a mark for every lone CR, or LF where lines end with CR, and the mark; empty where there is none.
+
+    Python and pandas do not quote it, since it ends no line of theirs, but Arrow would take it for the end of one.
+    """
+    lone = _LONE_LF if line_end == "\r" else _LONE_CR
+    if not lone.search(rows):
+        return rows, ""
+    mark = next(mark for n in count() if (mark := f"\x1e{n}\x1f").encode() not in rows)
+    return lone.sub(mark.encode(), rows), mark
+
+
+def _unmarked(table: pa.Table, mark: str, text: str) -> pa.Table:
+    """The table with the text in place of the mark."""
+    if not mark:
+        return table
+    columns = [pc.replace_substring(column, mark, text) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def read_names(stream: BinaryIO, path: str) -> list[str]:

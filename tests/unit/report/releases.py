@@ -11,7 +11,6 @@ import numpy as np
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.estimate.intervals import ErrorBars
 from lookalike.privacy.kernel.accounting import Charge
-from lookalike.privacy.ledger import Charge
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.schema import Schema

@@ -102,6 +102,10 @@ class Book(Protocol):
         """Write the charge to disk and return its number; refuse, by an exception, what the run's plan forbids."""
         ...
 
+    def check_noise(self, *, secret: bool) -> None:
+        """Refuse, by an exception, noise that can be repeated where the run is recorded as one with secret noise."""
+        ...
+
 
 class Accountant:
     """Spends one run's budget. Charges add up exactly, whatever their order.
@@ -179,6 +183,9 @@ class _PartBook:
     def charge(self, charge: Charge, /) -> int:
         detail = f"{charge.detail}; rho {float(charge.rho):.6g} of part {self.part}, paid for by the split"
         return self.whole.charge(replace(charge, rho=Fraction(0), detail=detail))
+
+    def check_noise(self, *, secret: bool) -> None:
+        self.whole.check_noise(secret=secret)
 
 
 # What releases cost.

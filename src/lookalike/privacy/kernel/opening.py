@@ -33,6 +33,7 @@ def open_table(
     on nothing depends on a value but where the schema says `outside: error`: a value outside it then stops the run,
     with an error that names the column and not the value, after the whole budget is charged.
     """
+    book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)
     table = reading(accountant, lambda: read(where), refused=InputError)
     bound = table.bound(schema)

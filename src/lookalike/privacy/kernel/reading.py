@@ -17,13 +17,16 @@ from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant
 
 Answer = TypeVar("Answer")
 
+_PANIC = "PanicException"
+"""What libraries in Rust, such as polars, raise when they fail: no `Exception`, but its words may hold a value."""
+
 
 def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type[Exception] | tuple[()] = ()) -> Answer:
     """Return what `read` returns, or raise the constant error of a stopped run.
 
     Lack of memory is reported as such, at the same price. A value outside a schema that asks for errors (`outside:
     error`) is reported by column and rule. No noise hides which value that was, so such a run counts as one without a
-    guarantee. What is no `Exception`, as an interrupt by the user, passes as it is.
+    guarantee. What is no `Exception`, as an interrupt by the user, passes as it is, unless it is a library's panic.
 
     Args:
         accountant: pays for a run that stops.
@@ -34,7 +37,9 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return read()
-    except Exception as error:  # noqa: BLE001 - whatever a row brought about must not show
+    except BaseException as error:  # whatever a row brought about must not show
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
         charged, shown = not isinstance(error, refused), _shown(error, refused)
     # Raised here, after the handler has ended: else the exception would carry the one it came from.
     if charged and accountant.remaining > 0:
@@ -43,7 +48,7 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
     raise shown
 
 
-def _shown(error: Exception, refused: type[Exception] | tuple[()]) -> Exception:
+def _shown(error: BaseException, refused: type[Exception] | tuple[()]) -> Exception:
     """The exception to raise, without traceback, cause or context, whose frames hold private rows."""
     if isinstance(error, MemoryError):
         return MemoryError()
