@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from accuracy import DATA
 
 import lookalike
 from benchmarks.common import DATA, Line, append, markdown, parser_of, results_of, stored

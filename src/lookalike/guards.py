@@ -1,4 +1,4 @@
-"""Guards: the largest tables, files, sets and models that are accepted, and how often is tried. Each with its reason."""
+"""Guards: the largest tables, files, sets and models that are accepted, and how often is tried, with reasons."""
 
 from __future__ import annotations
 

@@ -20,13 +20,14 @@ from lookalike.errors import (
     RunStoppedError,
     SchemaError,
 )
-from lookalike.privacy import door, seed_price
+from lookalike.privacy.kernel import door
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.reading import reading
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
+from lookalike.privacy.row_level import seed_price
 from lookalike.privacy.row_level.rows import OccurringCells
 from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import seeded_rows, seeds_at_least

@@ -24,7 +24,7 @@ from lookalike.errors import BudgetError
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
-from lookalike.schema import binning, forms, times
+from lookalike.schema import times
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.codec import holds_other
 from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Undeclared, measured
