@@ -235,7 +235,7 @@ class FittedModel:
             "format": FORMAT,
             "schema": self.schema.to_dict(),
             "spent": self.spent,
-            "form": self.form,
+            "form": {"kind": self.form.kind, "csv": self.form.csv},
             "model": self.model,
             "measurements": self.measurements,
             "residuals": self.residuals,
