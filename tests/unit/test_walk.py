@@ -6,12 +6,14 @@ called first in it. Functions that run while a module is imported do not count.
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import os
 import subprocess
 import sys
 import threading
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -23,7 +25,6 @@ import lookalike
 PACKAGE = str(Path(lookalike.__file__).parent) + os.sep
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-RUNS = {"declared": ["--schema", str(EXAMPLES / "admissions.yaml"), "--method", "mst"], "discovered": []}
 MAX_FILES = {"declared": 73, "discovered": 88}
 
 
@@ -83,18 +84,16 @@ def show(passed: dict[str, str]) -> None:
 def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, int]]:
     """The calls of one `synth` of the example table, in a process of its own, which has imported nothing yet."""
     folder = tmp_path_factory.mktemp("walk")
-    command = [
-        sys.executable,
-        "-m",
-        __name__,
-        "--json",
-        "synth",
-        str(EXAMPLES / "admissions.csv"),
-        *RUNS[request.param],
-    ]
+    table, options = EXAMPLES / "admissions.csv", ["--schema", str(EXAMPLES / "admissions.yaml"), "--method", "mst"]
+    if request.param == "discovered":
+        # A part of the table takes seconds, and the same way through the package.
+        table, options = folder / "part.csv", []
+        with open(EXAMPLES / "admissions.csv", newline="") as whole, open(table, "w", newline="") as part:
+            csv.writer(part).writerows(row[:9] for row in islice(csv.reader(whole), 4000))
     places = ["--out", str(folder / "out.csv"), "--ledger", str(folder / "ledger.jsonl")]
+    command = [sys.executable, "-m", __name__, "--json", "synth", str(table), *options, *places]
     environment = {**os.environ, "LOOKALIKE_NUMBA": "0"}
-    done = subprocess.run([*command, *places], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return request.param, json.loads(done.stdout.splitlines()[-1])
 
 

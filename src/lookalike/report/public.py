@@ -327,7 +327,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _within_bins(schema: Schema) -> str:
-    """How numbers and times within bins were made, which `schema/within.py` does."""
+    """How numbers and times within bins were made, which `schema/draw.py` does."""
     binned = [column for column in schema.columns if isinstance(column, Binned)]
     shaped = [column.name for column in binned if column.shape]
     rounded = [column.name for column in binned if column.rounding]

@@ -179,10 +179,7 @@ def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
                 invalid_row_handler=refuse,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=types,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
+                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=True
             ),
         )
     except pa.ArrowInvalid:
