@@ -19,6 +19,12 @@ from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.mwem import MWEM
 from lookalike.synthesizers.mwem_pgm import MWEMPGM
+from lookalike.synthesizers.papers.dualquery import DualQueryPaper
+from lookalike.synthesizers.papers.fem import FEMPaper
+from lookalike.synthesizers.papers.ppsyn import PPSynPaper
+from lookalike.synthesizers.papers.privbayes import PBPGMPaper, PrivBayesPaper
+from lookalike.synthesizers.papers.privmrf import PrivMRFPaper
+from lookalike.synthesizers.papers.rap import RAPPaper
 from lookalike.synthesizers.pate_gan import PATEGAN
 from lookalike.synthesizers.ppsyn import PPSyn
 from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
@@ -30,6 +36,7 @@ from lookalike.synthesizers.rap import RAP
 _CLASSES = (
     Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
     DPCopula, RAP, FEM, DualQuery, DPWGAN, PATEGAN,
+    PrivMRFPaper, PPSynPaper, PBPGMPaper, PrivBayesPaper, RAPPaper, FEMPaper, DualQueryPaper,
 )  # fmt: skip
 
 METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}

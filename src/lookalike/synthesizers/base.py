@@ -77,10 +77,10 @@ def check_rounds(rounds: int) -> None:
         raise BudgetError(f"rounds is {rounds}; it must be at least 1, or 0 for the method's own rule.")
 
 
-def check_positive(**settings: float) -> None:
-    """Settings that must be above 0, by name."""
+def check_positive(**settings: float | None) -> None:
+    """Settings that must be above 0, by name; None leaves a setting to the method."""
     for name, value in settings.items():
-        if not 0 < value < math.inf:
+        if value is not None and not 0 < value < math.inf:
             raise BudgetError(f"{name} is {value}; it must be a positive number.")
 
 
