@@ -57,11 +57,6 @@ SETTINGS: dict[str, list[dict[str, object]]] = {
     "bsg": [
         {"omega": 1}, {"omega": 2, "seeds": "histogram"}, {"omega": 2, "test": "deterministic"}, {"parts": "0.3,0.3"},
     ],
-    "privmrf": [{"faithful": True}],
-    "rap": [{"faithful": True}],
-    "fem": [{"faithful": True}],
-    "dualquery": [{"faithful": True}],
-    "privbayes": [{"faithful": True}],
 }  # fmt: skip
 PLANS = [(method, sizes, epsilon, {}) for method in METHODS for sizes in DOMAINS for epsilon in (0.05, 1.0, 10.0)] + [
     (method, "small", 1.0, settings) for method, listed in SETTINGS.items() for settings in listed
