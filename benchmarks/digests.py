@@ -1,7 +1,7 @@
 """Fingerprints of what every method releases with reproducible noise: a refactoring must not change one of them.
 
-    LOOKALIKE_NUMBA=0 python benchmarks/digests.py record before.json
-    LOOKALIKE_NUMBA=0 python benchmarks/digests.py compare before.json
+    LOOKALIKE_NUMBA=0 python -m benchmarks.digests record before.json
+    LOOKALIKE_NUMBA=0 python -m benchmarks.digests compare before.json
 
 Digests depend on the processor, on library versions and on what numba has compiled before, so they are compared on one
 machine, without numba, and never stored here. NOT PRIVATE: the noise is reproducible.

@@ -1,7 +1,10 @@
-"""Every script of benchmarks/ can be imported with the packages of the dev extras, and the names it takes exist."""
+"""Every module of benchmarks/ can be imported with the packages of the dev extras, the names it takes exist, every
+folder is one command, and every generated page says what the stored runs say.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,16 +12,23 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+from benchmarks import runs
+from benchmarks.common import replace_parts
+from benchmarks.papers import bsg, bsg_document
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "benchmarks").rglob("*.py")
+)
+COMMANDS = sorted(name.removesuffix(".__main__") for name in MODULES if name.endswith(".__main__"))
+PAGES = [f"papers.{name}" for name in ("gans", "ppsyn", "privbayes", "privmrf", "queries")]
+PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep")]
 
 IMPORT_ALL = """
 import ast, importlib, json, sys
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-
-folder, modules = Path(sys.argv[1]), sys.argv[2:]
-sys.path.insert(0, str(folder))
 
 class Outside(MetaPathFinder):
     "Packages of single benchmarks, which need not be installed: to be imported where they are used."
@@ -30,33 +40,79 @@ sys.meta_path.insert(0, Outside())
 
 def fault(name):
     try:
-        importlib.import_module(name)
-        for node in ast.walk(ast.parse((folder / (name + ".py")).read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in ("lookalike", *modules):
+        module = importlib.import_module(name)
+        for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in ("lookalike", "benchmarks"):
                 source = importlib.import_module(node.module)
                 for alias in node.names:
                     if not hasattr(source, alias.name):
                         importlib.import_module(node.module + "." + alias.name)
+        for command in getattr(module, "COMMANDS", ()) if name.endswith(".__main__") else ():
+            if not callable(importlib.import_module(name.removesuffix("__main__") + command).main):
+                return command + " has no main"
     except Exception as error:
         return type(error).__name__ + ": " + str(error)
 
-print(json.dumps({name: fault(name) for name in modules}))
+print(json.dumps({name: fault(name) for name in sys.argv[1:]}))
 """
 
 
 @pytest.fixture(scope="module")
 def faults() -> dict[str, str | None]:
-    """What went wrong with each script, imported as Python does when it runs one: with its folder first on the path."""
-    command = [sys.executable, "-c", IMPORT_ALL, str(BENCHMARKS), *MODULES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """What went wrong with each module, imported from the root of the repository as `python -m` does."""
+    command = [sys.executable, "-c", IMPORT_ALL, *MODULES]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_there_are_benchmarks() -> None:
-    assert "bsg" in MODULES
+    assert "benchmarks.papers.bsg" in MODULES
+    assert [f"benchmarks.{name}" for name in ("accuracy", "engine", "papers", "scale")] == COMMANDS
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_benchmark_imports(module: str, faults: dict[str, str | None]) -> None:
     assert faults[module] is None
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_lists_its_benchmarks(command: str) -> None:
+    words = [sys.executable, "-m", command, "--help"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = done.stdout.partition("{")[2].partition("}")[0].split(",")
+    assert tuple(listed) == importlib.import_module(f"{command}.__main__").COMMANDS
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_what_the_stored_runs_say(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, compared = importlib.import_module(f"benchmarks.{name}"), []
+
+    def compare(page: Path, parts: dict[str, list[str]]) -> None:
+        copy, text = tmp_path / "copy.md", page.read_text()
+        copy.write_text(text)
+        replace_parts(copy, parts)
+        assert copy.read_text() == text
+        compared.append(page)
+
+    if hasattr(module, "DOCUMENT"):  # plots are written beside it
+        page = tmp_path / module.DOCUMENT.name
+        page.write_text(module.DOCUMENT.read_text())
+        monkeypatch.setattr(module, "DOCUMENT", page)
+    monkeypatch.setattr(module if hasattr(module, "replace_parts") else runs, "replace_parts", compare)
+    module.main(["document"])
+    assert compared
+
+
+def test_the_page_of_bsg_says_what_the_stored_runs_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = (bsg_document.FOLDER / "bsg.md").read_text()
+    monkeypatch.setattr(bsg_document, "FOLDER", tmp_path)
+    bsg.main(["document"])
+    assert (tmp_path / "bsg.md").read_text() == stored
+
+
+def test_parts_of_a_page_are_replaced_between_their_markers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n")
+    replace_parts(page, {"x": ["new", "lines", ""]})
+    assert page.read_text() == "a\n<!-- x:begin -->\nnew\nlines\n<!-- x:end -->\nb\n"

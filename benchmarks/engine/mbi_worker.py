@@ -1,25 +1,24 @@
-"""The other side of engine.py: times mbi, in an environment of its own. Started by engine.py; prints one JSON line."""
+"""Times mbi, in an environment of its own that need not hold this package. Started by compare; prints one JSON line."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from engine_cases import Case, cases, growing, memory_baseline, peak_mb
+from benchmarks.engine.cases import Case, cases, growing, memory_baseline, peak_mb
 
-MOST_CPU_SECONDS = 90.0
+MAX_CPU_SECONDS = 90.0
 
 
-def per_call(case: Case) -> dict:
+def per_call(case: Case) -> dict[str, Any]:
     """CPU milliseconds of one marginal call after compiling, blocked until the result is there."""
-    import jax
-    from mbi import CliqueVector, Domain, Factor, marginal_oracles
+    import jax  # pyright: ignore[reportMissingImports]
+    from mbi import CliqueVector, Domain, Factor, marginal_oracles  # pyright: ignore[reportMissingImports]
 
     domain = Domain(case.names, case.sizes)
     cliques = [names for names, _ in case.measurements()]
@@ -46,16 +45,17 @@ def per_call(case: Case) -> dict:
     }
 
 
-def loss_of(case: Case, model) -> float:
+def loss_of(case: Case, model: Any) -> float:
+    """Half the squared differences from the noisy counts, in variances of the noise."""
     return sum(
         0.5 * float(((np.asarray(model[c].values) - y) ** 2).sum()) / case.sigma**2 for c, y in case.measurements()
     )
 
 
-def fit(case: Case, warm=None, least_blocks: int = 1) -> tuple[dict, object]:
+def fit(case: Case, warm: Any = None) -> tuple[dict[str, Any], Any]:
     """Mirror descent in blocks of 50 steps until the loss is at the noise floor; CPU seconds with compiling."""
-    import jax
-    from mbi import Domain, LinearMeasurement, estimation, marginal_loss
+    import jax  # pyright: ignore[reportMissingImports]
+    from mbi import Domain, LinearMeasurement, estimation, marginal_loss  # pyright: ignore[reportMissingImports]
 
     start = time.process_time()
     domain = Domain(case.names, case.sizes)
@@ -67,7 +67,7 @@ def fit(case: Case, warm=None, least_blocks: int = 1) -> tuple[dict, object]:
     state = estimator._init(domain, loss_fn, total, warm_start=warm)
     state = jax.tree.map(jax.numpy.copy, state)
     blocks, loss = 0, np.inf
-    while loss > floor and time.process_time() - start < MOST_CPU_SECONDS and blocks < 40:
+    while loss > floor and time.process_time() - start < MAX_CPU_SECONDS and blocks < 40:
         state = jax.block_until_ready(estimator._multi_step(state, loss_fn, total, ()))
         blocks += 1
         loss = loss_of(case, state.mu)
@@ -76,24 +76,20 @@ def fit(case: Case, warm=None, least_blocks: int = 1) -> tuple[dict, object]:
     return {"fit_cpu_seconds": seconds, "loss": loss, "floor": floor, "steps": 50 * blocks}, model
 
 
-def main() -> None:
-    task, name = sys.argv[1:3]
+def main(arguments: Sequence[str]) -> None:
+    task, name = arguments[:2]
     if task == "call":
         found = per_call(cases()[name])
     elif task == "fit":
         found, _ = fit(cases()[name])
         found["peak_mb"] = peak_mb()
     else:
-        found = {"rounds": []}
+        found: dict[str, Any] = {"rounds": []}
         model, start = None, time.process_time()
         for case in growing(int(name)):
             line, model = fit(case, model)
             found["rounds"].append(line)
-            if time.process_time() - start > float(sys.argv[3]):
+            if time.process_time() - start > float(arguments[2]):
                 break
         found["fit_cpu_seconds"] = sum(line["fit_cpu_seconds"] for line in found["rounds"])
     sys.stdout.write(json.dumps(found) + "\n")
-
-
-if __name__ == "__main__":
-    main()

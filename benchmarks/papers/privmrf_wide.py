@@ -1,27 +1,27 @@
 """PrivMRF on wide tables: hierarchies on Adult as published, with 100 or 16 bins for every numeric column, and a
 made-up table of 150 columns.
 
-    python benchmarks/privmrf_wide.py [--tables adult-100,adult-16,made-150] [--epsilons 0.1,1] [--repeats 3]
+    python -m benchmarks.papers privmrf_wide [--tables adult-100 adult-16 made-150] [--epsilons 0.1 1] [--repeats 3]
 
 Appends one JSON line per run to benchmarks/results/privmrf_wide.jsonl and never repeats a run that is there;
-`privmrf.py document` writes them into docs/reproductions/privmrf.md. Distances `tvd` are on the bins of the run, those
+`privmrf document` writes them into docs/reproductions/privmrf.md. Distances `tvd` are on the bins of the run, those
 called `tvd16` on 16 bins per numeric column, whatever the run had. NOT PRIVATE: the numbers compare with real rows.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-import accuracy
 import lookalike
+from benchmarks.common import DATA, Line, add_grid, markdown, parser_of, results_of
+from benchmarks.runs import show_progress
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.evaluate.ranges import range_errors
@@ -30,7 +30,7 @@ from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column, Integer
 from lookalike.schema.schema import Schema
 
-RESULTS = Path(__file__).parent / "results" / "privmrf_wide.jsonl"
+RESULTS = results_of("privmrf_wide")
 METHODS: dict[str, dict[str, Any]] = {
     "privmrf": {},
     "privmrf, hierarchy": {},
@@ -77,7 +77,7 @@ GROUPS = {"education": (SCHOOL, STUDIES), "native-country": (REGIONS, ABROAD)}
 @cache
 def rows_and_schema(bins: int) -> tuple[pa.Table, Schema]:
     """Adult as published, with a schema that has a hierarchy for every column of many values."""
-    rows = pyarrow.csv.read_csv(accuracy.DATA / "adult-raw.csv")
+    rows = pyarrow.csv.read_csv(DATA / "adult-raw.csv")
     columns: list[Column] = []
     for name in rows.column_names:
         if name in BOUNDS:
@@ -113,83 +113,62 @@ def made_up(columns: int) -> tuple[pa.Table, Schema]:
     return pa.table(made), Schema.from_sizes(sizes)
 
 
-def run_made_up(job: Job) -> dict[str, object]:
+def run_made_up(job: Job) -> Result:
+    """Numbers of one run on the made-up table, all of whose rows are synthesised."""
     rows, schema = made_up(int(job.table.removeprefix("made-")))
-    cpu = time.process_time()
-    release = lookalike.synthesize(
-        rows, schema=schema, epsilon=job.epsilon, delta=job.delta, method="privmrf", seed=job.repeat,
-        **METHODS[job.method],
-    )  # fmt: skip
-    numbers: Result = {"cpu_seconds": round(time.process_time() - cpu, 3), "peak_mb": peak_mb()}
-    pair = TablePair(codec.encode(schema, rows), codec.encode(schema, release.rows), schema.domain)
-    numbers["tvd"] = {str(k): distances_of(pair, random_cliques(schema.domain, k)).mean for k in (1, 2, 3)}
+    release, numbers = timed_release(job, rows, schema)
+    numbers["tvd"] = distances(TablePair(codec.encode(schema, rows), codec.encode(schema, release.rows), schema.domain))
     return numbers
 
 
-def run_one(job: Job) -> dict[str, object]:
+def timed_release(job: Job, rows: pa.Table, schema: Schema) -> tuple[lookalike.Release, Result]:
+    """The release of a job, with its processor seconds and peak memory."""
+    cpu = time.process_time()
+    given = {"epsilon": job.epsilon, "delta": job.delta, "seed": job.repeat, **METHODS[job.method]}
+    release = lookalike.synthesize(rows, schema=schema, method="privmrf", **given)
+    return release, {"cpu_seconds": round(time.process_time() - cpu, 3), "peak_mb": peak_mb()}
+
+
+def distances(pair: TablePair, max_order: int = 3) -> dict[str, float]:
+    """Mean distances of random marginals, by their number of columns."""
+    return {str(k): distances_of(pair, random_cliques(pair.domain, k)).mean for k in range(1, max_order + 1)}
+
+
+def run_one(job: Job) -> Result:
     """Numbers of one run; called in a process of its own."""
     if job.table.startswith("made-"):
         return run_made_up(job)
     rows, schema = rows_and_schema(int(job.table.removeprefix("adult-")))
     train, _ = split_rows(rows, job.train_share, job.repeat)
     used = schema if job.method.endswith("hierarchy") else without_hierarchies(schema)
-    cpu = time.process_time()
-    release = lookalike.synthesize(
-        train, schema=used, epsilon=job.epsilon, delta=job.delta, method="privmrf", seed=job.repeat,
-        **METHODS[job.method],
-    )  # fmt: skip
-    numbers: Result = {"cpu_seconds": round(time.process_time() - cpu, 3), "peak_mb": peak_mb()}
+    release, numbers = timed_release(job, train, used)
     numbers["coarser"] = list(getattr(release.fitted.model, "maps", {}))
-    real, synth = codec.encode(schema, train), codec.encode(schema, release.rows)
-    pair = TablePair(real, synth, schema.domain)
-    numbers["tvd"] = {str(k): distances_of(pair, random_cliques(schema.domain, k)).mean for k in (1, 2, 3)}
-    numbers["ranges"] = {"3": range_errors(pair, 3, 210).mean_squared}
+    pair = TablePair(codec.encode(schema, train), codec.encode(schema, release.rows), schema.domain)
+    numbers |= {"tvd": distances(pair), "ranges": {"3": range_errors(pair, 3, 210).mean_squared}}
     _, few = rows_and_schema(16)
-    real, synth = codec.encode(few, train), codec.encode(few, release.rows)
-    pair = TablePair(real, synth, few.domain)
-    numbers["tvd16"] = {str(k): distances_of(pair, random_cliques(few.domain, k)).mean for k in range(1, 6)}
-    return numbers
+    pair = TablePair(codec.encode(few, train), codec.encode(few, release.rows), few.domain)
+    return {**numbers, "tvd16": distances(pair, 5)}
 
 
-def wide_rows(results: list[Result]) -> list[str]:
+def wide_rows(results: list[Line]) -> list[str]:
     """A Markdown table of all stored runs."""
     measures = ("tvd.1", "tvd.2", "tvd.3", "tvd16.2", "tvd16.3", "tvd16.5", "cpu_seconds")
     cells = {measure: summary(results, measure) for measure in measures}
     titles = ["1-way", "2-way", "3-way", "2-way, 16 bins", "3-way, 16 bins", "5-way, 16 bins", "CPU s", "runs"]
-    text = ["| bins | epsilon | method | " + " | ".join(titles) + " |", "|---|---|---|" + "---|" * len(titles)]
+    rows = []
     for table, epsilon in sorted({(key[0], key[2]) for key in cells["tvd16.2"]}, reverse=True):
-        for method in METHODS:
-            key = (table, method, epsilon)
+        for key in [(table, method, epsilon) for method in METHODS]:
             if key in cells["tvd.1"]:
                 numbers = [f"{cells[measure][key][0]:.4f}" for measure in measures[:-1]]
                 numbers += [f"{cells['cpu_seconds'][key][0]:.1f}", str(cells["tvd.1"][key][2])]
-                text.append(
-                    f"| {table.removeprefix('adult-')} | {epsilon:g} | {method} | " + " | ".join(numbers) + " |"
-                )
-    return text
+                rows.append([table.removeprefix("adult-"), f"{epsilon:g}", key[1], *numbers])
+    return markdown(["bins", "epsilon", "method", *titles], rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default="adult-100,adult-16")
-    parser.add_argument("--epsilons", default="0.1,1")
-    parser.add_argument("--methods", default="/".join(METHODS), help="separated by /")
-    parser.add_argument("--repeats", type=int, default=3)
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__)
+    add_grid(parser, tables=("adult-100", "adult-16"), methods=METHODS, epsilons=(0.1, 1.0), repeats=3)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
-    given = parser.parse_args()
-    jobs = jobs_of(
-        given.tables.split(","), given.methods.split("/"), [float(e) for e in given.epsilons.split(",")],
-        given.repeats, train_share=0.8,
-    )  # fmt: skip
+    given = parser.parse_args(arguments)
+    jobs = jobs_of(given.tables, given.methods, given.epsilons, given.repeats, train_share=0.8)
     run_jobs(jobs, run_one, RESULTS, progress=show_progress, isolated=not given.together)
-
-
-def show_progress(done: int, total: int, job: Job, line: dict[str, object] | None) -> None:
-    if line is not None:
-        shown = ("tvd", "tvd16", "coarser", "cpu_seconds", "peak_mb")
-        outcome = line.get("error") or {name: line[name] for name in shown if name in line}
-        print(f"[{done}/{total}] {job.table} {job.method} eps {job.epsilon:g} #{job.repeat}: {outcome}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Times the engine against mbi 2.0.0, one core each, CPU seconds: prints a table, appends to results/engine.jsonl.
 
-    python benchmarks/engine.py [--mbi-venv FOLDER] [--only NAME,...] [--rounds 30]
+    python -m benchmarks.engine compare [--mbi-venv FOLDER] [--only NAME ...] [--rounds 30]
 
 (a) from new measurements to the loss that mbi reached (it is asked for the noise floor and advances by 50 steps at a
 time), planning or compiling included; (b) per marginal call after warming up;
@@ -11,7 +11,6 @@ are slow to get and do not change: those in the results file are taken from ther
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -19,22 +18,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from engine_cases import Case, cases, growing, memory_baseline, peak_mb
+from benchmarks.common import Line, append, in_fresh_process, parser_of, results_of, stored
+from benchmarks.engine.cases import Case, cases, growing, memory_baseline, peak_mb
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "engine.jsonl"
+RESULTS = results_of("engine")
 # A negative number leaves the choice of the core to the system.
 CORE = int(os.environ.get("ENGINE_BENCHMARK_CORE", "0"))
 FIT = ("adult-chain", "nltcs-40x4", "acs-40x4", "adult-20x3")
 
 
-def ours_per_call(case: Case, variant: str) -> dict:
+def ours_per_call(case: Case, variant: str) -> Line:
     """CPU milliseconds of one evaluation of all marginals.
 
     Variants: the two executors on the same plan, and "without": no numba at all, so that the plan is another too.
@@ -86,7 +87,7 @@ def ours_per_call(case: Case, variant: str) -> dict:
     }
 
 
-def ours_fit(case: Case, warm=None, target: float | None = None) -> tuple[dict, object]:
+def ours_fit(case: Case, warm: Any = None, target: float | None = None) -> tuple[Line, Any]:
     """Mirror descent to the noise floor (or to a given loss); CPU seconds with planning."""
     from lookalike.estimate.graphical import GraphicalModel
     from lookalike.estimate.mirror_descent import mirror_parameters
@@ -111,8 +112,8 @@ def ours_fit(case: Case, warm=None, target: float | None = None) -> tuple[dict, 
     return {"fit_cpu_seconds": seconds, "loss": losses[-1], "floor": floor, "calls": problem.calls}, model
 
 
-def ours_growing(rounds: int, targets: list[float]) -> dict:
-    """A model grown by one attribute set per round, each to the loss the other library reached."""
+def ours_growing(rounds: int, targets: list[float]) -> Line:
+    """A model grown by one column set per round, each to the loss the other library reached."""
     lines, model = [], None
     for case, target in zip(growing(rounds), targets, strict=False):
         line, model = ours_fit(case, model, target)
@@ -121,6 +122,7 @@ def ours_growing(rounds: int, targets: list[float]) -> dict:
 
 
 def worker(task: str, name: str, detail: str) -> None:
+    """Print the figures of one task of ours; runs in a process of its own."""
     if task == "call":
         found = ours_per_call(cases()[name], detail)
     elif task == "fit":
@@ -131,20 +133,11 @@ def worker(task: str, name: str, detail: str) -> None:
     sys.stdout.write(json.dumps(found) + "\n")
 
 
-def run(python: str, script: str, *arguments: str) -> dict:
-    """The JSON line of a fresh process on one core."""
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [python, str(HERE / script), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=(lambda: os.sched_setaffinity(0, {CORE})) if CORE >= 0 else None,
-    )
-    if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1:]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+def run(*command: str, python: str = sys.executable) -> Line:
+    """The JSON line that a command of this folder prints in a fresh process on one core."""
+    pinned = (lambda: os.sched_setaffinity(0, {CORE})) if CORE >= 0 else None
+    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    return in_fresh_process("benchmarks.engine", *command, python=python, environment=alone, preexec_fn=pinned)
 
 
 def mbi_python(folder: Path) -> str:
@@ -156,83 +149,79 @@ def mbi_python(folder: Path) -> str:
     return str(python)
 
 
-def largest_difference(one: dict, two: dict) -> float:
+def largest_difference(one: Line, two: Line) -> float:
+    """The largest difference of two results that list numbers under the same names."""
     return max(float(np.abs(np.array(one[key]) - np.array(two[key])).max()) for key in one.keys() & two.keys())
 
 
 def record(**fields: object) -> None:
-    fields |= {
-        "benchmark": "engine",
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": platform.machine(),
-    }
-    with RESULTS.open("a", encoding="utf-8") as out:
-        out.write(json.dumps({key: fields[key] for key in sorted(fields)}) + "\n")
+    """Store the figures of one task with the date and the kind of processor."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    fields |= {"benchmark": "engine", "when": when, "cpu": platform.machine()}
+    append(RESULTS, {key: fields[key] for key in sorted(fields)})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__)
     parser.add_argument("--mbi-venv", type=Path, default=Path(tempfile.gettempdir()) / "mbi-venv")
-    parser.add_argument("--only", default=",".join([*cases(), "growing"]))
+    parser.add_argument("--only", nargs="+", default=[*cases(), "growing"])
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--most-seconds", type=float, default=900.0, help="CPU seconds for mbi's growing models")
+    parser.add_argument("--max-seconds", type=float, default=900.0, help="CPU seconds for mbi's growing models")
     parser.add_argument("--again", action="store_true", help="measure mbi even where the results file has figures")
     parser.add_argument("--mbi-alone", action="store_true", help="only measure mbi")
     parser.add_argument("--worker", nargs=3)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        worker(*arguments.worker)
+    given = parser.parse_args(arguments)
+    if given.worker:
+        worker(*given.worker)
         return
-    theirs = partial(mbi_figures, mbi_python(arguments.mbi_venv), again=arguments.again)
-    for name in arguments.only.split(","):
+    theirs = partial(mbi_figures, mbi_python(given.mbi_venv), again=given.again)
+    for name in given.only:
         if name == "growing":
-            other = theirs("growing", str(arguments.rounds), str(arguments.most_seconds))
-            if not arguments.mbi_alone:
-                compare_growing(other, arguments.rounds)
+            other = theirs("growing", str(given.rounds), str(given.max_seconds))
+            if not given.mbi_alone:
+                compare_growing(other, given.rounds)
             continue
         found = {task: theirs(task, name) for task in ("call", "fit") if task == "call" or name in FIT}
-        if not arguments.mbi_alone:
+        if not given.mbi_alone:
             compare_calls(found["call"], name)
-        if name in FIT and not arguments.mbi_alone:
+        if name in FIT and not given.mbi_alone:
             compare_fits(found["fit"], name)
 
 
-def mbi_figures(python: str, *arguments: str, again: bool) -> dict:
+def mbi_figures(python: str, *arguments: str, again: bool) -> Line:
     """What mbi needs for one task: from the results file if it is there, else measured and added to it."""
     case = " ".join(arguments)
-    lines = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()] if RESULTS.exists() else []
-    known = [line["mbi"] for line in lines if line.get("task") == "mbi" and line["case"] == case]
+    known = [line["mbi"] for line in stored(RESULTS) if line.get("task") == "mbi" and line["case"] == case]
     if known and not again:
         return known[-1]
-    found = run(python, "engine_mbi.py", *arguments)
+    found = run("mbi_worker", *arguments, python=python)
     record(task="mbi", case=case, mbi=found)
     return found
 
 
-def compare_calls(other: dict, name: str) -> None:
+def compare_calls(other: Line, name: str) -> None:
+    """Time one evaluation of all marginals in every variant of ours, and store it beside mbi's."""
     check = other.pop("check", {})
     for executor in ("numba", "numpy", "without"):
-        mine = run(sys.executable, "engine.py", "--worker", "call", name, executor)
+        mine = run("compare", "--worker", "call", name, executor)
         difference = largest_difference(mine.pop("check"), check) if check else None
         ratio = other.get("ms_per_call", np.nan) / mine["ms_per_call"]
         print(f"{name:12s} {executor}: {mine['ms_per_call']:.4g} ms a call, mbi x{ratio:.1f}", mine, other, flush=True)
         record(task="call", case=name, executor=executor, ours=mine, mbi=other, ratio=ratio, difference=difference)
 
 
-def compare_fits(other: dict, name: str) -> None:
-    mine = run(sys.executable, "engine.py", "--worker", "fit", name, str(other["loss"]))
+def compare_fits(other: Line, name: str) -> None:
+    """Time a fit to the loss that mbi reached, and store it beside mbi's."""
+    mine = run("compare", "--worker", "fit", name, str(other["loss"]))
     ratio = other.get("fit_cpu_seconds", np.nan) / mine["fit_cpu_seconds"]
     print(f"{name:12s} fit: {mine['fit_cpu_seconds']:.3g} CPU seconds, mbi x{ratio:.0f}", mine, other, flush=True)
     record(task="fit", case=name, ours=mine, mbi=other, ratio=ratio)
 
 
-def compare_growing(other: dict, rounds: int) -> None:
+def compare_growing(other: Line, rounds: int) -> None:
+    """Time the models that grow by one column set each, and store them beside mbi's."""
     targets = [line["loss"] for line in other["rounds"]]
-    mine = run(sys.executable, "engine.py", "--worker", "growing", str(rounds), json.dumps(targets))
+    mine = run("compare", "--worker", "growing", str(rounds), json.dumps(targets))
     ratio = other["fit_cpu_seconds"] / mine["fit_cpu_seconds"]
     print(f"{len(targets)} growing models: {mine['fit_cpu_seconds']:.3g} CPU seconds, mbi x{ratio:.0f}", flush=True)
     record(task="growing", case=f"{len(targets)} models", ours=mine, mbi=other, ratio=ratio)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """A raw CSV file and an epsilon, with no schema: how much does discovery cost against the public domain?
 
-    python benchmarks/real_tables.py run [--methods auto,mst] [--repeats 3]
-    python benchmarks/real_tables.py table
+    python -m benchmarks.accuracy real_tables run [--methods auto mst] [--repeats 3]
+    python -m benchmarks.accuracy real_tables table
 
 Adult as it was published (adult-raw.csv: texts, `?` for missing, exact numbers) at epsilon 1. `open` runs see the file
 alone; `declared` runs a schema with the public domain: all values, the bounds of numbers, and the papers' numbers of
@@ -12,21 +12,21 @@ goes to benchmarks/results/real_tables.jsonl; stored runs are not repeated.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
+from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import lookalike
-from accuracy import DATA
+from benchmarks.common import DATA, Line, append, markdown, parser_of, results_of, stored
+from benchmarks.runs import marginal_distance
 from lookalike.schema.columns import Categorical, Integer
 from lookalike.schema.schema import Schema
 
-RESULTS = Path(__file__).parent / "results" / "real_tables.jsonl"
+RESULTS = results_of("real_tables")
 SOURCE = DATA / "adult-raw.csv"
 QUANTILES = 16
 NUMBERS = {
@@ -44,13 +44,11 @@ def declared_schema(rows: pd.DataFrame) -> Schema:
     columns = []
     for name in rows.columns:
         if name in NUMBERS:
-            numbers = rows[name].astype(int)
+            numbers = rows[name].to_numpy(dtype=int)
             columns.append(Integer(name, minimum=int(numbers.min()), maximum=int(numbers.max()), bins=NUMBERS[name]))
         else:
-            values = tuple(sorted(set(rows[name]) - {"?"}))
-            columns.append(
-                Categorical(name, values=values, missing=("?",) if (rows[name] == "?").any() else (), outside="absorb")
-            )
+            values, missing = tuple(sorted(set(rows[name]) - {"?"})), ("?",) if "?" in set(rows[name]) else ()
+            columns.append(Categorical(name, values=values, missing=missing, outside="absorb"))
     return Schema(tuple(columns))
 
 
@@ -62,22 +60,18 @@ def codes_of(real: pd.DataFrame, made: pd.DataFrame, edges: dict[str, np.ndarray
             codes.append([np.searchsorted(edges[name], t[name].astype(float), side="right") for t in (real, made)])
         else:
             known = {value: code for code, value in enumerate(sorted(set(real[name]) | set(made[name])))}
-            codes.append([t[name].map(known).to_numpy() for t in (real, made)])
+            codes.append([np.array([known[value] for value in t[name]]) for t in (real, made)])
     first, second = (np.column_stack([pair[i] for pair in codes]).astype(np.int64) for i in (0, 1))
     return first, second
 
 
 def distance(real: np.ndarray, made: np.ndarray, places: tuple[int, ...]) -> float:
     """Total variation distance of one marginal."""
-    keys = []
-    sizes = [int(max(real[:, p].max(), made[:, p].max())) + 1 for p in places]
-    for codes in (real, made):
-        keys.append(np.ravel_multi_index(tuple(codes[:, p] for p in places), sizes))
-    counts = [np.bincount(key, minlength=int(np.prod(sizes))) / len(key) for key in keys]
-    return float(np.abs(counts[0] - counts[1]).sum() / 2)
+    return marginal_distance(real, made, places, [int(max(real[:, p].max(), made[:, p].max())) + 1 for p in places])
 
 
-def one_run(method: str, kind: str, repeat: int) -> dict:
+def one_run(method: str, kind: str, repeat: int) -> Line:
+    """Numbers of one run, with the schema that is declared or with none."""
     real = real_rows()
     schema = None if kind == "open" else declared_schema(real)
     started = time.process_time()
@@ -99,62 +93,47 @@ def one_run(method: str, kind: str, repeat: int) -> dict:
         "method": method, "kind": kind, "repeat": repeat, "cpu_seconds": round(seconds, 2), "oneway": oneway,
         "oneway_mean": round(float(np.mean(list(oneway.values()))), 5),
         "threeway_mean": round(float(np.mean(triples)), 5), "triples": len(triples),
-        "question_marks": bool(all((made[n] == "?").any() for n in real.columns if (real[n] == "?").any())),
+        "question_marks": all("?" in set(made[n]) for n in real.columns if "?" in set(real[n])),
         "whole_numbers": bool(all(made[n].str.fullmatch("[0-9]+").all() for n in NUMBERS)),
         "known_categories": bool(all(set(made[n]) <= {*real[n], "other"} for n in real.columns if n not in NUMBERS)),
         "rows": len(made), "insecure_rng": True,
     }  # fmt: skip
 
 
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
-def run(methods: list[str], repeats: int) -> None:
-    known = {(line["method"], line["kind"], line["repeat"]) for line in stored()}
+def run(methods: Sequence[str], repeats: int) -> None:
+    """Run what is not stored yet."""
+    known = {(line["method"], line["kind"], line["repeat"]) for line in stored(RESULTS)}
     for repeat in range(repeats):
         for method in methods:
             for kind in ("open", "declared"):
                 if (method, kind, repeat) not in known:
-                    line = one_run(method, kind, repeat)
-                    with RESULTS.open("a") as stream:
-                        stream.write(json.dumps(line) + "\n")
+                    append(RESULTS, one_run(method, kind, repeat))
 
 
-def table() -> None:
-    lines = stored()
-    print("| method | runs | one-way, no schema | 3-way, no schema | 3-way, declared | ratio | CPU s |")
-    print("|---|---|---|---|---|---|---|")
+def table(lines: list[Line]) -> list[str]:
+    """Means of the stored runs, one row per method that was run both ways."""
+
+    def mean(method: str, kind: str, measure: str) -> float:
+        return float(np.mean([line[measure] for line in lines if (line["method"], line["kind"]) == (method, kind)]))
+
+    rows: list[list[Any]] = []
     for method in sorted({line["method"] for line in lines}):
-        found = {
-            kind: [x for x in lines if x["method"] == method and x["kind"] == kind] for kind in ("open", "declared")
-        }
-        if not all(found.values()):
-            continue
-        one, three, seconds = (
-            float(np.mean([line[measure] for line in found["open"]]))
-            for measure in ("oneway_mean", "threeway_mean", "cpu_seconds")
-        )
-        base = float(np.mean([line["threeway_mean"] for line in found["declared"]]))
-        cells = (
-            len(found["open"]),
-            f"{one:.4f}",
-            f"{three:.4f}",
-            f"{base:.4f}",
-            f"{three / base:.2f}",
-            f"{seconds:.1f}",
-        )
-        print(f"| {method} | {' | '.join(map(str, cells))} |")
+        kinds = [line["kind"] for line in lines if line["method"] == method]
+        if {"open", "declared"} <= set(kinds):
+            one, three, seconds = (mean(method, "open", m) for m in ("oneway_mean", "threeway_mean", "cpu_seconds"))
+            base = mean(method, "declared", "threeway_mean")
+            cells = [f"{one:.4f}", f"{three:.4f}", f"{base:.4f}", f"{three / base:.2f}", f"{seconds:.1f}"]
+            rows.append([method, kinds.count("open"), *cells])
+    heads = ("method", "runs", "one-way, no schema", "3-way, no schema", "3-way, declared", "ratio", "CPU s")
+    return markdown(heads, rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "table"))
-    parser.add_argument("--methods", default="auto,mst")
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "table")
+    parser.add_argument("--methods", nargs="+", default=["auto", "mst"])
     parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
-    run(given.methods.split(","), given.repeats) if given.command == "run" else table()
-
-
-if __name__ == "__main__":
-    main()
+    given = parser.parse_args(arguments)
+    if given.action == "run":
+        run(given.methods, given.repeats)
+    else:
+        print("\n".join(table(stored(RESULTS))))

@@ -1,7 +1,7 @@
 """The experiments of PPSyn (partition-based private data synthesis), section 5, on Adult and BR2000.
 
-    python benchmarks/ppsyn.py run [--parts compare,eta,workload] [--tables adult-100] [--methods aim] [--epsilons 0.1]
-    python benchmarks/ppsyn.py document
+    python -m benchmarks.papers ppsyn run [--parts compare eta workload] [--tables adult-100] [--methods aim]
+    python -m benchmarks.papers ppsyn document
 
 `run` appends one JSON line per run to benchmarks/results/ppsyn.jsonl and never repeats a run that is there;
 `document` writes the tables of docs/reproductions/ppsyn.md and its plots from them. `adult-100` is Adult as published,
@@ -12,11 +12,9 @@ compare with real rows.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +22,20 @@ import pyarrow as pa
 import pyarrow.csv
 from markupsafe import Markup
 
-import accuracy
+from benchmarks import runs
+from benchmarks.common import (
+    DATA,
+    REPRODUCTIONS,
+    Line,
+    add_grid,
+    markdown,
+    parser_of,
+    replace_parts,
+    results_of,
+)
+from benchmarks.runs import Key, method_rows, results_in, show_progress
 from lookalike.evaluate.classifiers import svm_errors
-from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, read_results, run_jobs, summary
+from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.evaluate.ranges import range_errors
 from lookalike.evaluate.real_data import split_rows
@@ -37,18 +46,16 @@ from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Integer
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from tables import replace_parts
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "ppsyn.jsonl"
-DOCUMENT = HERE.parent / "docs" / "reproductions" / "ppsyn.md"
+RESULTS = results_of("ppsyn")
+DOCUMENT = REPRODUCTIONS / "ppsyn.md"
 TABLES = ("adult", "br2000", "adult-100")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 RIVALS = ("aim", "mst", "privmrf")
 FAITHFUL = "ppsyn, faithful"
 COMPARED = ("ppsyn", *RIVALS, FAITHFUL)
 REPEATED = ("ppsyn", "aim")
-REPEATS, MOST_REPEATED = 3, 0.5
+REPEATS, MAX_REPEATED = 3, 0.5
 RANGES = ((3, 210), (5, 37))
 SVM_VALUES = 2
 """Columns with at most so many values are the SVMs' targets."""
@@ -93,8 +100,8 @@ SETTINGS |= {f"{name}, {k}-way": (name, {"workload": f"all-{k}way"}) for name in
 def table_of(name: str) -> tuple[pa.Table, Schema]:
     """Rows and public schema of a table."""
     if name != "adult-100":
-        return accuracy.table_of(name)
-    rows = pyarrow.csv.read_csv(accuracy.DATA / "adult-raw.csv")
+        return runs.table_of(name)
+    rows = pyarrow.csv.read_csv(DATA / "adult-raw.csv")
     columns = []
     for column in rows.column_names:
         if column in NUMERIC:
@@ -105,13 +112,13 @@ def table_of(name: str) -> tuple[pa.Table, Schema]:
     return rows, Schema(tuple(columns))
 
 
-def run_one(job: Job) -> dict[str, object]:
+def run_one(job: Job) -> Result:
     """Numbers of one run; called in a process of its own."""
     rows, schema = table_of(job.table)
     train, test = split_rows(rows, job.train_share, job.repeat)
     method, settings = SETTINGS.get(job.method, (job.method, {}))
     start = time.process_time()
-    release = accuracy.synthesize(
+    release = runs.synthesize(
         train, schema=schema, epsilon=job.epsilon, delta=job.delta, method=method, seed=job.repeat, **settings
     )
     numbers: Result = {
@@ -148,7 +155,10 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
 def jobs(
     parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], epsilons: Iterable[float], repeats: int
 ) -> list[Job]:
-    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload)."""
+    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload).
+
+    `repeats` is that of the parts eta and workload.
+    """
     tables, methods, epsilons = list(tables), list(methods), list(epsilons)
     listed: list[Job] = []
     if "compare" in parts:
@@ -161,36 +171,27 @@ def jobs(
         listed += jobs_of(chosen, names, [ETA_EPSILON], repeats, train_share=0.8)
     if "compare" in parts:
         again = [name for name in methods if name in REPEATED]
-        small = [epsilon for epsilon in epsilons if epsilon <= MOST_REPEATED]
+        small = [epsilon for epsilon in epsilons if epsilon <= MAX_REPEATED]
         listed += [job for job in jobs_of(tables, again, small, REPEATS, train_share=0.8) if job.repeat]
     return listed
-
-
-def show_progress(done: int, total: int, job: Job, line: Result | None) -> None:
-    if line is not None:
-        outcome = line.get("error") or f"tvd {line['tvd']}, ranges {line['ranges']}, SVM {line.get('svm_error')}"
-        seconds = line["cpu_seconds"]
-        run = f"{job.table} {job.method} {job.epsilon:g} #{job.repeat}"
-        print(f"[{done}/{total}] {run}: {outcome}, {seconds} s", flush=True)
 
 
 # The document.
 
 
-def comparison_rows(results: list[Result], table: str, measure: str, scale: float, digits: int) -> list[str]:
+def comparison_rows(results: list[Line], table: str, measure: str, scale: float, digits: int) -> list[str]:
     """One row per method, one column per epsilon: mean, standard error where there are several runs; best in bold."""
     cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
     epsilons = sorted({key[2] for key in cells})
     best = {epsilon: min(value[0] for key, value in cells.items() if key[2] == epsilon) for epsilon in epsilons}
-    text = ["| method | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |", "|---|" + "---|" * len(epsilons)]
-    for method in [name for name in COMPARED if any(key[1] == name for key in cells)]:
-        row = []
-        for epsilon in epsilons:
-            mean, error, runs = cells.get((table, method, epsilon), (math.nan, math.nan, 0))
-            shown = f"{scale * mean:.{digits}f}" + (f" ± {scale * error:.{digits}f}" if runs > 1 else "")
-            row.append("" if not runs else f"**{shown}**" if mean == best[epsilon] else shown)
-        text.append(f"| {method} | " + " | ".join(row) + " |")
-    return text
+
+    def cell(key: Key) -> str:
+        mean, error, count = cells.get(key, (math.nan, math.nan, 0))
+        shown = f"{scale * mean:.{digits}f}" + (f" ± {scale * error:.{digits}f}" if count > 1 else "")
+        return "" if not count else f"**{shown}**" if mean == best[key[2]] else shown
+
+    methods = [name for name in COMPARED if any(key[1] == name for key in cells)]
+    return method_rows(methods, {f"{epsilon:g}": (table, epsilon) for epsilon in epsilons}, cell)
 
 
 MEASURES = (
@@ -202,7 +203,7 @@ MEASURES = (
 )
 
 
-def comparison_part(results: list[Result]) -> str:
+def comparison_part(results: list[Line]) -> list[str]:
     """Tables and plots of figures 3 to 6."""
     compared = [line for line in results if line["method"] in COMPARED]
     text = []
@@ -215,10 +216,10 @@ def comparison_part(results: list[Result]) -> str:
                 plot.write_text(comparison_chart(compared, measure, table), encoding="utf-8")
                 text += [f"![{table}, {measure}]({plot.name})", ""]
             text += [f"{title}:", "", *rows, ""]
-    return "\n".join(text)
+    return text
 
 
-def eta_part(results: list[Result]) -> str:
+def eta_part(results: list[Line]) -> list[str]:
     """Figures 7 and 8."""
     measures = (("tvd.3", "workload error"), ("ranges.3", "range query error"))
     cells = {measure: summary(results, measure) for measure, _ in measures}
@@ -236,12 +237,11 @@ def eta_part(results: list[Result]) -> str:
             series[table] = [(eta, *cell[:2]) for eta, cell in zip(ETAS, found, strict=True) if cell]
         plot = DOCUMENT.parent / f"ppsyn-eta-{measure.replace('.', '')}.svg"
         plot.write_text(standalone(lines(series, x_title="eta", y_title=title, title=title)), encoding="utf-8")
-    return "![eta](ppsyn-eta-tvd3.svg) ![eta](ppsyn-eta-ranges3.svg)\n\n" + "\n".join(text)
+    return ["![eta](ppsyn-eta-tvd3.svg) ![eta](ppsyn-eta-ranges3.svg)", "", *text]
 
 
-def workload_part(results: list[Result]) -> str:
+def workload_part(results: list[Line]) -> list[str]:
     """Figure 9: the distance of d-way marginals when d-way marginals are the workload."""
-    text = ["| method | " + " | ".join(f"{k}-way" for k in WORKLOADS) + " |", "|---|" + "---|" * len(WORKLOADS)]
     series = {}
     for method in (*WORKLOAD_METHODS, "mst", "privmrf"):
         points = []
@@ -250,10 +250,11 @@ def workload_part(results: list[Result]) -> str:
             cell = summary(results, f"tvd.{k}").get(("br2000", name, 0.1))
             points += [(float(k), *cell[:2])] if cell else []
         series[method] = points
-        text.append(f"| {method} | " + " | ".join(f"{mean:.4f}" for _, mean, _ in points) + " |")
     chart = lines(series, x_title="dimension of the workload", y_title="workload error", title="workload")
     (DOCUMENT.parent / "ppsyn-workload.svg").write_text(standalone(chart), encoding="utf-8")
-    return "![dimension of the workload](ppsyn-workload.svg)\n\n" + "\n".join(text)
+    rows = [[method, *(f"{mean:.4f}" for _, mean, _ in points)] for method, points in series.items()]
+    text = markdown(["method", *(f"{k}-way" for k in WORKLOADS)], rows)
+    return ["![dimension of the workload](ppsyn-workload.svg)", "", *text]
 
 
 def standalone(chart: Markup) -> str:
@@ -263,31 +264,19 @@ def standalone(chart: Markup) -> str:
     return str(chart[:at] + style + chart[at:])
 
 
-def document(results: list[Result]) -> None:
-    """Replaces the generated parts of the document, each between its markers, and the plots."""
-    results = [line for line in results if "error" not in line]
+def document(results: list[Line]) -> None:
+    """Replace the generated parts of the document, and the plots."""
     parts = {"comparison": comparison_part(results), "eta": eta_part(results), "workload": workload_part(results)}
     replace_parts(DOCUMENT, parts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "document"))
-    parser.add_argument("--parts", default="compare,eta,workload")
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--methods", default=",".join(COMPARED).replace(", ", "+"))
-    parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
-    parser.add_argument("--repeats", type=int, default=1, help="of the parts eta and workload")
-    given = parser.parse_args()
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "document")
+    parser.add_argument("--parts", nargs="+", default=["compare", "eta", "workload"])
+    add_grid(parser, tables=TABLES, methods=COMPARED, epsilons=EPSILONS, repeats=1)
+    given = parser.parse_args(arguments)
     if given.action == "run":
-        methods = [name.replace("+", ", ") for name in given.methods.split(",")]
-        epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
-        listed = jobs(given.parts.split(","), given.tables.split(","), methods, epsilons, given.repeats)
+        listed = jobs(given.parts, given.tables, given.methods, given.epsilons, given.repeats)
         run_jobs(listed, run_one, RESULTS, progress=show_progress)
     else:
-        document(read_results(RESULTS))
-        print(DOCUMENT)
-
-
-if __name__ == "__main__":
-    main()
+        document(results_in(RESULTS))

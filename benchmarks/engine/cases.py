@@ -1,7 +1,7 @@
-"""Models on which the engine is compared: domains, attribute sets and noisy counts. Needs NumPy only.
+"""Models on which the engine is compared: domains, column sets and noisy counts. Needs NumPy only.
 
 The counts come from simulated rows (each column depends on the one before), so that the benchmark needs no data files.
-Random attribute sets that would make a junction tree larger than the stated number of cells are skipped: beyond it the
+Random column sets that would make a junction tree larger than the stated number of cells are skipped: beyond it the
 compared library does not fit into memory.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import resource
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ def memory_baseline() -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """One model: sizes of the columns, attribute sets as column numbers, noise."""
+    """One model: sizes of the columns, column sets as column numbers, noise."""
 
     name: str
     sizes: tuple[int, ...]
@@ -50,17 +51,21 @@ class Case:
         return tuple(f"c{i}" for i in range(len(self.sizes)))
 
     def measurements(self) -> list[tuple[tuple[str, ...], np.ndarray]]:
-        """Noisy counts of every attribute set, the same on every call."""
+        """Noisy counts of every column set, the same on every call."""
         rows = simulated_rows(self.sizes, 45_000)
         rng = np.random.default_rng(1)
         found = []
         for clique in self.cliques:
             shape = tuple(self.sizes[i] for i in clique)
-            flat = np.ravel_multi_index([rows[:, i] for i in clique], shape)
-            counts = np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
             names = tuple(self.names[i] for i in clique)
-            found.append((names, counts + rng.normal(0.0, self.sigma, shape)))
+            found.append((names, counts_of(rows, clique, shape) + rng.normal(0.0, self.sigma, shape)))
         return found
+
+
+def counts_of(codes: np.ndarray, columns: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+    """The exact counts of a marginal of coded rows, given its columns and their numbers of values."""
+    flat = np.ravel_multi_index([codes[:, i] for i in columns], tuple(shape))
+    return np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
 
 
 def simulated_rows(sizes: tuple[int, ...], rows: int) -> np.ndarray:
@@ -75,7 +80,7 @@ def simulated_rows(sizes: tuple[int, ...], rows: int) -> np.ndarray:
     return table
 
 
-def junction_tree_cells(sizes: tuple[int, ...], cliques) -> float:
+def junction_tree_cells(sizes: tuple[int, ...], cliques: Iterable[tuple[int, ...]]) -> float:
     """Cells of the junction tree of the greedy order that eliminates the smallest clique first."""
     near: dict[int, set[int]] = {i: set() for i in range(len(sizes))}
     for clique in cliques:
@@ -95,13 +100,13 @@ def junction_tree_cells(sizes: tuple[int, ...], cliques) -> float:
     return total
 
 
-def random_sets(sizes: tuple[int, ...], count: int, width: int, most_cells: float) -> tuple[tuple[int, ...], ...]:
-    """Random attribute sets, leaving out those that push the junction tree beyond `most_cells`."""
+def random_sets(sizes: tuple[int, ...], count: int, width: int, max_cells: float) -> tuple[tuple[int, ...], ...]:
+    """Random column sets, leaving out those that push the junction tree beyond `max_cells`."""
     rng = np.random.default_rng(0)
     found: list[tuple[int, ...]] = []
     while len(found) < count:
         clique = tuple(sorted(int(i) for i in rng.choice(len(sizes), size=width, replace=False)))
-        if clique not in found and junction_tree_cells(sizes, [*found, clique]) <= most_cells:
+        if clique not in found and junction_tree_cells(sizes, [*found, clique]) <= max_cells:
             found.append(clique)
     return tuple(found)
 
@@ -121,6 +126,6 @@ def cases() -> dict[str, Case]:
 
 
 def growing(rounds: int) -> list[Case]:
-    """Adult models with one attribute set more each time, as an adaptive method would build them."""
+    """Adult models with one column set more each time, as an adaptive method would build them."""
     sets = random_sets(ADULT, rounds, 3, 5e5)
     return [Case(f"growing-{n}", ADULT, sets[:n], 40.0) for n in range(1, rounds + 1)]

@@ -1,0 +1,1 @@
+"""The engine against another library, and its stopping rule. `compare` starts `mbi_worker`."""

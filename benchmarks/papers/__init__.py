@@ -1,0 +1,1 @@
+"""The experiments of the papers, repeated with the methods as they are here."""

@@ -1,0 +1,10 @@
+"""The command `python -m benchmarks.papers`: each of its sub-commands is a module of this folder."""
+
+from __future__ import annotations
+
+from benchmarks.common import dispatch
+
+COMMANDS = ("bsg", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_wide", "privsyn", "queries")
+
+if __name__ == "__main__":
+    dispatch("benchmarks.papers", COMMANDS)

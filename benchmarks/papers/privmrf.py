@@ -1,0 +1,174 @@
+"""The experiments of PrivMRF (Cai, Lei, Wei and Xiao 2021), sections 5.1 and 5.2, on their four tables.
+
+    python -m benchmarks.papers privmrf run [--parts targets parameters compare] [--tables nltcs] [--epsilons 0.1 0.8]
+    python -m benchmarks.papers privmrf document
+
+`run` appends one JSON line per run to benchmarks/results/privmrf.jsonl and never repeats a run that is there;
+`document` writes docs/reproductions/privmrf.md and its plots from them. 80 % of the rows are synthesised, delta is
+1e-5, distances are means over 300 random marginals, between the training rows and as many synthetic rows as the noisy
+count says. Noise is from the operating system, so repeats differ. NOT PRIVATE: the numbers compare with real rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchmarks import runs
+from benchmarks.common import REPRODUCTIONS, Line, add_grid, markdown, parser_of, replace_parts, results_of
+from benchmarks.papers import privmrf_wide
+from benchmarks.runs import method_rows, results_in
+from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
+from lookalike.report.comparison import comparison_chart
+from lookalike.synthesizers import METHODS
+
+RESULTS = results_of("privmrf")
+DOCUMENT = REPRODUCTIONS / "privmrf.md"
+TABLES = ("nltcs", "br2000", "adult", "acs")
+EPSILONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+FAITHFUL = "privmrf, faithful"
+RIVALS = ("independent", "mst", "bsg", "privsyn", "privbayes", "pb-pgm", "aim")
+COLUMNS_OF_NLTCS = 16
+
+TARGETS = {
+    ("nltcs", 0.1): (0.0283, 0.0617),
+    ("nltcs", 1.0): (0.0055, 0.0129),
+    ("nltcs", 3.2): (0.0032, 0.0077),
+    ("adult", 0.1): (0.123, None),
+    ("adult", 1.0): (0.0495, 0.134),
+    ("adult", 3.2): (0.0362, 0.1142),
+    ("br2000", 1.0): (0.0309, 0.0944),
+    ("acs", 1.0): (0.0036, 0.0080),
+}
+"""What the authors' program reaches on this machine (3-way, 5-way)."""
+
+STUDY: dict[str, dict[str, dict[str, Any]]] = {
+    "theta": {f"theta {value}": {"theta": float(value)} for value in (2, 6, 12)},
+    "t": {f"t {share:g}d": {"batches": int(share * COLUMNS_OF_NLTCS)} for share in (0.4, 0.8, 1.2)},
+    "k": {f"k {value}": {"candidates": value} for value in (100, 400, 1600)},
+}
+SETTINGS: dict[str, dict[str, Any]] = {FAITHFUL: {"faithful": True}}
+for _choices in STUDY.values():
+    SETTINGS |= {name: {"faithful": True, **settings} for name, settings in _choices.items()}
+
+
+def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
+    """A release by a method, or by privmrf with the settings that the name stands for."""
+    if method in SETTINGS:
+        return runs.synthesize(rows, method="privmrf", **SETTINGS[method], **arguments)
+    return runs.synthesize(rows, method=method, **arguments)
+
+
+def run_one(job: Job) -> Result:
+    """Numbers of one run; called in a process of its own."""
+    return runs.run_on(*runs.table_of(job.table), job, synthesize)
+
+
+def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float], repeats: int) -> list[Job]:
+    """Runs of the named parts: the figures to reach, the parameter study on nltcs, the comparison of methods."""
+    listed: list[Job] = []
+    if "targets" in parts:
+        listed += [
+            Job(table, "privmrf", epsilon, repeat=repeat, train_share=0.8)
+            for repeat in range(3)
+            for table, epsilon in TARGETS
+            if table in tables
+        ]
+    if "parameters" in parts:
+        names = [name for choices in STUDY.values() for name in choices]
+        listed += jobs_of(["nltcs"], names, epsilons, repeats, train_share=0.8)
+    if "compare" in parts:
+        methods = ["privmrf", FAITHFUL, *(name for name in RIVALS if name in METHODS)]
+        listed += jobs_of(tables, methods, epsilons, repeats, train_share=0.8)
+    return listed
+
+
+# The document.
+
+
+def target_rows(results: list[Line], method: str) -> list[str]:
+    """Distances of a method beside those to reach, one row per table and epsilon."""
+    three, five, cpu, memory = (summary(results, name) for name in ("tvd.3", "tvd.5", "cpu_seconds", "peak_mb"))
+    heads = ["table", "epsilon", "3-way", "to reach", "5-way", "to reach", "CPU s", "MB", "runs"]
+    rows = []
+    for (table, epsilon), (goal3, goal5) in TARGETS.items():
+        key = (table, method, epsilon)
+        if key in three:
+            cells = [f"{three[key][0]:.4f}", f"{goal3}", f"{five[key][0]:.4f}", f"{goal5 or ''}"]
+            cells += [f"{cpu[key][0]:.1f}", f"{memory[key][0]:.0f}", str(three[key][2])]
+            rows.append([table, f"{epsilon:g}", *cells])
+    return markdown(heads, rows)
+
+
+def comparison_rows(results: list[Line], table: str, measure: str) -> list[str]:
+    """Mean distances, one row per method, one column per epsilon."""
+    cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
+    epsilons = sorted({key[2] for key in cells if key[2] in EPSILONS})
+    methods = [name for name in ("privmrf", FAITHFUL, *RIVALS) if any(key[1] == name for key in cells)]
+    columns = {f"{epsilon:g}": (table, epsilon) for epsilon in epsilons}
+    return method_rows(methods, columns, lambda key: f"{cells[key][0]:.4f}" if key in cells else "")
+
+
+def study_rows(results: list[Line], names: Iterable[str]) -> list[str]:
+    """5-way distances on nltcs with the number of runs, one row per setting, one column per epsilon."""
+    cells = summary(results, "tvd.5")
+    epsilons = sorted({key[2] for key in cells if key[1] in set(names)})
+    columns = {f"{epsilon:g}": ("nltcs", epsilon) for epsilon in epsilons}
+    return method_rows(
+        names, columns, lambda key: f"{cells[key][0]:.4f} ({cells[key][2]})" if key in cells else "", "setting"
+    )
+
+
+def plot(name: str, results: list[Line], measure: str, table: str) -> str:
+    """Write the plot of a comparison beside the document; its file name."""
+    (DOCUMENT.parent / name).write_text(comparison_chart(results, measure, table), encoding="utf-8")
+    return name
+
+
+def comparison_part(results: list[Line]) -> list[str]:
+    """Plots and tables of the comparison of methods, table by table."""
+    compared = [line for line in results if line["method"] in ("privmrf", FAITHFUL, *RIVALS)]
+    compared = [line for line in compared if line["epsilon"] in EPSILONS]
+    text = []
+    for table in [name for name in TABLES if any(line["table"] == name for line in compared)]:
+        plots = {k: plot(f"privmrf-{table}-{k}way.svg", compared, f"tvd.{k}", table) for k in (3, 4, 5)}
+        text += [f"### {table}", "", " ".join(f"![{table}, {k}-way]({name})" for k, name in plots.items()), ""]
+        for k in plots:
+            text += [f"{k}-way:", "", *comparison_rows(compared, table, f"tvd.{k}"), ""]
+    return text
+
+
+def study_part(results: list[Line]) -> list[str]:
+    """Plots and tables of the parameter study."""
+    text = []
+    for parameter, names in STUDY.items():
+        own = [line for line in results if line["method"] in names]
+        if own:
+            name = plot(f"privmrf-{parameter}.svg", own, "tvd.5", "nltcs")
+            text += [f"![{parameter}]({name})", "", *study_rows(own, list(names)), ""]
+    return text
+
+
+def document(results: list[Line]) -> None:
+    """Replace the generated parts of the document, and the plots."""
+    parts = {
+        "targets": target_rows(results, "privmrf"),
+        "faithful": target_rows(results, FAITHFUL),
+        "hierarchies": privmrf_wide.wide_rows(results_in(privmrf_wide.RESULTS)),
+        "comparison": comparison_part(results),
+        "parameters": study_part(results),
+    }
+    replace_parts(DOCUMENT, parts)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "document")
+    parser.add_argument("--parts", nargs="+", default=["targets", "parameters", "compare"])
+    add_grid(parser, tables=TABLES, epsilons=EPSILONS, repeats=1)
+    parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
+    given = parser.parse_args(arguments)
+    if given.action == "run":
+        listed = jobs(given.parts, given.tables, given.epsilons, given.repeats)
+        run_jobs(listed, run_one, RESULTS, progress=runs.show_progress, isolated=not given.together)
+    else:
+        document(results_in(RESULTS))

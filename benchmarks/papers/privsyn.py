@@ -1,0 +1,252 @@
+"""PrivSyn's figures: GUM without noise, accuracy on the papers' tables, ablations, a wide table, and GUM against MCF.
+
+    python -m benchmarks.papers privsyn gum       all 105 pairs of adult without noise: error by sweep, CPU seconds
+    python -m benchmarks.papers privsyn accuracy  epsilon 1, 80 % split, 3 repeats: 3-way and 5-way distances
+    python -m benchmarks.papers privsyn wide      200 columns x 100,000 rows of made data: CPU seconds, memory, error
+    python -m benchmarks.papers privsyn mcf       GUM against min-cost flow, small tables without noise
+    python -m benchmarks.papers privsyn table     means of the stored accuracy runs as a Markdown table
+
+One JSON line per run is appended to benchmarks/results/privsyn.jsonl. Runs use reproducible noise and are NOT PRIVATE.
+Distances are total variation, mean over 300 random k-way marginals of a fixed seed, between the rows that were
+synthesised and as many sampled rows as the noisy total says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import resource
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.common import Line, append, markdown, parser_of, results_of, stored
+from benchmarks.engine.cases import counts_of
+from benchmarks.runs import marginal_distance, table_of
+from lookalike.estimate.consistency import ConsistentMarginals
+from lookalike.generate.cell_order import cell_codes
+from lookalike.generate.initial_rows import independent_rows
+from lookalike.generate.min_cost_flow import flow_rows
+from lookalike.generate.row_update import GumSchedule, mean_l1, update_rows
+from lookalike.pipeline import synthesize
+from lookalike.schema.domain import Domain
+
+RESULTS = results_of("privsyn")
+PAPER = {"score_share": 0.1, "oneway_share": 0.1, "noise_weight": 1.0, "combine": "cliques", "start": "independent"}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {"score": "indif", **PAPER},
+    "paper, residual score": PAPER,
+    "default with independent start": {"start": "independent"},
+    "default with pairs only": {"combine": "pairs"},
+}
+GOALS = {"adult": (0.10, 0.24), "nltcs": (0.07, 0.12), "acs": (0.0167, 0.0386), "br2000": (0.053, 0.14)}
+
+
+def load(name: str) -> tuple[np.ndarray, Domain]:
+    """Integer codes and domain of a benchmark table."""
+    rows, schema = table_of(name)
+    codes = [rows[column].to_numpy() for column in schema.domain.names]
+    return np.asfortranarray(np.column_stack(codes), np.int32), schema.domain
+
+
+def all_pairs(codes: np.ndarray, domain: Domain) -> ConsistentMarginals:
+    """The exact pairs of a table."""
+    pairs = tuple(itertools.combinations(domain.names, 2))
+    tables = tuple(
+        counts_of(codes, [domain.position(name) for name in pair], domain.shape(pair)).astype(float) for pair in pairs
+    )
+    return ConsistentMarginals(domain, pairs, tables, (0.0,) * len(pairs), float(len(codes)))
+
+
+def distance(real: np.ndarray, synth: np.ndarray, domain: Domain, k: int) -> float:
+    """Mean total variation distance over 300 random k-way marginals."""
+    rng = np.random.default_rng(k)
+    chosen = {tuple(sorted(rng.choice(len(domain), k, replace=False))) for _ in range(300)}
+    found = []
+    for columns in sorted(chosen):
+        shape = [domain.sizes[i] for i in columns]
+        both = np.concatenate([cell_codes(real, columns, shape), cell_codes(synth, columns, shape)])
+        _, cells = np.unique(both, return_inverse=True)
+        p = np.bincount(cells[: len(real)], minlength=cells.max() + 1) / len(real)
+        q = np.bincount(cells[len(real) :], minlength=cells.max() + 1) / len(synth)
+        found.append(np.abs(p - q).sum() / 2)
+    return float(np.mean(found))
+
+
+def store(run: str, **numbers: object) -> None:
+    """Store and print the numbers of one run."""
+    line = {"date": time.strftime("%Y-%m-%d"), "run": run, **numbers}
+    append(RESULTS, line)
+    print(json.dumps(line), flush=True)
+
+
+def run_gum() -> None:
+    """GUM on the exact pairs of adult: error and CPU seconds by number of sweeps."""
+    codes, domain = load("adult")
+    targets = all_pairs(codes, domain)
+    rng = np.random.default_rng(0)
+    start = independent_rows(targets, len(codes), rng)
+    store("gum", sweeps=0, mean_l1=mean_l1(start, targets), distinct=len(np.unique(start, axis=0)))
+    for sweeps in (2, 5, 10, 20, 50):
+        began = time.process_time()
+        rows = update_rows(start, targets, np.random.default_rng(1), GumSchedule(sweeps))
+        seconds = time.process_time() - began
+        store(
+            "gum",
+            sweeps=sweeps,
+            mean_l1=round(mean_l1(rows, targets), 5),
+            cpu_seconds=round(seconds, 2),
+            rows_kept=len(rows) == len(codes),
+            in_domain=bool((rows.max(axis=0) < domain.sizes).all() and rows.min() >= 0),
+            distinct=len(np.unique(rows, axis=0)),
+        )
+
+
+def released(codes: np.ndarray, domain: Domain, seed: int, **settings: Any) -> tuple[np.ndarray, float]:
+    """Codes of a release by privsyn with reproducible noise, and its CPU seconds."""
+    frame = pd.DataFrame(codes, columns=list(domain.names))
+    sizes, noise = dict(zip(domain.names, domain.sizes, strict=True)), np.random.default_rng(seed)
+    began = time.process_time()
+    release = synthesize(frame, schema=sizes, method="privsyn", seed=seed, insecure_rng=noise, **settings)
+    seconds = time.process_time() - began
+    return np.asfortranarray(release.table[list(domain.names)].to_numpy().astype(np.int32)), seconds
+
+
+def run_accuracy(tables: Sequence[str], variants: Sequence[str], repeats: int, epsilon: float) -> None:
+    """Distances of 3-way and 5-way marginals on 80 % of the rows, by variant of the method."""
+    for table, variant, repeat in itertools.product(tables, variants, range(repeats)):
+        codes, domain = load(table)
+        order = np.random.default_rng([repeat, 80]).permutation(len(codes))
+        train = np.asfortranarray(codes[order[: round(0.8 * len(codes))]])
+        synth, seconds = released(train, domain, repeat, epsilon=epsilon, **VARIANTS[variant])
+        store(
+            "accuracy",
+            table=table,
+            epsilon=epsilon,
+            variant=variant,
+            repeat=repeat,
+            tvd3=round(distance(train, synth, domain, 3), 5),
+            tvd5=round(distance(train, synth, domain, 5), 5),
+            goal=GOALS[table],
+            cpu_seconds=round(seconds, 2),
+            rows=len(synth),
+        )
+
+
+def made_table(columns: int, rows: int, seed: int) -> tuple[np.ndarray, Domain]:
+    """Columns of 2 to 8 values, each a noisy mix of two earlier columns near it: known dependencies, many cycles."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 9, columns)
+    codes = np.empty((rows, columns), np.int32, order="F")
+    for i, size in enumerate(sizes):
+        value = rng.integers(0, size, rows)
+        for _ in range(min(i, 2)):
+            parent = int(rng.integers(max(0, i - 10), i))
+            linked = rng.random(rows) < 0.4
+            value[linked] = codes[linked, parent] * int(size) // int(sizes[parent])
+        codes[:, i] = value
+    return codes, Domain(tuple(f"c{i}" for i in range(columns)), tuple(int(size) for size in sizes))
+
+
+def run_wide(columns: int, rows: int) -> None:
+    """CPU seconds, memory and distances on a wide table of made data, beside those of shuffled columns."""
+    codes, domain = made_table(columns, rows, 0)
+    began = time.process_time()
+
+    def progress(message: str, _: object) -> None:
+        print(f"{time.process_time() - began:.1f} CPU s: {message}", flush=True)
+
+    synth, seconds = released(codes, domain, 0, epsilon=1.0, progress=progress)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rng = np.random.default_rng(1)
+    shuffled = np.asfortranarray(np.column_stack([rng.permutation(column) for column in codes.T]))
+    linked = [(i, j) for i in range(columns) for j in range(i)]
+    dependent = sorted(linked, key=lambda pair: -_gap(codes, domain, pair))[: 2 * columns]
+
+    def of_pairs(made: np.ndarray) -> float:
+        found = [marginal_distance(codes, made, pair, [domain.sizes[i] for i in pair]) for pair in dependent]
+        return round(float(np.mean(found)), 5)
+
+    store(
+        "wide",
+        columns=columns,
+        rows=rows,
+        cpu_seconds=round(seconds, 1),
+        peak_mb=round(peak),
+        tvd3=round(distance(codes, synth, domain, 3), 5),
+        tvd3_of_shuffled_columns=round(distance(codes, shuffled, domain, 3), 5),
+        dependent_pairs=of_pairs(synth),
+        dependent_pairs_of_shuffled_columns=of_pairs(shuffled),
+    )
+
+
+def _gap(codes: np.ndarray, domain: Domain, pair: tuple[int, int]) -> float:
+    """How far a pair of columns is from independence."""
+    table = counts_of(codes, pair, [domain.sizes[i] for i in pair]) / len(codes)
+    return float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
+
+
+def run_mcf() -> None:
+    """GUM against min-cost flow on the exact pairs of small tables."""
+    for table, columns, rows in (("nltcs", 8, 10_000), ("adult", 6, 10_000), ("br2000", 8, 10_000)):
+        codes, domain = load(table)
+        codes = codes[np.random.default_rng(0).permutation(len(codes))]
+        domain = domain.project(domain.names[:columns])
+        targets = all_pairs(np.asfortranarray(codes[:rows, :columns]), domain)
+        start = independent_rows(targets, rows, np.random.default_rng(0))
+        for method, sweeps in itertools.product(("gum", "mcf"), (1, 5, 20)):
+            began = time.process_time()
+            rng = np.random.default_rng(1)
+            if method == "gum":
+                made = update_rows(start, targets, rng, GumSchedule(sweeps))
+            else:
+                made = flow_rows(start, targets, rng, sweeps=sweeps)
+            store(
+                "mcf",
+                table=table,
+                columns=columns,
+                rows=rows,
+                method=method,
+                sweeps=sweeps,
+                mean_l1_at_start=round(mean_l1(start, targets), 5),
+                mean_l1=round(mean_l1(made, targets), 5),
+                tvd3=round(distance(codes[:rows, :columns], made, domain, 3), 5),
+                cpu_seconds=round(time.process_time() - began, 2),
+            )
+
+
+def table_of_means(lines: list[Line]) -> list[str]:
+    """Means of the stored accuracy runs, one row per table, epsilon and variant."""
+    runs: dict[tuple[str, float, str], list[Line]] = {}
+    for line in lines:
+        if line["run"] == "accuracy":
+            runs.setdefault((line["table"], line["epsilon"], line["variant"]), []).append(line)
+    rows = []
+    for (table, epsilon, variant), own in sorted(runs.items()):
+        three, five, seconds = (np.mean([line[key] for line in own]) for key in ("tvd3", "tvd5", "cpu_seconds"))
+        goal = " / ".join(str(value) for value in GOALS[table]) if epsilon == 1 else ""
+        rows.append([table, f"{epsilon:g}", variant, f"{three:.4f}", f"{five:.4f}", goal, f"{seconds:.1f}", len(own)])
+    return markdown(("table", "epsilon", "variant", "3-way", "5-way", "goal", "CPU s", "repeats"), rows)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "gum", "accuracy", "wide", "mcf", "table")
+    parser.add_argument("--tables", nargs="+", default=list(GOALS))
+    parser.add_argument("--variants", nargs="+", default=["default", "paper"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--columns", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=100_000)
+    given = parser.parse_args(arguments)
+    actions = {
+        "gum": run_gum,
+        "accuracy": lambda: run_accuracy(given.tables, given.variants, given.repeats, given.epsilon),
+        "wide": lambda: run_wide(given.columns, given.rows),
+        "mcf": run_mcf,
+        "table": lambda: print("\n".join(table_of_means(stored(RESULTS)))),
+    }
+    actions[given.action]()
