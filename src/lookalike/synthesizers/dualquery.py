@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,17 +10,38 @@ from lookalike.errors import BudgetError
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.row_set import RowSet
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.cell_queries import query_sets
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
-from lookalike.synthesizers.fem import COLUMN_RATE, QUERIES, asks_nothing, first_look, query_plan, query_player
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.fem import COLUMN_RATE, QUERIES, asks_nothing, first_look, query_player, query_split
+from lookalike.synthesizers.split import Split
 
 
-@dataclass(frozen=True, slots=True)
-class DualQuery:
+@method(
+    "dualquery",
+    title="DualQuery",
+    paper="Gaboardi, Gallego Arias, Hsu, Roth, Wu: Dual Query: Practical Private Query Release for High "
+    "Dimensional Data (ICML 2014)",
+    good_for="a historical baseline of query release; fem is the more accurate of the two",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
+    "an integer programme; many rows per round around noisy one-way marginals",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=170,
+)
+class DualQuery(Method):
     """Rounds of: draw queries that the rows so far get wrong, then add rows that satisfy as many of them as they can.
 
     Multiplicative weights over signed queries give round t the law Q_t(q) ~ exp(eta * sum over earlier rounds s of
@@ -45,28 +64,16 @@ class DualQuery:
             marginals, and a single row per round that satisfies as many of the drawn queries as it can.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    rounds: int = 0
-    per_round: int = 0
-    rows_per_round: int = 500
-    oneway_share: float = 0.4
-    looked: int = 32
-    weight: float = 3.0
-    max_cells: int = 20_000
-    sweeps: int = 3
-    faithful: bool = False
-
-    name: ClassVar[str] = "dualquery"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="DualQuery",
-        paper="Gaboardi, Gallego Arias, Hsu, Roth, Wu: Dual Query: Practical Private Query Release for High "
-        "Dimensional Data (ICML 2014)",
-        good_for="a historical baseline of query release; fem is the more accurate of the two",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
-        "an integer programme; many rows per round around noisy one-way marginals",
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    rounds: int | None = tuned(None)
+    per_round: int = tuned(0)
+    rows_per_round: int = tuned(500)
+    oneway_share: float = tuned(0.4)
+    looked: int = tuned(32)
+    weight: float = tuned(3.0)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
+    faithful: bool = choice(False)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -80,10 +87,10 @@ class DualQuery:
             max_cells=self.max_cells, sweeps=self.sweeps,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
         draws = (self._rounds() - 1) * self._per_round(domain)
-        return query_plan(domain, budget, draws, self.oneway_share, faithful=self.faithful)
+        return query_split(domain, rho, draws, self.oneway_share, faithful=self.faithful)
 
     def _rounds(self) -> int:
         return self.rounds or 50
@@ -91,7 +98,7 @@ class DualQuery:
     def _per_round(self, domain: Domain) -> int:
         return self.per_round or min(3 * len(domain), 30)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds, draws = door.domain, self._rounds(), self._per_round(door.domain)
         progress("measuring every column", 0.0)
         laws, total = first_look(door, self.oneway_share, faithful=self.faithful)

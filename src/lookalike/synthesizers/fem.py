@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,13 +10,22 @@ from lookalike.estimate import fit
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.row_set import RowSet
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.cell_queries import QueryPlayer, query_sets
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.split import Split, Step
 from lookalike.tables.measurement import estimated_total
 
 ROWS, ONEWAYS, QUERIES = "row count", "one-way marginals", "queries"
@@ -31,8 +38,21 @@ _PAPER_ROWS = 50
 _WINDOW = 5
 
 
-@dataclass(frozen=True, slots=True)
-class FEM:
+@method(
+    "fem",
+    title="FEM",
+    paper="Vietri, Tian, Bun, Steinke, Wu: New Oracle-Efficient Algorithms for Private Synthetic Data Release "
+    "(ICML 2020)",
+    good_for="a historical baseline of query release; rows without any measured table but single columns",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; a draw costs epsilon^2/8, where the authors' code charges epsilon^2/2; no settings found by trial "
+    "on the private table, as that code does unpaid; stops after a public number of rounds, not by the clock; "
+    "coordinate ascent instead of an integer programme",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=160,
+)
+class FEM(Method):
     """Rounds of: draw queries that the latest rows get wrong, give their cells more or less weight, make new rows.
 
     A query is a cell of a marginal and a sign; it is drawn by an exponential mechanism and nothing is measured. New
@@ -56,29 +76,16 @@ class FEM:
             no one-way marginals, exponential noise, 50 rows per round that are compared alone.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    rounds: int = 0
-    per_round: int = 0
-    rows_per_round: int = 1000
-    oneway_share: float = 0.4
-    looked: int = 32
-    noise: float = 5.0
-    max_cells: int = 20_000
-    sweeps: int = 3
-    faithful: bool = False
-
-    name: ClassVar[str] = "fem"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="FEM",
-        paper="Vietri, Tian, Bun, Steinke, Wu: New Oracle-Efficient Algorithms for Private Synthetic Data Release "
-        "(ICML 2020)",
-        good_for="a historical baseline of query release; rows without any measured table but single columns",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; a draw costs epsilon^2/8, where the authors' code charges epsilon^2/2; no settings found by trial "
-        "on the private table, as that code does unpaid; stops after a public number of rounds, not by the clock; "
-        "coordinate ascent instead of an integer programme",
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    rounds: int | None = tuned(None)
+    per_round: int = tuned(0)
+    rows_per_round: int = tuned(1000)
+    oneway_share: float = tuned(0.4)
+    looked: int = tuned(32)
+    noise: float = tuned(5.0)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
+    faithful: bool = choice(False)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -90,10 +97,10 @@ class FEM:
             sweeps=self.sweeps,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
         draws = self._rounds(domain) * self._per_round()
-        return query_plan(domain, budget, draws, self.oneway_share, faithful=self.faithful)
+        return query_split(domain, rho, draws, self.oneway_share, faithful=self.faithful)
 
     def _rounds(self, domain: Domain) -> int:
         return self.rounds or min(max(15 * len(domain), 50), 200)
@@ -101,7 +108,7 @@ class FEM:
     def _per_round(self) -> int:
         return self.per_round or (1 if self.faithful else 3)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds, draws = door.domain, self._rounds(door.domain), self._per_round()
         progress("measuring every column", 0.0)
         laws, total = first_look(door, self.oneway_share, faithful=self.faithful)
@@ -132,19 +139,12 @@ def asks_nothing(domain: Domain, *, faithful: bool) -> bool:
     return len(domain) == 1 and not faithful
 
 
-def query_plan(domain: Domain, budget: Budget, draws: int, oneway_share: float, *, faithful: bool) -> list[PlannedStep]:
-    """The steps of FEM and DualQuery: a first look, then draws of queries."""
-    rho = float(budget.rho)
+def query_split(domain: Domain, rho: float, draws: int, oneway_share: float, *, faithful: bool) -> Split:
+    """The split of FEM and DualQuery: columns (the papers: the number of rows), then draws of queries."""
     if asks_nothing(domain, faithful=faithful):
-        return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-    first = rho * (ROWS_SHARE if faithful else oneway_share)
-    note = "cells with more or fewer rows than there should be"
-    return [
-        PlannedStep(ROWS, "gaussian", 1, first, "number of rows")
-        if faithful
-        else PlannedStep(ONEWAYS, "gaussian", len(domain), first, "counts of every column"),
-        PlannedStep(QUERIES, "exponential", draws, rho - first, note),
-    ]
+        return Split.only_column(rho)
+    first = Step.number_of_rows(rho * ROWS_SHARE, ROWS) if faithful else Step.columns(domain, rho * oneway_share)
+    return Split.of(rho, first, rest=Step.choices(QUERIES, draws, "cells with more or fewer rows than there should be"))
 
 
 def first_look(door: GuardedTable, oneway_share: float, *, faithful: bool) -> tuple[list[np.ndarray], float]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
@@ -23,7 +20,17 @@ from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.network_sets import FittingSets
 from lookalike.select.partition import PartitionPath, partition_path
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.split import Split, Step
 from lookalike.tables.measurement import NoisyMarginal
 
 ONEWAYS, ERRORS, GROUPS = "one-way marginals", "errors of the model", "groups of chosen marginals"
@@ -39,8 +46,18 @@ SCORED_GROUPS = 64
 """Errors are released as distances of at most so many groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class PPSyn:
+@method(
+    "ppsyn",
+    title="PPSyn",
+    paper="PPSyn: partition-based differentially private synthetic data generation",
+    good_for="small budgets and columns with many values",
+    corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
+    "from true counts; budgets are clipped to what is left; group sums enter the fit as such. The default goes on: "
+    "groups of equal mass, one price for groups and budgets, several marginals a round, a second look",
+    page="docs/reproductions/ppsyn.md",
+    rank=70,
+)
+class PPSyn(Method):
     """One-way marginals, then rounds of: the marginals that improve most per unit of budget, measured in groups.
 
     Noisy errors of candidates against the model are released twice (`faithful`: once): of all pairs against the
@@ -65,28 +82,17 @@ class PPSyn:
         iterations: steps of the fit after each round; the last fit takes more.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    faithful: bool = False
-    eta: float = 0.7
-    rounds: int = 0
-    oneway_share: float = 0.0
-    error_share: float = 0.0
-    later_share: float = 0.4
-    candidates: int = 200
-    caution: float = 0.3
-    model_ms: float = 3.0
-    iterations: int = 60
-
-    name: ClassVar[str] = "ppsyn"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PPSyn",
-        paper="PPSyn: partition-based differentially private synthetic data generation",
-        good_for="small budgets and columns with many values",
-        corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
-        "from true counts; budgets are clipped to what is left; group sums enter the fit as such. The default goes on: "
-        "groups of equal mass, one price for groups and budgets, several marginals a round, a second look",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    faithful: bool = choice(False)
+    eta: float = tuned(0.7)
+    rounds: int | None = tuned(None)
+    oneway_share: float = tuned(0.0)
+    error_share: float = tuned(0.0)
+    later_share: float = tuned(0.4)
+    candidates: int = tuned(200)
+    caution: float = tuned(0.3)
+    model_ms: float = tuned(3.0)
+    iterations: int = tuned(60)
 
     def __post_init__(self) -> None:
         if self.oneway_share < 0 or self.error_share < 0:
@@ -107,23 +113,23 @@ class PPSyn:
     def _error_share(self) -> float:
         return self.error_share or (0.2 if self.faithful else 0.09)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
+    def split(self, domain: Domain, rho: float) -> Split:
         candidates = self._candidates(domain)
         if not candidates:
-            return [PlannedStep(ONEWAYS, "gaussian", d, rho, "counts of every column")]
-        oneways, errors = rho * self._oneway_share, rho * self._error_share
+            return Split((Step.columns(domain, rho),))
+        errors = rho * self._error_share
         looked, rounds, note = len(candidates), self._rounds(domain), "sums of groups of cells"
         if not self.faithful:
             errors, looked, rounds = 0.5 * errors, sum(len(clique) == 2 for clique in candidates), -1
             note += f", and a second look at errors ({0.5 * self._error_share:.1%} of the budget)"
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(ERRORS, "gaussian", looked, errors, "how wrong the independent model is"),
-            PlannedStep(GROUPS, "gaussian", rounds, rho - oneways - errors, note),
-        ]
+        return Split.of(
+            rho,
+            Step.columns(domain, rho * self._oneway_share),
+            Step.scores(ERRORS, looked, "how wrong the independent model is", errors),
+            rest=Step(GROUPS, "gaussian", rounds, 0.0, note),
+        )
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho = door.domain, door.remaining
         progress("measuring every column", 0.0)
         candidates = self._candidates(domain)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +13,6 @@ from lookalike.estimate.consistency import make_consistent
 from lookalike.estimate.norm_sub import norm_sub
 from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import FamilyGap, IndependenceGap, PerfectGap, Score
 from lookalike.schema.domain import Clique, Domain
@@ -24,7 +21,8 @@ from lookalike.select.model_size import model_zeros
 from lookalike.select.network_sets import fitting_parts
 from lookalike.select.parent_sets import Family, binary_degree, family_candidates
 from lookalike.select.useful import useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.split import UNKNOWN, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 ONEWAYS, COUNT = "one-way marginals", "number of rows"
@@ -37,8 +35,20 @@ _MOST_COUNTED = 100_000_000
 """Most cells of all families that one choice looks at."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrivBayes:
+@method(
+    "privbayes",
+    title="PrivBayes",
+    paper="Zhang, Cormode, Procopiuc, Srivastava, Xiao: PrivBayes (ACM TODS 2017)",
+    good_for="a plain Bayesian network; as the baseline that other methods are compared with",
+    corrected="scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced "
+    "rows and a public number of rows); the number of rows is noisy; Gaussian noise in zCDP; domains from the "
+    "schema. The default goes on: dependence measured against a released law of the child (half the sensitivity), "
+    "budget by cells, consistent families",
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=90,
+)
+class PrivBayes(Method):
     """Columns one after another, each with the parents that tell most about it; then noisy counts of every family.
 
     A setting of 0 stands for the way's own value, given as (default / faithful).
@@ -54,26 +64,14 @@ class PrivBayes:
         prior: strength of the prior of every column given its parents, in standard deviations of noise (default only).
     """
 
-    faithful: bool = False
-    theta: float = 4.0
-    degree: int = 0
-    candidates: int = 1000
-    network_share: float = 0.0
-    oneway_share: float = 0.1
-    count_share: float = 0.01
-    prior: float = 0.2
-
-    name: ClassVar[str] = "privbayes"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivBayes",
-        paper="Zhang, Cormode, Procopiuc, Srivastava, Xiao: PrivBayes (ACM TODS 2017)",
-        good_for="a plain Bayesian network; as the baseline that other methods are compared with",
-        corrected="scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced "
-        "rows and a public number of rows); the number of rows is noisy; Gaussian noise in zCDP; domains from the "
-        "schema. The default goes on: dependence measured against a released law of the child (half the sensitivity), "
-        "budget by cells, consistent families",
-    )
+    faithful: bool = choice(False)
+    theta: float = tuned(4.0)
+    degree: int = tuned(0)
+    candidates: int = tuned(1000)
+    network_share: float = tuned(0.0)
+    oneway_share: float = tuned(0.1)
+    count_share: float = tuned(0.01)
+    prior: float = tuned(0.2)
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, candidates=self.candidates)
@@ -85,21 +83,18 @@ class PrivBayes:
     def _network_share(self) -> float:
         return self.network_share or (0.3 if self.faithful else 0.05)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(FAMILIES, "gaussian", 1, rho, "counts of the only column")]
+    def split(self, domain: Domain, rho: float) -> Split:
+        if len(domain) == 1:
+            return Split.of(rho, rest=Step.sets(FAMILIES, 1, "counts of the only column"))
         if self.faithful:
-            first = PlannedStep(COUNT, "gaussian", 1, rho * self.count_share, "number of rows")
+            first = Step.number_of_rows(rho * self.count_share)
         else:
-            first = PlannedStep(ONEWAYS, "gaussian", d, rho * self.oneway_share, "counts of every column")
-        network = PlannedStep(
-            NETWORK, "exponential", d - 1, rho * self._network_share, "which column comes next, and its parents"
-        )  # fmt: skip
-        rest = rho - first.rho - network.rho
-        return [first, network, PlannedStep(FAMILIES, "gaussian", -1, rest, "counts of columns with their parents")]
+            first = Step.columns(domain, rho * self.oneway_share)
+        note = "which column comes next, and its parents"
+        network = Step.choices(NETWORK, len(domain) - 1, note, rho * self._network_share)
+        return Split.of(rho, first, network, rest=Step.sets(FAMILIES, UNKNOWN, "counts of columns with their parents"))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho = door.domain, door.remaining
         known: list[NoisyMarginal] = []
         families = [Family(domain.names[0], ())]
@@ -225,7 +220,16 @@ def _turned(table: np.ndarray, attrs: Clique, wanted: Sequence[str]) -> np.ndarr
     return summed.transpose([left.index(name) for name in wanted])
 
 
-@dataclass(frozen=True, slots=True)
+@method(
+    "pb-pgm",
+    title="PB-PGM",
+    paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019)",
+    good_for="the families of PrivBayes used in full: all counts agree, not only columns given their parents",
+    corrected=PrivBayes.info.corrected,
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=80,
+)
 class PBPGM(PrivBayes):
     """The network of `privbayes`, whose families are fitted all together as a graphical model.
 
@@ -235,15 +239,7 @@ class PBPGM(PrivBayes):
         model_ms: largest model, in predicted milliseconds per evaluation; families lose parents where it would pass it.
     """
 
-    model_ms: float = 60.0
-
-    name: ClassVar[str] = "pb-pgm"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PB-PGM",
-        paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019)",
-        good_for="the families of PrivBayes used in full: all counts agree, not only columns given their parents",
-        corrected=PrivBayes.info.corrected,
-    )
+    model_ms: float = tuned(60.0)
 
     def _affordable(self, door: GuardedTable, families: list[Family]) -> list[Family]:
         """The families, without some of the parents where the model would be too large. Sizes only: free."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
@@ -23,8 +20,9 @@ from lookalike.select.markov_graph import best_graph
 from lookalike.select.measured_cover import Cover
 from lookalike.select.model_size import model_zeros
 from lookalike.select.useful import useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.privmrf_paper import COUNT, MARGINALS, SCORES, PaperSettings, column_levels, fit_paper
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.privmrf_paper import MARGINALS, SCORES, PaperSettings, column_levels, fit_paper
+from lookalike.synthesizers.split import UNKNOWN, Split, Step
 from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
@@ -43,8 +41,20 @@ _GRAPHS, _GRAPH_WORK = 40, 6000
 _MEMORY_MB = 800.0
 
 
-@dataclass(frozen=True, slots=True)
-class PrivMRF:
+@method(
+    "privmrf",
+    title="PrivMRF",
+    paper="Cai, Lei, Wei, Xiao: Data Synthesis via Differentially Private Markov Random Fields (VLDB 2021)",
+    good_for="tables of up to about 50 columns where higher-order marginals matter, above all with few values each",
+    corrected="noise on the number of rows (the authors' program spends ten times the budget on it); scores in "
+    "counts with constant sensitivity; domains from the schema. The default goes on: scores against the noisy "
+    "independent model (sensitivity 1), rows counted by one-ways, sets that cover most error per noise, "
+    "batches, penalised fits",
+    page="docs/reproductions/privmrf.md",
+    sets_per_column=3.8,
+    rank=50,
+)
+class PrivMRF(Method):
     """A chordal graph of the dependent pairs, then marginals inside its cliques: first by pair scores, then by errors.
 
     The default differs from the paper in how marginals are chosen and fitted; `faithful` repeats the paper's
@@ -70,32 +80,20 @@ class PrivMRF:
         caution: weight of noise against error when sets are chosen (default only).
     """
 
-    faithful: bool = False
-    theta: float = 6.0
-    candidates: int = 0
-    batches: int = 0
-    clique_cells: float = 0.0
-    total_cells: float = 0.0
-    model_ms: float = 0.0
-    max_attrs: int = 0
-    graph_share: float = 0.0
-    choice_share: float = 0.0
-    count_share: float = 0.01
-    oneway_share: float = 0.06
-    first_share: float = 0.6
-    caution: float = 0.8
-
-    name: ClassVar[str] = "privmrf"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivMRF",
-        paper="Cai, Lei, Wei, Xiao: Data Synthesis via Differentially Private Markov Random Fields (VLDB 2021)",
-        good_for="tables of up to about 50 columns where higher-order marginals matter, above all with few values each",
-        corrected="noise on the number of rows (the authors' program spends ten times the budget on it); scores in "
-        "counts with constant sensitivity; domains from the schema. The default goes on: scores against the noisy "
-        "independent model (sensitivity 1), rows counted by one-ways, sets that cover most error per noise, "
-        "batches, penalised fits",
-    )
+    faithful: bool = choice(False)
+    theta: float = tuned(6.0)
+    candidates: int = tuned(0)
+    batches: int = tuned(0)
+    clique_cells: float = tuned(0.0)
+    total_cells: float = tuned(0.0)
+    model_ms: float = tuned(0.0)
+    max_attrs: int = tuned(0)
+    graph_share: float = tuned(0.0)
+    choice_share: float = tuned(0.0)
+    count_share: float = tuned(0.01)
+    oneway_share: float = tuned(0.06)
+    first_share: float = tuned(0.6)
+    caution: float = tuned(0.8)
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, caution=self.caution)
@@ -133,29 +131,25 @@ class PrivMRF:
         """Number of choices for a table of so many columns."""
         return self.batches or (math.floor(0.8 * columns) if self.faithful else 2)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        scores = PlannedStep(
-            SCORES, "gaussian", d * (d - 1) // 2, rho * self._graph_share, "how far each pair is from independent"
-        )  # fmt: skip
-        if self.faithful:
-            count = PlannedStep(COUNT, "gaussian", 1, rho * self.count_share, "number of rows")
-            note = f"errors of candidates (at most {self._choice_share:.0%} of the budget), counts of the chosen"
-            return [scores, count, PlannedStep(MARGINALS, "gaussian", -1, rho - scores.rho - count.rho, note)]
-        oneways = PlannedStep(ONEWAYS, "gaussian", d, rho * self.oneway_share, "counts of every column")
-        left = rho - oneways.rho - scores.rho
-        first = left * self.first_share
+    def split(self, domain: Domain, rho: float) -> Split:
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        scored = Step.pair_scores(domain, rho * self._graph_share)
         note = f"errors of candidates (at most {self._choice_share:.0%} of the budget), counts of the chosen"
-        return [
+        if self.faithful:
+            count = Step.number_of_rows(rho * self.count_share)
+            return Split.of(rho, scored, count, rest=Step.sets(MARGINALS, UNKNOWN, note))
+        oneways = Step.columns(domain, rho * self.oneway_share)
+        first = (rho - oneways.rho - scored.rho) * self.first_share
+        return Split.of(
+            rho,
             oneways,
-            scores,
-            PlannedStep(FIRST, "gaussian", -1, first, "counts of the sets that hold most of the dependence"),
-            PlannedStep(FURTHER, "gaussian", -1, left - first, note),
-        ]
+            scored,
+            Step.sets(FIRST, UNKNOWN, "counts of the sets that hold most of the dependence", first),
+            rest=Step.sets(FURTHER, UNKNOWN, note),
+        )
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         if len(door.domain) == 1:
             only = door.measure([door.domain.names], door.stddev_for(door.remaining), step=ONEWAYS)
             return fit(door.domain, only)
@@ -224,9 +218,9 @@ class PrivMRF:
             tries=max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs))), **self._limits,
         )  # fmt: skip
         limit = useful_cells(independent.total, stddev, self.theta)
-        sets = cover.first(graph.cliques, pairs, errors, door.remaining, self.max_attrs or 6, limit, rng)
+        chosen = cover.first(graph.cliques, pairs, errors, door.remaining, self.max_attrs or 6, limit, rng)
         first = (door.remaining + spent) * self.first_share - spent
-        cover.measured = sets or _singles(domain)
+        cover.measured = chosen or _singles(domain)
         cover.spent = allocate(cover.prices(cover.measured) ** 1.5, first)
         measured = door.measure(cover.measured, [door.stddev_for(share) for share in cover.spent], step=FIRST)
         model = _refit(domain, [*oneways, *measured], independent, 60)

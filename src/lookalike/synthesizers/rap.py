@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,14 +10,23 @@ from lookalike.estimate import fit
 from lookalike.estimate.relaxed_projection import RelaxedProjection
 from lookalike.generate.model import Model
 from lookalike.generate.relaxed_rows import RelaxedRows
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.cell_queries import draw_query, query_sets
 from lookalike.select.residual import EXPECTED_ABS, choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.split import Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 ROWS, ONEWAYS, CHOICES, CHOSEN = "row count", "one-way marginals", "choices", "chosen marginals"
@@ -30,8 +37,21 @@ _MOST_LOGITS = 20_000_000
 _PAPER_MARGINALS, _PAPER_ROUNDS, _PAPER_QUERIES = 64, 10, 10
 
 
-@dataclass(frozen=True, slots=True)
-class RAP:
+@method(
+    "rap",
+    title="RAP",
+    paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
+    "Adaptive Projection (ICML 2021)",
+    good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
+    "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
+    "rounds from one key; whole marginals instead of single cells, at the same price",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=150,
+)
+class RAP(Method):
     """Rounds of: choose what relaxed rows get most wrong, measure it, move the rows towards all noisy counts.
 
     A relaxed row has a distribution in every column; a thousand of them are a mixture of products, whose marginals are
@@ -58,32 +78,19 @@ class RAP:
             no pull: the paper's algorithm, with a softmax in place of its sparsemax and a noisy number of rows.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    rounds: int = 0
-    per_round: int = 0
-    relaxed_rows: int = 1000
-    oneway_share: float = 0.1
-    choice_share: float = 0.1
-    noise_limit: float = 0.5
-    max_cells: int = 20_000
-    candidates: int = 600
-    steps: int = 100
-    rate: float = 0.1
-    pull: float = 0.25
-    faithful: bool = False
-
-    name: ClassVar[str] = "rap"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="RAP",
-        paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
-        "Adaptive Projection (ICML 2021)",
-        good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
-        "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
-        "rounds from one key; whole marginals instead of single cells, at the same price",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    rounds: int | None = tuned(None)
+    per_round: int = tuned(0)
+    relaxed_rows: int = tuned(1000)
+    oneway_share: float = tuned(0.1)
+    choice_share: float = tuned(0.1)
+    noise_limit: float = tuned(0.5)
+    max_cells: int = tuned(20_000)
+    candidates: int = tuned(600)
+    steps: int = tuned(100)
+    rate: float = tuned(0.1)
+    pull: float = tuned(0.25)
+    faithful: bool = choice(False)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -96,25 +103,28 @@ class RAP:
             candidates=self.candidates, steps=self.steps, rate=self.rate, pull=self.pull,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rho, d, chosen = float(budget.rho), len(domain), self._rounds() * self._per_round(domain)
+        chosen = self._rounds() * self._per_round(domain)
         if self.faithful:
             half = rho * (1 - _ROWS_SHARE) / 2
-            return [
-                PlannedStep(ROWS, "gaussian", 1, rho * _ROWS_SHARE, "number of rows"),
-                PlannedStep(CHOICES, "exponential", chosen, half, "which cells the rows get most wrong"),
-                PlannedStep(CELLS, "gaussian", chosen, half, "counts of the chosen cells"),
-            ]
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        oneways = rho * self.oneway_share
-        choices = (rho - oneways) * self.choice_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(CHOICES, "exponential", chosen, choices, "which marginals the rows get most wrong"),
-            PlannedStep(CHOSEN, "gaussian", chosen, rho - oneways - choices, "counts of the chosen marginals"),
-        ]
+            return Split.of(
+                rho,
+                Step.number_of_rows(rho * _ROWS_SHARE, ROWS),
+                Step.choices(CHOICES, chosen, "which cells the rows get most wrong", half),
+                rest=Step(CELLS, "gaussian", chosen, 0.0, "counts of the chosen cells"),
+            )
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        first = Step.columns(domain, rho * self.oneway_share)
+        return Split.of(
+            rho,
+            first,
+            Step.choices(
+                CHOICES, chosen, "which marginals the rows get most wrong", (rho - first.rho) * self.choice_share
+            ),
+            rest=Step.sets(CHOSEN, chosen, "counts of the chosen marginals"),
+        )
 
     def _rounds(self) -> int:
         return self.rounds or (_PAPER_ROUNDS if self.faithful else 8)
@@ -125,7 +135,7 @@ class RAP:
     def _relaxed_rows(self, domain: Domain) -> int:
         return min(self.relaxed_rows, max(_MOST_LOGITS // sum(domain.sizes), 1))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         if self.faithful:
             return self._fit_cells(door, rng, progress)
         domain, rho, rounds = door.domain, door.remaining, self._rounds()

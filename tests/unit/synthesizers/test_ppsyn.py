@@ -36,7 +36,7 @@ def test_all_of_the_budget_is_spent_in_the_planned_steps(settings: dict) -> None
     spent = {step: float(rho) for step, rho in release.spent.by_step().items()}
     budget = Budget(1.0, 1e-5, "gdp")
     domain = Domain(tuple(SIZES), tuple(SIZES.values()))
-    planned = {step.step: step.rho for step in PPSyn(**settings).plan(domain, budget)}
+    planned = {step.step: step.rho for step in PPSyn(**settings).split(domain, float(budget.rho)).steps}
     assert set(spent) == {ONEWAYS, ERRORS, GROUPS}
     assert sum(spent.values()) == pytest.approx(float(budget.rho), rel=1e-6)
     for step in (ONEWAYS, ERRORS):
