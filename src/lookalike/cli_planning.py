@@ -36,7 +36,8 @@ from lookalike.privacy.budget import Budget
 from lookalike.privacy.ledger import epsilon_text
 from lookalike.release import check_rows
 from lookalike.synthesizers import METHODS, default_settings
-from lookalike.synthesizers.base import PlannedStep
+from lookalike.synthesizers.base import origins
+from lookalike.synthesizers.split import Step
 from lookalike.terminal import output, print_json, shown, table_of
 
 _MOST_COLUMNS = 20
@@ -82,7 +83,7 @@ def plan(
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     ahead = outlook(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
     if as_json:
-        listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
+        listed = [{name: getattr(step, name) for name in Step.__slots__} for step in steps]
         facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
         print_json({**facts, "reason": reason_of(public, method), "steps": listed, "outlook": asdict(ahead)})
         return
@@ -122,9 +123,10 @@ def methods(as_json: JsonOption = False) -> None:
     if as_json:
         listed = {
             name: {
-                **{field: getattr(method.info, field) for field in method.info.__slots__},
+                **{field: getattr(method.info, field) for field in ("title", "paper", "good_for", "corrected", "page")},
                 "accounting": method.accounting,
                 "settings": default_settings(name),
+                "origins": origins(method),
             }
             for name, method in METHODS.items()
         }
@@ -140,7 +142,7 @@ def methods(as_json: JsonOption = False) -> None:
         output.print(f"  settings:   {settings or 'none'}\n")
 
 
-def plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reason: str | None) -> Table:
+def plan_table(method: str, budget: Budget, steps: tuple[Step, ...], reason: str | None) -> Table:
     """The steps of a plan for the screen."""
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"

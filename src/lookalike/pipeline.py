@@ -19,7 +19,7 @@ from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
 from lookalike.privacy.budget import Budget
 from lookalike.privacy.discover import Discovery
-from lookalike.privacy.door import GuardedTable, open_table
+from lookalike.privacy.door import open_table
 from lookalike.privacy.ledger import (
     NO_GUARANTEE,
     NO_NOISE,
@@ -38,8 +38,8 @@ from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
-from lookalike.synthesizers.auto import Auto, chosen_method
-from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
+from lookalike.synthesizers.base import Method, Progress
+from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
 from lookalike.tables.measurement import NoisyMarginal, completed, spread_over_cells
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def synthesize(
     search = discovery or Discovery()
     report = progress or _silent
     synthesizer = create(method, settings)
-    check_rows(rows, getattr(synthesizer, "most_rows", None))
+    check_rows(rows, synthesizer.max_rows)
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
-    plan = _plan(schema, budget, synthesizer, search)
+    plan = _planned(schema, budget, synthesizer, search)
     check_rules(schema)
     book = as_ledger(ledger, table)
     noise = noise_source(plan, insecure_rng)
@@ -111,10 +111,11 @@ def synthesize(
         if schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(search.fill(door))
-        plan = _plan(schema, budget, synthesizer, search, door)
+        split = synthesizer.split(door.domain, door.remaining)
+        plan = (*_discovery_steps(schema, budget, search), *split.steps)
         run.keep_to(limits_of(plan))
         door = RecordingTable(door)
-        model = synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
+        model = synthesizer.fit(door, split, rng=np.random.default_rng(seed), progress=report)
         if generator == "gum":
             report("updating rows", 0.8)
             model = updated_rows(model, door.released, np.random.default_rng(seed))
@@ -179,25 +180,25 @@ def plan_run(
     method: str,
     settings: dict[str, Any] | None = None,
     discovery: Discovery | None = None,
-) -> tuple[Budget, tuple[PlannedStep, ...]]:
+) -> tuple[Budget, tuple[Step, ...]]:
     """What a run would spend, step by step, from public facts alone."""
     synthesizer = create(method, settings or {})
     search = discovery or Discovery()
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
-    return budget, _plan(schema, budget, synthesizer, search)
+    return budget, _planned(schema, budget, synthesizer, search)
 
 
-def _plan(
-    schema: Schema, budget: Budget, synthesizer: Synthesizer, search: Discovery, door: GuardedTable | None = None
-) -> tuple[PlannedStep, ...]:
-    """The steps of discovery and of the method, which gets what is left; after discovery that is known exactly."""
-    found = [PlannedStep(step, kind, -1, rho, note) for step, kind, rho, note in search.plan(schema, budget)]
-    left = 1.0 - sum(step.rho for step in found) / float(budget.rho)
-    if door is not None:
-        left = door.remaining / float(budget.rho)
-    domain = search.nominal(schema) if door is None else door.domain
-    steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
-    return (*found, *(steps or synthesizer.plan(domain, budget)))
+def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
+    """The steps of discovery, and those of the method, which gets what discovery would leave."""
+    found = _discovery_steps(schema, budget, search)
+    left = float(budget.rho) - sum(step.rho for step in found)
+    return (*found, *method.split(search.nominal(schema), left).steps)
+
+
+def _discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
+    """What finding the facts that the schema leaves open may spend."""
+    found = search.plan(schema, budget)
+    return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ class Outlook:
 
 def outlook(
     schema: Schema,
-    steps: tuple[PlannedStep, ...],
+    steps: tuple[Step, ...],
     *,
     method: str,
     neighbours: Neighbours,
@@ -241,12 +242,12 @@ def outlook(
         pairs: pairs of columns as "a,b"; some of different sizes by default.
     """
     domain = Discovery().nominal(schema)
-    used = chosen_method(domain)[0].name if method == "auto" else method
-    errors, sets = set_errors(used, domain, steps, neighbours, rows, chosen_sets(domain, pairs))
+    used = create(method, {}).chosen(domain)
+    errors, sets = set_errors(used.info.sets_per_column, domain, steps, neighbours, rows, chosen_sets(domain, pairs))
     return Outlook(
-        used,
-        resources(used, domain, rows, discovers=bool(schema.open_facts)),
-        column_errors(used, domain, steps, neighbours, rows),
+        used.name,
+        resources(used.name, domain, rows, discovers=bool(schema.open_facts)),
+        column_errors(domain, steps, neighbours, rows),
         errors,
         sets,
         [name for name, facts in schema.open_facts.items() if {"type", "values", "bounds", "bins"} & set(facts)],
@@ -255,19 +256,10 @@ def outlook(
 
 def reason_of(schema: Schema, method: str) -> str | None:
     """Why a method that chooses for itself chose as it did; None for the others."""
-    synthesizer = create(method, {})
-    return synthesizer.reason(Discovery().nominal(schema)) if isinstance(synthesizer, Auto) else None
+    return create(method, {}).reason(Discovery().nominal(schema))
 
 
-def limits_of(plan: tuple[PlannedStep, ...]) -> dict[str, float]:
-    """The most rho that each step of a plan may spend, by name."""
-    limits: dict[str, float] = {}
-    for step in plan:
-        limits[step.step] = limits.get(step.step, 0.0) + step.rho
-    return limits
-
-
-def noise_source(plan: tuple[PlannedStep, ...], insecure_rng: Generator | None) -> NoiseSource:
+def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> NoiseSource:
     """Where the noise of a run with this plan comes from, which is known before anything is read."""
     if any(step.mechanism == NO_GUARANTEE for step in plan):
         return NO_NOISE

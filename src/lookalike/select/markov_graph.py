@@ -20,6 +20,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.cliques import mask_positions
 
 _MEETINGS = 4
+_GRAPHS, _GRAPH_WORK = 40, 6000
 
 
 class MarkovGraph:
@@ -189,7 +190,7 @@ def best_graph(
     *,
     clique_cells: float,
     total_cells: float,
-    tries: int,
+    tries: int | None = None,
 ) -> MarkovGraph:
     """Grow several graphs, in different orders, and return the one whose pairs have the largest sum of scores.
 
@@ -205,12 +206,13 @@ def best_graph(
         rng: source of randomness.
         clique_cells: largest number of cells of one maximal clique.
         total_cells: largest number of cells of all maximal cliques together.
-        tries: how many graphs to grow.
+        tries: how many graphs to grow; None means 40, or fewer where there are many pairs.
     """
+    tries = tries or max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs)))
     values = np.maximum(np.asarray(scores, dtype=float), 0.0)
     ends = [(domain.position(a), domain.position(b)) for a, b in pairs]
     best, best_value = MarkovGraph(domain, clique_cells, total_cells), -1.0
-    for number in range(max(1, tries)):
+    for number in range(tries):
         power, spread = (0.5, 0.0) if number == 0 else (rng.uniform(0.0, 1.0), 0.3)
         order = np.where(values > 0, values / prices**power * np.exp(rng.normal(0.0, spread, len(values))), -1.0)
         graph = grow_graph(domain, pairs, order, clique_cells=clique_cells, total_cells=total_cells, lowest=0.0)

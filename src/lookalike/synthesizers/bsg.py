@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from lookalike.generate.bayes_net import BayesNet, dirichlet_means
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.released_rows import ReleasedRows
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.rows import OccurringCells
 from lookalike.privacy.scores import ResidualL1
@@ -24,15 +22,26 @@ from lookalike.privacy.seeded_rows import SeededRows, affordable_test
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import allocate
 from lookalike.select.feature_merit import Network, bucketed, correlations, greedy_network, mass_buckets
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress
+from lookalike.synthesizers.base import Method, Progress, method, tuned
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Kind, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ONEWAYS, SCORES, FAMILIES = "one-way marginals", "pair scores", "families of the network"
+FAMILIES = "families of the network"
 SPLIT, COUNT, SEEDED, HISTOGRAM = "split into parts", "number of seeds", "rows from seeds", "prefix histogram"
 
 
-@dataclass(frozen=True, slots=True)
-class BSG:
+@method(
+    "bsg",
+    title="BSG: Bayesian network with plausible deniability",
+    paper="Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)",
+    good_for="rows that keep real prefixes (seeds) with a stated price; omega='all' is a plain private network",
+    corrected="rows from seeds are charged one by one and refused past the budget (the paper prices one row and "
+    "releases a million); failures of the test are hidden (its theorem leaves them out); parts of the table are "
+    "amplified jointly; scores have sensitivity 1 whatever the number of rows; noise has no public seed",
+    page="docs/reproductions/bsg.md",
+    rank=130,
+)
+class BSG(Method):
     """Every column given a few others, learnt once; rows from that network alone, or grown from real rows.
 
     With `omega` "all" (or None), the default, no real row is ever used as a seed: the guarantee is the network's, for
@@ -63,36 +72,25 @@ class BSG:
         prior: strength of the prior, in standard deviations of the noise.
     """
 
-    omega: str | int | None = None
-    seeded_rows: int = 1000
-    k: int = 50
-    seeds: str = "rows"
-    test: str = "randomised"
-    mixture: bool = False
-    gamma: float = 4.0
-    threshold_epsilon: float = 0.0
-    seeded_share: float = 0.9
-    max_plausible: int = 0
-    max_check_plausible: int = 0
-    parts: str = ""
-    model_share: float = 0.5
-    oneway_share: float = 0.15
-    score_share: float = 0.15
-    parent_values: int = 6
-    max_cost: int = 0
-    usefulness: float = 2.0
-    prior: float = 0.2
-
-    name: ClassVar[str] = "bsg"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="BSG: Bayesian network with plausible deniability",
-        paper="Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)",
-        good_for="rows that keep real prefixes (seeds) with a stated price; omega='all' is a plain private network",
-        corrected="rows from seeds are charged one by one and refused past the budget (the paper prices one row and "
-        "releases a million); failures of the test are hidden (its theorem leaves them out); parts of the table are "
-        "amplified jointly; scores have sensitivity 1 whatever the number of rows; noise has no public seed",
-    )
+    omega: str | int | None = tuned(None)
+    seeded_rows: int = tuned(1000)
+    k: int = tuned(50)
+    seeds: str = tuned("rows")
+    test: str = tuned("randomised")
+    mixture: bool = tuned(False)
+    gamma: float = tuned(4.0)
+    threshold_epsilon: float = tuned(0.0)
+    seeded_share: float = tuned(0.9)
+    max_plausible: int = tuned(0)
+    max_check_plausible: int = tuned(0)
+    parts: str = tuned("")
+    model_share: float = tuned(0.5)
+    oneway_share: float = tuned(0.15)
+    score_share: float = tuned(0.15)
+    parent_values: int = tuned(6)
+    max_cost: int = tuned(0)
+    usefulness: float = tuned(2.0)
+    prior: float = tuned(0.2)
 
     def __post_init__(self) -> None:
         self.kept(None)
@@ -115,8 +113,8 @@ class BSG:
     # Settings as numbers.
 
     @property
-    def most_rows(self) -> int | None:
-        """Most rows that a run with these settings can give; None for any number."""
+    def max_rows(self) -> int | None:
+        """The maximum number of rows that a run with these settings can give; None for any number."""
         return self.seeded_rows if self.omega not in (None, "all") and self.seeds == "rows" else None
 
     def kept(self, columns: int | None) -> tuple[int, ...]:
@@ -149,33 +147,33 @@ class BSG:
 
     # The run.
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        width, rho, kept = len(domain), float(budget.rho), self.kept(len(domain))
+    def split(self, domain: Domain, rho: float) -> Split:
+        width, kept = len(domain), self.kept(len(domain))
         model = rho if kept == (0,) else rho * self.model_share
         steps = []
         if self.shares():
-            steps.append(PlannedStep(SPLIT, "disjoint parts", len(self.shares()), rho, "pays for all that follows"))
+            steps.append(Step(SPLIT, "disjoint parts", len(self.shares()), rho, "pays for all that follows"))
             model = rho = 0.0
-        steps.append(PlannedStep(ONEWAYS, "gaussian", width, model * self.oneway_share, "counts of every column"))
+        steps.append(Step.columns(domain, model * self.oneway_share))
         if width > 1:
-            note = "how far each pair is from independent"
-            steps.append(PlannedStep(SCORES, "gaussian", width * (width - 1) // 2, model * self.score_share, note))
+            steps.append(Step.pair_scores(domain, model * self.score_share))
         rest = model * (1 - self.oneway_share - (self.score_share if width > 1 else 0.0))
-        steps.append(PlannedStep(FAMILIES, "gaussian", width, rest, "counts of each column with its parents"))
+        steps.append(Step.sets(FAMILIES, width, "counts of each column with its parents", rest))
         if kept == (0,):
-            return steps
+            return Split(tuple(steps))
         if self.seeds == "histogram":
             note = f"counts of the first {max(kept)} columns together"
-            return [*steps, PlannedStep(HISTOGRAM, "thresholded histogram", 1, rho - model, note)]
+            return Split((*steps, Step(HISTOGRAM, "thresholded histogram", 1, rho - model, note, Kind.SETS)))
         counting = (rho - model) * _COUNT_SHARE
-        steps.append(PlannedStep(COUNT, "gaussian", 1, counting, "number of rows that may be seeds"))
+        steps.append(Step(COUNT, "gaussian", 1, counting, "number of rows that may be seeds", Kind.NUMBER_OF_ROWS))
         mechanism = "plausible deniability" if self.test == "randomised" else "none"
         note = f"rows that keep {min(kept)} to {max(kept)} values of a real row"
         if self.test == "deterministic":
             note += ": NOT PRIVATE, deniable one by one only"
-        return [*steps, PlannedStep(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note)]
+        seeded = Step(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note, Kind.ROWS)
+        return Split((*steps, seeded))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         shares, kept = self.shares(), self.kept(len(door.domain))
         learning = self.oneway_share + self.score_share
         if shares:
@@ -239,7 +237,7 @@ class BSG:
         references = tuple(np.outer(coarse[a], coarse[b]) / total for a, b in pairs)
         score = ResidualL1(tuple((domain.names[a], domain.names[b]) for a, b in pairs), references)
         stddev = door.score_stddev_for(score, rho * self.score_share / (self.oneway_share + self.score_share))
-        distances = door.coarsened(maps).noisy_scores(score, stddev, step=SCORES)
+        distances = door.coarsened(maps).noisy_scores(score, stddev, step=PAIR_SCORES)
         sizes = {name: len(count) for name, count in zip(domain.names, coarse, strict=True)}
         cells = total / (self.usefulness * door.stddev_for(later, len(domain)))
 

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.row_set import RowSet
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.cell_queries import QueryPlayer, query_sets, weigh_drawn_queries
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.fem import COLUMN_RATE, QUERIES, measured_columns, query_plan
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.fem import COLUMN_RATE, QUERIES, measured_columns, query_split
+from lookalike.synthesizers.split import Split
 
 
-@dataclass(frozen=True, slots=True)
-class DualQuery:
+@method(
+    "dualquery",
+    title="DualQuery",
+    paper="Gaboardi, Gallego Arias, Hsu, Roth, Wu: Dual Query: Practical Private Query Release for High "
+    "Dimensional Data (ICML 2014)",
+    good_for="a historical baseline of query release; fem is the more accurate of the two",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
+    "an integer programme; many rows per round around noisy one-way marginals",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=170,
+)
+class DualQuery(Method):
     """Rounds of: draw queries that the rows so far get wrong, then add rows that satisfy as many of them as they can.
 
     Multiplicative weights over signed queries give round t the distribution Q_t(q) ~ exp(eta * sum over earlier rounds
@@ -45,27 +54,15 @@ class DualQuery:
         sweeps: passes of the search for the best row, over its columns.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    rounds: int = 50
-    per_round: int | None = None
-    rows_per_round: int = 500
-    oneway_share: float = 0.4
-    marginals_per_draw: int = 32
-    weight: float = 3.0
-    max_cells: int = 20_000
-    sweeps: int = 3
-
-    name: ClassVar[str] = "dualquery"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="DualQuery",
-        paper="Gaboardi, Gallego Arias, Hsu, Roth, Wu: Dual Query: Practical Private Query Release for High "
-        "Dimensional Data (ICML 2014)",
-        good_for="a historical baseline of query release; fem is the more accurate of the two",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
-        "an integer programme; many rows per round around noisy one-way marginals",
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    rounds: int = tuned(50)
+    per_round: int | None = tuned(None)
+    rows_per_round: int = tuned(500)
+    oneway_share: float = tuned(0.4)
+    marginals_per_draw: int = tuned(32)
+    weight: float = tuned(3.0)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -75,14 +72,14 @@ class DualQuery:
             weight=self.weight, max_cells=self.max_cells, sweeps=self.sweeps,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        return query_plan(domain, budget, self.oneway_share, (self.rounds - 1) * draws_for(domain, self.per_round))
+        return query_split(domain, rho, self.oneway_share, (self.rounds - 1) * draws_for(domain, self.per_round))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, draws = door.domain, draws_for(door.domain, self.per_round)
         progress("measuring every column", 0.0)
-        columns, total = measured_columns(door, self.oneway_share)
+        columns, total = measured_columns(door, split)
         leader = PerturbedLeader(domain, columns)
         if len(domain) == 1:
             return RowSet(domain, total, leader.rows(self.rounds * self.rows_per_round, rng))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.estimate import fit
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.row_set import RowSet
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
+from lookalike.schema.domain import Domain
 from lookalike.select.cell_queries import QueryPlayer, query_sets, weigh_drawn_queries
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
-ONEWAYS, QUERIES = "one-way marginals", "queries"
+QUERIES = "queries"
 
 COLUMN_RATE = 0.3
 """Part of a column's distance from its measured distribution that one round corrects."""
@@ -28,8 +25,21 @@ _COMPARED_ROUNDS = 5
 """The data is compared with the rows of so many of the latest rounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class FEM:
+@method(
+    "fem",
+    title="FEM",
+    paper="Vietri, Tian, Bun, Steinke, Wu: New Oracle-Efficient Algorithms for Private Synthetic Data Release "
+    "(ICML 2020)",
+    good_for="a historical baseline of query release; rows without any measured table but single columns",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; a draw costs epsilon^2/8, where the authors' code charges epsilon^2/2; no settings found by trial "
+    "on the private table, as that code does unpaid; stops after a public number of rounds, not by the clock; "
+    "coordinate ascent instead of an integer programme",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=160,
+)
+class FEM(Method):
     """Rounds of: draw queries that the latest rows get wrong, give their cells more or less weight, make new rows.
 
     A query is a cell of a marginal and a sign; it is drawn by an exponential mechanism and nothing is measured. New
@@ -51,28 +61,15 @@ class FEM:
         sweeps: passes of the search for the best row, over its columns.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    rounds: int | None = None
-    per_round: int = 3
-    rows_per_round: int = 1000
-    oneway_share: float = 0.4
-    marginals_per_draw: int = 32
-    noise: float = 5.0
-    max_cells: int = 20_000
-    sweeps: int = 3
-
-    name: ClassVar[str] = "fem"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="FEM",
-        paper="Vietri, Tian, Bun, Steinke, Wu: New Oracle-Efficient Algorithms for Private Synthetic Data Release "
-        "(ICML 2020)",
-        good_for="a historical baseline of query release; rows without any measured table but single columns",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; a draw costs epsilon^2/8, where the authors' code charges epsilon^2/2; no settings found by trial "
-        "on the private table, as that code does unpaid; stops after a public number of rounds, not by the clock; "
-        "coordinate ascent instead of an integer programme",
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    rounds: int | None = tuned(None)
+    per_round: int = tuned(3)
+    rows_per_round: int = tuned(1000)
+    oneway_share: float = tuned(0.4)
+    marginals_per_draw: int = tuned(32)
+    noise: float = tuned(5.0)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -81,14 +78,14 @@ class FEM:
             marginals_per_draw=self.marginals_per_draw, noise=self.noise, max_cells=self.max_cells, sweeps=self.sweeps,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        return query_plan(domain, budget, self.oneway_share, rounds_for(domain, self.rounds) * self.per_round)
+        return query_split(domain, rho, self.oneway_share, rounds_for(domain, self.rounds) * self.per_round)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, rounds_for(door.domain, self.rounds)
         progress("measuring every column", 0.0)
-        columns, total = measured_columns(door, self.oneway_share)
+        columns, total = measured_columns(door, split)
         leader = PerturbedLeader(domain, columns)
         if len(domain) == 1:
             return RowSet(domain, total, leader.rows(rounds * self.rows_per_round, rng))
@@ -111,24 +108,19 @@ def rounds_for(domain: Domain, rounds: int | None) -> int:
     return rounds or min(max(15 * len(domain), 50), 200)
 
 
-def query_plan(domain: Domain, budget: Budget, oneway_share: float, draws: int) -> list[PlannedStep]:
-    """Return the steps of FEM and DualQuery: counts of every column, then draws of queries."""
-    rho = float(budget.rho)
+def query_split(domain: Domain, rho: float, oneway_share: float, draws: int) -> Split:
+    """Return the split of FEM and DualQuery: counts of every column, then draws of queries."""
     if len(domain) == 1:
-        return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-    first = rho * oneway_share
-    note = "cells with more or fewer rows than there should be"
-    return [
-        PlannedStep(ONEWAYS, "gaussian", len(domain), first, "counts of every column"),
-        PlannedStep(QUERIES, "exponential", draws, rho - first, note),
-    ]
+        return Split.only_column(rho)
+    return Split.of(rho, Step.columns(domain, rho * oneway_share), rest=drawn_queries(draws))
 
 
-def measured_columns(door: GuardedTable, oneway_share: float) -> tuple[list[np.ndarray], float]:
+def drawn_queries(draws: int) -> Step:
+    """Return the step of drawing queries."""
+    return Step.choices(QUERIES, draws, "cells with more or fewer rows than there should be")
+
+
+def measured_columns(door: GuardedTable, split: Split) -> tuple[list[np.ndarray], float]:
     """Measure every column; return the distribution of each and the number of rows."""
-    domain, rho = door.domain, door.remaining
-    singles: list[Clique] = [(name,) for name in domain.names]
-    shares = allocate(domain.sizes, rho if len(domain) == 1 else rho * oneway_share)
-    measured = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
-    start = fit(domain, measured)
-    return [counts / start.total for counts in start.marginals(singles)], start.total
+    start = fit(door.domain, measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS))
+    return [counts / start.total for counts in start.marginals(singles(door.domain))], start.total

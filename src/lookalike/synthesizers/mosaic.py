@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.exchange import ExchangeSettings
 from lookalike.generate.model import Model
 from lookalike.generate.reweighted import ReweightedModel, SupportSettings
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
@@ -27,12 +25,12 @@ from lookalike.select.network_sets import FittingSets, tree_first
 from lookalike.select.partition import counted_table, seen_groups
 from lookalike.select.price import CoverSearch, EffectiveCells, SetLimits
 from lookalike.select.useful import useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step
 from lookalike.tables.contrasts import CellTable
 from lookalike.tables.measurement import NoisyMarginal, averaged, completed, estimated_total
 
-TOTAL, ONEWAYS, SCORES, SETS = "number of rows", "one-way marginals", "pair scores", "chosen sets"
-LARGER = "larger sets and their choice"
+SETS, LARGER = "chosen sets", "larger sets and their choice"
 
 _SCORED_CELLS = 20_000_000
 _SHARPEST_RHO = 0.5
@@ -43,8 +41,17 @@ _TYPICAL_CONTRASTS = 6
 _FIRST_LOOK = SupportSettings(most_rows=60_000, iterations=40)
 
 
-@dataclass(frozen=True, slots=True)
-class Mosaic:
+@method(
+    "mosaic",
+    title="Mosaic",
+    paper="our own; docs/mosaic.md",
+    good_for="almost everything: the lowest error on our benchmark tables or close to it, in seconds",
+    corrected="nothing to correct; all noise is Gaussian, so the exact curve applies",
+    page="docs/mosaic.md",
+    sets_per_column=3.0,
+    rank=10,
+)
+class Mosaic(Method):
     """Counts of every column, one noisy look at all pairs, and one price that decides what is measured how precisely.
 
     Nothing that is worth measuring is left out because it does not fit a graphical model: the sets that fit draw rows,
@@ -78,39 +85,30 @@ class Mosaic:
         passes: passes over the rows that exchange them for better ones.
     """
 
-    oneway_share: float = 0.08
-    small_rho: float = 0.01
-    small_total_share: float = 0.05
-    small_oneway_share: float = 0.4
-    score_share: float = 0.04
-    larger_share: float = 0.4
-    larger_score_share: float = 0.03
-    order: int = 4
-    cells: int = 256
-    looks: int = 2
-    larger_order: int = 6
-    larger_cells: int = 20_000
-    larger_candidates: int = 100
-    theta: float = 5.0
-    group_mass: float = 1.0
-    value_mass: float = 3.0
-    caution: float = 0.8
-    penalty: float = 0.5
-    line: float = 0.3
-    small_single: float = 0.1
-    network_ms: float = 2.0
-    support: int = 150_000
-    renewals: int = 1
-    passes: int = 3
-
-    name: ClassVar[str] = "mosaic"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="Mosaic",
-        paper="our own; docs/mosaic.md",
-        good_for="almost everything: the lowest error on our benchmark tables or close to it, in seconds",
-        corrected="nothing to correct; all noise is Gaussian, so the exact curve applies",
-    )
+    oneway_share: float = tuned(0.08)
+    small_rho: float = tuned(0.01)
+    small_total_share: float = tuned(0.05)
+    small_oneway_share: float = tuned(0.4)
+    score_share: float = tuned(0.04)
+    larger_share: float = tuned(0.4)
+    larger_score_share: float = tuned(0.03)
+    order: int = tuned(4)
+    cells: int = tuned(256)
+    looks: int = tuned(2)
+    larger_order: int = tuned(6)
+    larger_cells: int = tuned(20_000)
+    larger_candidates: int = tuned(100)
+    theta: float = tuned(5.0)
+    group_mass: float = tuned(1.0)
+    value_mass: float = tuned(3.0)
+    caution: float = tuned(0.8)
+    penalty: float = tuned(0.5)
+    line: float = tuned(0.3)
+    small_single: float = tuned(0.1)
+    network_ms: float = tuned(2.0)
+    support: int = tuned(150_000)
+    renewals: int = tuned(1)
+    passes: int = tuned(3)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share, self.larger_score_share)
@@ -121,30 +119,26 @@ class Mosaic:
             larger_candidates=self.larger_candidates, looks=self.looks, theta=self.theta,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, pairs = float(budget.rho), len(scored_pairs(domain))
+    def split(self, domain: Domain, rho: float) -> Split:
+        pairs = len(scored_pairs(domain))
         columns = _columns(domain) if self._small(rho) else list(domain.names)
         total = rho * self._total_share(domain, rho)
-        steps = [PlannedStep(TOTAL, "gaussian", 1, total, "how many rows there are")] if total else []
+        steps = [Step.number_of_rows(total)] if total else []
         oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
         if columns:
-            steps.append(PlannedStep(ONEWAYS, "gaussian", len(columns), oneways, "counts of every column"))
+            steps.append(Step(ONEWAYS, "gaussian", len(columns), oneways, "counts of every column", Kind.COLUMNS))
         if not pairs:
-            return steps
+            return Split(tuple(steps))
         scores = rho * self.score_share
-        steps.append(PlannedStep(SCORES, "gaussian", pairs, scores, "how far each pair is from independent"))
-        rest = rho - total - oneways - scores
+        steps.append(Step.scores(PAIR_SCORES, pairs, "how far each pair is from independent", scores))
+        priced = Step.sets(SETS, UNKNOWN, "counts of the sets worth their price")
         if not self._looks_twice(domain, rho):
-            return [*steps, PlannedStep(SETS, "gaussian", -1, rest, "counts of the sets worth their price")]
-        sets = rest * (1 - self.larger_share)
+            return Split.of(rho, *steps, rest=priced)
+        priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
         note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
-        return [
-            *steps,
-            PlannedStep(SETS, "gaussian", -1, sets, "counts of the sets worth their price"),
-            PlannedStep(LARGER, "gaussian", -1, rest - sets, note),
-        ]
+        return Split.of(rho, *steps, priced, rest=Step.sets(LARGER, UNKNOWN, note))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, pairs = door.domain, door.remaining, scored_pairs(door.domain)
         small = self._small(float(door.budget.rho))
         progress("measuring every column", 0.02)
@@ -155,7 +149,7 @@ class Mosaic:
             return independent
         progress("scoring every pair", 0.05)
         score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
-        found = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=SCORES)
+        found = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=PAIR_SCORES)
         errors = pair_matrix(domain, pairs, found)
         progress("pricing and measuring sets", 0.1)
         twice = self._looks_twice(domain, float(door.budget.rho))
@@ -203,7 +197,7 @@ class Mosaic:
     def _column_contrasts(self, door: GuardedTable, more: bool) -> tuple[list[NoisyMarginal], float]:
         """The number of rows first, then what every column of two or more values says beyond it."""
         domain, rho, budget = door.domain, door.remaining, float(door.budget.rho)
-        (found,) = door.measure([()], door.stddev_for(rho * self._total_share(domain, budget)), step=TOTAL)
+        (found,) = door.measure([()], door.stddev_for(rho * self._total_share(domain, budget)), step=NUMBER_OF_ROWS)
         tables, total = (
             [CellTable((name,), domain.shape((name,))) for name in _columns(domain)],
             estimated_total([found]),

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import allocate
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.group_price import (
     PricedCandidates,
     ScoringRound,
@@ -27,10 +25,11 @@ from lookalike.select.group_price import (
 from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.network_sets import FittingSets
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 from lookalike.tables.measurement import NoisyMarginal
 
-ONEWAYS, ERRORS, GROUPS = "one-way marginals", "errors of the model", "groups of chosen marginals"
+ERRORS, GROUPS = "errors of the model", "groups of chosen marginals"
 MIN_LEFT = 1e-6
 """Part of the budget below which another round would be noise alone."""
 TYPICAL_SETS = 25
@@ -39,8 +38,18 @@ SCORED_GROUPS = 64
 """Errors are released as distances of at most so many groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class PPSyn:
+@method(
+    "ppsyn",
+    title="PPSyn",
+    paper="PPSyn: partition-based differentially private synthetic data generation",
+    good_for="small budgets and columns with many values",
+    corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
+    "from true counts; budgets are clipped to what is left; group sums enter the fit as such. Beyond the paper: "
+    "groups of equal mass, one price for groups and budgets, several marginals a round, a second scoring round",
+    page="docs/reproductions/ppsyn.md",
+    rank=70,
+)
+class PPSyn(Method):
     """One-way marginals, then rounds of: the marginals that improve most per unit of budget, measured in groups.
 
     Noisy errors of candidates against the model are released in two scoring rounds: of all pairs against the
@@ -62,27 +71,16 @@ class PPSyn:
         iterations: steps of the fit after each round; the last fit takes more.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    eta: float = 0.7
-    rounds: int = 2
-    oneway_share: float = 0.2
-    error_share: float = 0.09
-    later_share: float = 0.4
-    candidates: int = 200
-    caution: float = 0.3
-    model_ms: float = 3.0
-    iterations: int = 60
-
-    name: ClassVar[str] = "ppsyn"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PPSyn",
-        paper="PPSyn: partition-based differentially private synthetic data generation",
-        good_for="small budgets and columns with many values",
-        corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
-        "from true counts; budgets are clipped to what is left; group sums enter the fit as such. Beyond the paper: "
-        "groups of equal mass, one price for groups and budgets, several marginals a round, a second scoring round",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    eta: float = paper(0.7)
+    rounds: int = tuned(2)
+    oneway_share: float = tuned(0.2)
+    error_share: float = tuned(0.09)
+    later_share: float = tuned(0.4)
+    candidates: int = tuned(200)
+    caution: float = tuned(0.3)
+    model_ms: float = tuned(3.0)
+    iterations: int = tuned(60)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.error_share, self.later_share)
@@ -92,24 +90,23 @@ class PPSyn:
         )  # fmt: skip
         check_eta(self.eta)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
+    def split(self, domain: Domain, rho: float) -> Split:
         candidates = candidate_sets(self.workload, domain)
         if not candidates:
-            return [PlannedStep(ONEWAYS, "gaussian", d, rho, "counts of every column")]
-        oneways, errors = rho * self.oneway_share, 0.5 * (rho * self.error_share)
-        pairs = sum(len(clique) == 2 for clique in candidates)
+            return Split((Step.columns(domain, rho),))
+        pairs, errors = sum(len(clique) == 2 for clique in candidates), 0.5 * (rho * self.error_share)
         note = f"sums of groups of cells, and a second scoring round ({0.5 * self.error_share:.1%} of the budget)"
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(ERRORS, "gaussian", pairs, errors, "how wrong the independent model is"),
-            PlannedStep(GROUPS, "gaussian", -1, rho - oneways - errors, note),
-        ]
+        return Split.of(
+            rho,
+            Step.columns(domain, rho * self.oneway_share),
+            Step.scores(ERRORS, pairs, "how wrong the independent model is", errors),
+            rest=Step(GROUPS, "gaussian", UNKNOWN, 0.0, note),
+        )
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        measured = measured_columns(door, rho * self.oneway_share if candidates else rho)
+        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         model = fit(door.domain, measured, zeros=model_zeros(door.schema))
         if not candidates:
             return model
@@ -167,23 +164,23 @@ class _Rounds:
         contributions = np.where(is_usable, scored.contributions(tables), 0.0)
         cells = [effective_cells(table, self.typical) for table in tables]
         chosen = PricedCandidates(cliques, contributions, cells, settings.eta, settings.caution).at_budget(rho)
-        self._network.offer([cliques[choice.number] for choice in chosen])
-        chosen = [choice for choice in chosen if cliques[choice.number] in self._network.cliques]
+        self._network.offer([cliques[one.number] for one in chosen])
+        chosen = [one for one in chosen if cliques[one.number] in self._network.cliques]
         if not chosen:
             return
-        sets = [cliques[choice.number] for choice in chosen]
-        groups = [partition_for(choice, tables[choice.number]) for choice in chosen]
-        stddevs = [self.door.stddev_for(0.5 * choice.precision) for choice in chosen]
+        sets = [cliques[one.number] for one in chosen]
+        groups = [partition_for(one, tables[one.number]) for one in chosen]
+        stddevs = [self.door.stddev_for(0.5 * one.precision) for one in chosen]
         self.measured = self.measured + self.door.measure(sets, stddevs, step=GROUPS, groups=groups)
-        for clique, choice, partition in zip(sets, chosen, groups, strict=True):
-            self._taken[clique] = partition, choice.groups
+        for clique, one, partition in zip(sets, chosen, groups, strict=True):
+            self._taken[clique] = partition, one.groups
         self.model = fit(self.door.domain, self.measured, warm=self.model, iterations=settings.iterations)
 
     def promising(self, candidates: Sequence[Clique], first: ScoringRound) -> list[Clique]:
         """Return the pairs not measured yet, and the larger candidates whose pairs have most error for their size."""
-        names = self.door.domain.names
-        singles = self.model.marginals([(name,) for name in names])
-        size = {name: effective_cells(table, self.typical) for name, table in zip(names, singles, strict=True)}
+        columns = singles(self.door.domain)
+        tables = zip(columns, self.model.marginals(columns), strict=True)
+        size = {name: effective_cells(table, self.typical) for (name,), table in tables}
         error = dict(zip(first.score.cliques, np.maximum(first.errors, 0.0), strict=True))
 
         def merit(clique: Clique) -> float:
@@ -200,7 +197,7 @@ class _Rounds:
         """Measure the sets (or the columns) once more with what is left, unless that is next to nothing."""
         if self.door.remaining <= least:
             return
-        sets = list(self._taken) or [(name,) for name in self.door.domain.names]
+        sets = list(self._taken) or singles(self.door.domain)
         groups = [self._taken[clique][0] if self._taken else None for clique in sets]
         counts = [self._taken[clique][1] if self._taken else float(self.door.domain.cells(clique)) for clique in sets]
         shares = allocate(np.array(counts), self.door.remaining)
@@ -211,12 +208,6 @@ class _Rounds:
 def candidate_sets(workload: WorkloadSpec, domain: Domain) -> list[Clique]:
     """Return the marginals of a workload and their parts, of two or more columns each."""
     return [clique for clique in as_workload(workload, domain).closure(domain) if len(clique) > 1]
-
-
-def measured_columns(door: GuardedTable, rho: float) -> list[NoisyMarginal]:
-    """Measure every column."""
-    shares = allocate(door.domain.sizes, rho)
-    return door.measure([(n,) for n in door.domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
 
 
 def check_eta(eta: float) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,11 +11,10 @@ from lookalike.estimate.consistency import make_consistent
 from lookalike.estimate.norm_sub import norm_sub
 from lookalike.generate.bayes_net import dirichlet_means
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import FamilyGap, Score
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.columns import measure_columns, measure_sets
 from lookalike.select.model_size import model_zeros
 from lookalike.select.parent_sets import (
     Family,
@@ -29,14 +26,27 @@ from lookalike.select.parent_sets import (
     network_model,
 )
 from lookalike.select.useful import useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ONEWAYS, NETWORK, FAMILIES = "one-way marginals", "parents of each column", "families of the network"
+NETWORK, FAMILIES = "parents of each column", "families of the network"
 
 
-@dataclass(frozen=True, slots=True)
-class PrivBayes:
+@method(
+    "privbayes",
+    title="PrivBayes",
+    paper="Zhang, Cormode, Procopiuc, Srivastava, Xiao: PrivBayes (ACM TODS 2017)",
+    good_for="a plain Bayesian network; as the baseline that other methods are compared with",
+    corrected="scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced "
+    "rows and a public number of rows); the number of rows is noisy; Gaussian noise in zCDP; domains from the "
+    "schema. Beyond the paper: dependence measured against a released distribution of the child (half the "
+    "sensitivity), budget by cells, consistent families",
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=90,
+)
+class PrivBayes(Method):
     """Columns one after another, each with the parents that tell most about it; then noisy counts of every family.
 
     Attributes:
@@ -48,24 +58,12 @@ class PrivBayes:
         prior: strength of the prior of every column given its parents, in standard deviations of noise.
     """
 
-    theta: float = 4.0
-    degree: int | None = None
-    candidates: int = 1000
-    network_share: float = 0.05
-    oneway_share: float = 0.1
-    prior: float = 0.2
-
-    name: ClassVar[str] = "privbayes"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivBayes",
-        paper="Zhang, Cormode, Procopiuc, Srivastava, Xiao: PrivBayes (ACM TODS 2017)",
-        good_for="a plain Bayesian network; as the baseline that other methods are compared with",
-        corrected="scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced "
-        "rows and a public number of rows); the number of rows is noisy; Gaussian noise in zCDP; domains from the "
-        "schema. Beyond the paper: dependence measured against a released distribution of the child (half the "
-        "sensitivity), budget by cells, consistent families",
-    )
+    theta: float = paper(4.0)
+    degree: int | None = tuned(None)
+    candidates: int = tuned(1000)
+    network_share: float = tuned(0.05)
+    oneway_share: float = tuned(0.1)
+    prior: float = tuned(0.2)
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates)
@@ -73,11 +71,11 @@ class PrivBayes:
         if self.prior < 0:
             raise BudgetError(f"prior is {self.prior}; it must not be negative.")
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        return _plan(domain, budget, self.oneway_share, self.network_share)
+    def split(self, domain: Domain, rho: float) -> Split:
+        return network_split(domain, rho, Step.columns(domain, rho * self.oneway_share), self.network_share)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        oneways, families = _network(self, door, rng, progress)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        oneways, families = _network(self, door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, families)
         progress("estimating", 0.7)
@@ -93,8 +91,17 @@ class PrivBayes:
         return network_model(door.domain, total, families, {m.attrs: tables[m.attrs] for m in measured}, estimate)
 
 
-@dataclass(frozen=True, slots=True)
-class PBPGM:
+@method(
+    "pb-pgm",
+    title="PB-PGM",
+    paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019)",
+    good_for="the families of PrivBayes used in full: all counts agree, not only columns given their parents",
+    corrected=PrivBayes.info.corrected,
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=80,
+)
+class PBPGM(Method):
     """The network of `privbayes`, whose families are fitted all together as a graphical model.
 
     Attributes:
@@ -106,67 +113,48 @@ class PBPGM:
         model_ms: largest model, in predicted milliseconds per evaluation; families lose parents where it would pass it.
     """
 
-    theta: float = 4.0
-    degree: int | None = None
-    candidates: int = 1000
-    network_share: float = 0.05
-    oneway_share: float = 0.1
-    model_ms: float = 60.0
-
-    name: ClassVar[str] = "pb-pgm"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PB-PGM",
-        paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019)",
-        good_for="the families of PrivBayes used in full: all counts agree, not only columns given their parents",
-        corrected=PrivBayes.info.corrected,
-    )
+    theta: float = paper(4.0)
+    degree: int | None = tuned(None)
+    candidates: int = tuned(1000)
+    network_share: float = tuned(0.05)
+    oneway_share: float = tuned(0.1)
+    model_ms: float = tuned(60.0)
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates, model_ms=self.model_ms)
         check_shares(self.network_share, self.oneway_share)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        return _plan(domain, budget, self.oneway_share, self.network_share)
+    def split(self, domain: Domain, rho: float) -> Split:
+        return network_split(domain, rho, Step.columns(domain, rho * self.oneway_share), self.network_share)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        oneways, families = _network(self, door, rng, progress)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        oneways, families = _network(self, door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, fitting_families(door.domain, families, model_zeros(door.schema), self.model_ms))
         progress("estimating", 0.7)
         return fit_families(door, oneways, measured)
 
 
-def _plan(domain: Domain, budget: Budget, oneway_share: float, network_share: float) -> list[PlannedStep]:
-    rho, d = float(budget.rho), len(domain)
-    if d == 1:
-        return [PlannedStep(FAMILIES, "gaussian", 1, rho, "counts of the only column")]
-    first = PlannedStep(ONEWAYS, "gaussian", d, rho * oneway_share, "counts of every column")
-    return [first, *network_steps(d, rho * network_share, rho - first.rho)]
-
-
-def network_steps(columns: int, network: float, left: float) -> list[PlannedStep]:
-    """Return the steps of choosing a network, for so much budget, and of measuring its families with what is left."""
+def network_split(domain: Domain, rho: float, first: Step, network_share: float) -> Split:
+    """Return a first step, then choosing the network, then measuring its families, which is all for a single column."""
+    if len(domain) == 1:
+        return Split.of(rho, rest=Step.sets(FAMILIES, 1, "counts of the only column"))
     note = "which column comes next, and its parents"
-    return [
-        PlannedStep(NETWORK, "exponential", columns - 1, network, note),
-        PlannedStep(FAMILIES, "gaussian", -1, left - network, "counts of columns with their parents"),
-    ]
+    network = Step.choices(NETWORK, len(domain) - 1, note, rho * network_share)
+    return Split.of(rho, first, network, rest=Step.sets(FAMILIES, UNKNOWN, "counts of columns with their parents"))
 
 
 def _network(
-    settings: PrivBayes | PBPGM, door: GuardedTable, rng: np.random.Generator, progress: Progress
+    settings: PrivBayes | PBPGM, door: GuardedTable, split: Split, rng: np.random.Generator, progress: Progress
 ) -> tuple[list[NoisyMarginal], list[Family]]:
     """Measure every column and choose the network; a single column is a family that is measured later."""
-    domain, rho = door.domain, door.remaining
+    domain = door.domain
     if len(domain) == 1:
         return [], [Family(domain.names[0], ())]
     progress("measuring every column", 0.0)
-    shares = allocate(domain.sizes, rho * settings.oneway_share)
-    singles = [(name,) for name in domain.names]
-    oneways = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
+    oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
     progress("choosing the network", 0.05)
-    total, network_rho = estimated_total(oneways), rho * settings.network_share
+    total, network_rho = estimated_total(oneways), split.rho(NETWORK)
     stddev = door.stddev_for(door.remaining - network_rho, len(domain))
     max_cells = allowed_cells(useful_cells(total, stddev, settings.theta), settings.candidates)
     columns = {m.attrs[0]: norm_sub(m.values, total) + 1e-9 * total for m in oneways}
@@ -181,5 +169,4 @@ def _network(
 def _measured(door: GuardedTable, families: Sequence[Family]) -> list[NoisyMarginal]:
     """Measure the families that lie inside no other one, with budgets by their cells."""
     cliques = maximal_sets([family.clique(door.domain) for family in families])
-    shares = allocate([door.domain.cells(clique) for clique in cliques], door.remaining)
-    return door.measure(cliques, [door.stddev_for(share) for share in shares], step=FAMILIES)
+    return measure_sets(door, cliques, door.remaining, step=FAMILIES)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,23 +10,36 @@ from lookalike.estimate import fit
 from lookalike.estimate.relaxed_projection import RelaxedProjection
 from lookalike.generate.model import Model
 from lookalike.generate.relaxed_rows import RelaxedRows
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
 from lookalike.select.cell_queries import random_sets
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.residual import EXPECTED_ABS, choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ONEWAYS, CHOICES, CHOSEN = "one-way marginals", "choices", "chosen marginals"
+CHOICES, CHOSEN = "choices", "chosen marginals"
 
 _MAX_LOGITS = 20_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class RAP:
+@method(
+    "rap",
+    title="RAP",
+    paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
+    "Adaptive Projection (ICML 2021)",
+    good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
+    "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
+    "rounds from one key; whole marginals instead of single cells, at the same price",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=150,
+)
+class RAP(Method):
     """Rounds of: choose what relaxed rows get most wrong, measure it, move the rows towards all noisy counts.
 
     A relaxed row has a distribution in every column; a thousand of them are a mixture of products, whose marginals are
@@ -53,31 +64,18 @@ class RAP:
         pull: towards independent columns; see `RelaxedProjection.approach`.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    rounds: int = 8
-    per_round: int | None = None
-    relaxed_rows: int = 1000
-    oneway_share: float = 0.1
-    choice_share: float = 0.1
-    noise_limit: float = 0.5
-    max_cells: int = 20_000
-    candidates: int = 600
-    steps: int = 100
-    rate: float = 0.1
-    pull: float = 0.25
-
-    name: ClassVar[str] = "rap"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="RAP",
-        paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
-        "Adaptive Projection (ICML 2021)",
-        good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
-        "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
-        "rounds from one key; whole marginals instead of single cells, at the same price",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    rounds: int = tuned(8)
+    per_round: int | None = tuned(None)
+    relaxed_rows: int = paper(1000)
+    oneway_share: float = tuned(0.1)
+    choice_share: float = tuned(0.1)
+    noise_limit: float = tuned(0.5)
+    max_cells: int = tuned(20_000)
+    candidates: int = tuned(600)
+    steps: int = tuned(100)
+    rate: float = tuned(0.1)
+    pull: float = tuned(0.25)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -87,30 +85,28 @@ class RAP:
             max_cells=self.max_cells, candidates=self.candidates, steps=self.steps, rate=self.rate, pull=self.pull,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rho, d, chosen = float(budget.rho), len(domain), self.rounds * self._per_round(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        oneways = rho * self.oneway_share
-        choices = (rho - oneways) * self.choice_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(CHOICES, "exponential", chosen, choices, "which marginals the rows get most wrong"),
-            PlannedStep(CHOSEN, "gaussian", chosen, rho - oneways - choices, "counts of the chosen marginals"),
-        ]
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        chosen, columns = self.rounds * self._per_round(domain), Step.columns(domain, rho * self.oneway_share)
+        choices = (rho - columns.rho) * self.choice_share
+        return Split.of(
+            rho,
+            columns,
+            Step.choices(CHOICES, chosen, "which marginals the rows get most wrong", choices),
+            rest=Step.sets(CHOSEN, chosen, "counts of the chosen marginals"),
+        )
 
     def _per_round(self, domain: Domain) -> int:
         return self.per_round or math.ceil(len(domain) / 4)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho = door.domain, door.remaining
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain = door.domain
         progress("measuring every column", 0.0)
-        singles: list[Clique] = [(name,) for name in domain.names]
-        shares = allocate(domain.sizes, rho * self.oneway_share if len(domain) > 1 else rho)
-        measured = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
+        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         start = fit(domain, measured)
-        columns = [counts / start.total for counts in start.marginals(singles)]
+        columns = [counts / start.total for counts in start.marginals(singles(domain))]
         if len(domain) == 1:
             return RelaxedRows(domain, start.total, columns[0][:, None])
         model = RelaxedProjection(domain, columns, affordable_rows(self.relaxed_rows, domain), 0.2, rng)

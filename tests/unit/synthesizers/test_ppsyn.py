@@ -13,7 +13,8 @@ from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers import settings_of
 from lookalike.synthesizers.papers.ppsyn import PPSynPaper
-from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, ONEWAYS, PPSyn
+from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, PPSyn
+from lookalike.synthesizers.split import ONEWAYS
 
 SIZES = {"x": 40, "y": 40, "c": 2, "d": 2, "e": 2}
 
@@ -37,7 +38,7 @@ def test_all_of_the_budget_is_spent_in_the_planned_steps(method: PPSyn | PPSynPa
     spent = {step: float(rho) for step, rho in release.spent.by_step().items()}
     budget = Budget(1.0, 1e-5, "gdp")
     domain = Domain(tuple(SIZES), tuple(SIZES.values()))
-    planned = {step.step: step.rho for step in method.plan(domain, budget)}
+    planned = {step.step: step.rho for step in method.split(domain, float(budget.rho)).steps}
     assert set(spent) == {ONEWAYS, ERRORS, GROUPS}
     assert sum(spent.values()) == pytest.approx(float(budget.rho), rel=1e-6)
     for step in (ONEWAYS, ERRORS):

@@ -72,7 +72,7 @@ def test_drawn_queries_lead_rows_to_strong_dependencies(method: str, largest: fl
 def test_the_papers_steps_measure_nothing_but_the_number_of_rows(method: str) -> None:
     release = run(method, epsilon=20.0)
     assert [m.attrs for m in release.fitted.measurements] == [()]
-    assert set(release.spent.by_step()) == {"row count", "queries"}
+    assert set(release.spent.by_step()) == {"number of rows", "queries"}
     first, second, independent = distances(release)
     assert first < 0.5
     assert second < 0.4

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.generate.model import Model
 from lookalike.generate.row_set import RowSet
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.cell_queries import query_sets, weigh_drawn_queries
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.dualquery import DualQuery, check_two_rounds, draws_for, round_budget
-from lookalike.synthesizers.fem import QUERIES
-from lookalike.synthesizers.papers.fem import paper_player, paper_query_plan, uniform_leader
+from lookalike.synthesizers.fem import QUERIES, drawn_queries
+from lookalike.synthesizers.papers.fem import paper_player, uniform_leader
+from lookalike.synthesizers.split import Split, Step
 
 _WEIGHT = 1e3
 """Weight of a drawn query: so large against the noise of scale 1 that a row satisfies as many queries as it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class DualQueryPaper:
+@method(
+    "dualquery-paper",
+    title="DualQuery, the paper's variant",
+    paper=DualQuery.info.paper,
+    good_for="repeating the paper's experiments; dualquery is more accurate",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
+    "an integer programme",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=170,
+    is_paper_variant=True,
+)
+class DualQueryPaper(Method):
     """Rounds of: draw queries that the rows so far get wrong, then add the one row that satisfies most of them.
 
     Queries are the cells of a few random marginals, with both signs. No column is measured. What a draw costs is
@@ -41,24 +50,13 @@ class DualQueryPaper:
         sweeps: passes of the search for the best row, over its columns.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    marginals: int = 64
-    rounds: int = 50
-    per_round: int | None = None
-    count_share: float = 0.02
-    max_cells: int = 20_000
-    sweeps: int = 3
-
-    name: ClassVar[str] = "dualquery-paper"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="DualQuery, the paper's variant",
-        paper=DualQuery.info.paper,
-        good_for="repeating the paper's experiments; dualquery is more accurate",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
-        "an integer programme",
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    marginals: int = paper(64)
+    rounds: int = tuned(50)
+    per_round: int | None = tuned(None)
+    count_share: float = tuned(0.02)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
 
     def __post_init__(self) -> None:
         check_shares(self.count_share)
@@ -67,14 +65,15 @@ class DualQueryPaper:
             marginals=self.marginals, per_round=self.per_round, max_cells=self.max_cells, sweeps=self.sweeps
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        return paper_query_plan(budget, self.count_share, (self.rounds - 1) * draws_for(domain, self.per_round))
+        draws = (self.rounds - 1) * draws_for(domain, self.per_round)
+        return Split.of(rho, Step.number_of_rows(rho * self.count_share), rest=drawn_queries(draws))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, draws = door.domain, draws_for(door.domain, self.per_round)
         progress("counting rows", 0.0)
-        leader, total = uniform_leader(door, self.count_share)
+        leader, total = uniform_leader(door, split)
         made = [leader.rows(1, rng)]
         player = paper_player(domain, self.workload, self.max_cells, self.marginals, rng)
         for number in range(1, self.rounds):

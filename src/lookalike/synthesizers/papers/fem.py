@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.row_set import RowSet
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.cell_queries import QueryPlayer, query_sets, random_sets, weigh_drawn_queries
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.fem import FEM, QUERIES, rounds_for
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.fem import FEM, QUERIES, drawn_queries, rounds_for
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
 from lookalike.tables.measurement import estimated_total
 
-COUNT = "row count"
 
-
-@dataclass(frozen=True, slots=True)
-class FEMPaper:
+@method(
+    "fem-paper",
+    title="FEM, the paper's variant",
+    paper=FEM.info.paper,
+    good_for="repeating the paper's experiments; fem is more accurate",
+    corrected=FEM.info.corrected,
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=160,
+    is_paper_variant=True,
+)
+class FEMPaper(Method):
     """Rounds of: draw a query that the latest rows get wrong, give its cell more or less weight, make new rows.
 
     Queries are the cells of a few random marginals, with both signs. No column is measured: the first rows are uniform.
@@ -40,24 +45,15 @@ class FEMPaper:
         sweeps: passes of the search for the best row, over its columns.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    marginals: int = 64
-    rounds: int | None = None
-    per_round: int = 1
-    rows_per_round: int = 50
-    count_share: float = 0.02
-    noise: float = 5.0
-    max_cells: int = 20_000
-    sweeps: int = 3
-
-    name: ClassVar[str] = "fem-paper"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="FEM, the paper's variant",
-        paper=FEM.info.paper,
-        good_for="repeating the paper's experiments; fem is more accurate",
-        corrected=FEM.info.corrected,
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    marginals: int = paper(64)
+    rounds: int | None = tuned(None)
+    per_round: int = paper(1)
+    rows_per_round: int = paper(50)
+    count_share: float = tuned(0.02)
+    noise: float = tuned(5.0)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
 
     def __post_init__(self) -> None:
         check_shares(self.count_share)
@@ -66,14 +62,15 @@ class FEMPaper:
             noise=self.noise, max_cells=self.max_cells, sweeps=self.sweeps,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        return paper_query_plan(budget, self.count_share, rounds_for(domain, self.rounds) * self.per_round)
+        draws = rounds_for(domain, self.rounds) * self.per_round
+        return Split.of(rho, Step.number_of_rows(rho * self.count_share), rest=drawn_queries(draws))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, rounds_for(door.domain, self.rounds)
         progress("counting rows", 0.0)
-        leader, total = uniform_leader(door, self.count_share)
+        leader, total = uniform_leader(door, split)
         player = paper_player(domain, self.workload, self.max_cells, self.marginals, rng)
         made = [self._rows(leader, rng)]
         for number in range(rounds):
@@ -88,20 +85,9 @@ class FEMPaper:
         return leader.rows(self.rows_per_round, rng, noise="exponential", sweeps=self.sweeps)
 
 
-def paper_query_plan(budget: Budget, count_share: float, draws: int) -> list[PlannedStep]:
-    """Return the steps of the papers' FEM and DualQuery: the number of rows, then draws of queries."""
-    rho = float(budget.rho)
-    count = rho * count_share
-    note = "cells with more or fewer rows than there should be"
-    return [
-        PlannedStep(COUNT, "gaussian", 1, count, "number of rows"),
-        PlannedStep(QUERIES, "exponential", draws, rho - count, note),
-    ]
-
-
-def uniform_leader(door: GuardedTable, count_share: float) -> tuple[PerturbedLeader, float]:
+def uniform_leader(door: GuardedTable, split: Split) -> tuple[PerturbedLeader, float]:
     """Measure the number of rows; return it and a leader whose columns are uniform."""
-    count = door.measure([()], door.stddev_for(door.remaining * count_share), step=COUNT)
+    count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
     return PerturbedLeader(door.domain, [np.full(size, 1 / size) for size in door.domain.sizes]), estimated_total(count)
 
 

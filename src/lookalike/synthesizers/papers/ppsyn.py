@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.partition import PartitionPath, partition_path
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.ppsyn import (
-    ERRORS,
-    GROUPS,
-    MIN_LEFT,
-    ONEWAYS,
-    PPSyn,
-    candidate_sets,
-    check_eta,
-    measured_columns,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, MIN_LEFT, PPSyn, candidate_sets, check_eta
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 from lookalike.tables.measurement import NoisyMarginal
 
 _PARTITIONED = 12
@@ -37,8 +27,18 @@ _MOVED = 0.02
 """A partition is kept until its marginal has moved by this part of the rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class PPSynPaper:
+@method(
+    "ppsyn-paper",
+    title="PPSyn, the paper's variant",
+    paper=PPSyn.info.paper,
+    good_for="repeating the paper's experiments; ppsyn is more accurate",
+    corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
+    "from true counts; budgets are clipped to what is left; group sums enter the fit as such",
+    page="docs/reproductions/ppsyn.md",
+    rank=70,
+    is_paper_variant=True,
+)
+class PPSynPaper(Method):
     """One-way marginals, noisy errors of all candidates, then rounds of: measure the best marginal in groups.
 
     A candidate's contribution is its noisy error less the distance that the model has moved on it since. A round takes
@@ -55,54 +55,43 @@ class PPSynPaper:
         iterations: steps of the fit after each round; the last fit takes more.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    eta: float = 0.7
-    rounds: int | None = None
-    oneway_share: float = 0.1
-    error_share: float = 0.2
-    model_ms: float = 3.0
-    iterations: int = 60
-
-    name: ClassVar[str] = "ppsyn-paper"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PPSyn, the paper's variant",
-        paper=PPSyn.info.paper,
-        good_for="repeating the paper's experiments; ppsyn is more accurate",
-        corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
-        "from true counts; budgets are clipped to what is left; group sums enter the fit as such",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    eta: float = paper(0.7)
+    rounds: int | None = tuned(None)
+    oneway_share: float = paper(0.1)
+    error_share: float = tuned(0.2)
+    model_ms: float = tuned(3.0)
+    iterations: int = tuned(60)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.error_share)
         check_positive(rounds=self.rounds, model_ms=self.model_ms, iterations=self.iterations)
         check_eta(self.eta)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
+    def split(self, domain: Domain, rho: float) -> Split:
         candidates = candidate_sets(self.workload, domain)
         if not candidates:
-            return [PlannedStep(ONEWAYS, "gaussian", d, rho, "counts of every column")]
-        oneways, errors = rho * self.oneway_share, rho * self.error_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(ERRORS, "gaussian", len(candidates), errors, "how wrong the independent model is"),
-            PlannedStep(GROUPS, "gaussian", self._rounds(domain), rho - oneways - errors, "sums of groups of cells"),
-        ]
+            return Split((Step.columns(domain, rho),))
+        return Split.of(
+            rho,
+            Step.columns(domain, rho * self.oneway_share),
+            Step.scores(ERRORS, len(candidates), "how wrong the independent model is", rho * self.error_share),
+            rest=Step(GROUPS, "gaussian", self._rounds(domain), 0.0, "sums of groups of cells"),
+        )
 
     def _rounds(self, domain: Domain) -> int:
         return self.rounds or 4 * len(domain)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        measured = measured_columns(door, rho * self.oneway_share if candidates else rho)
+        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         model = fit(door.domain, measured, zeros=model_zeros(door.schema))
         if not candidates:
             return model
         progress("measuring the errors of the independent model", 0.05)
         score = ResidualL1(tuple(candidates), tuple(model.marginals(candidates)))
-        errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self.error_share), step=ERRORS)
+        errors = door.noisy_scores(score, door.score_stddev_for(score, split.rho(ERRORS)), step=ERRORS)
         model, measured = self._measure(door, model, measured, score, errors, rho, progress)
         progress("fitting the last model", 0.9)
         return fit(door.domain, measured, warm=model)
@@ -125,8 +114,8 @@ class PPSynPaper:
             usable = set(gate.admitted(model, candidates, self.model_ms))
             places = [i for i, clique in enumerate(candidates) if clique in usable]
             if not places:  # every pair is too large for the model: what is left makes the columns better
-                singles = [(name,) for name in domain.names]
-                measured += door.measure(singles, door.stddev_for(door.remaining, len(singles)), step=GROUPS)
+                stddev = door.stddev_for(door.remaining, len(domain))
+                measured += door.measure(singles(domain), stddev, step=GROUPS)
                 break
             left = door.remaining
             least = left / (rounds - number)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.generate.bayes_net import dirichlet_means
 from lookalike.generate.model import Model
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, PerfectGap
 from lookalike.schema.domain import Clique, Domain
@@ -26,19 +23,29 @@ from lookalike.select.parent_sets import (
     network_model,
 )
 from lookalike.select.useful import useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.privbayes import FAMILIES, NETWORK, PBPGM, PrivBayes, network_steps
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
+from lookalike.synthesizers.privbayes import FAMILIES, NETWORK, PBPGM, PrivBayes, network_split
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-COUNT = "number of rows"
 _CORRECTED = (
     "scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced rows and a "
     "public number of rows); the number of rows is noisy; Gaussian noise in zCDP; domains from the schema"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PrivBayesPaper:
+@method(
+    "privbayes-paper",
+    title="PrivBayes, the paper's variant",
+    paper=PrivBayes.info.paper,
+    good_for="repeating the paper's experiments; privbayes is more accurate",
+    corrected=_CORRECTED,
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=90,
+    is_paper_variant=True,
+)
+class PrivBayesPaper(Method):
     """Columns one after another, each with the parents that tell most about it; then noisy counts of every family.
 
     Tables of binary columns have the score F of the paper, k parents for every column after the first k, and nested
@@ -52,30 +59,21 @@ class PrivBayesPaper:
         count_share: part of the budget for the number of rows.
     """
 
-    theta: float = 4.0
-    degree: int | None = None
-    candidates: int = 1000
-    network_share: float = 0.3
-    count_share: float = 0.01
-
-    name: ClassVar[str] = "privbayes-paper"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivBayes, the paper's variant",
-        paper=PrivBayes.info.paper,
-        good_for="repeating the paper's experiments; privbayes is more accurate",
-        corrected=_CORRECTED,
-    )
+    theta: float = paper(4.0)
+    degree: int | None = paper(None)
+    candidates: int = tuned(1000)
+    network_share: float = paper(0.3)
+    count_share: float = tuned(0.01)
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates)
         check_shares(self.network_share, self.count_share)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        return _plan(domain, budget, self.count_share, self.network_share)
+    def split(self, domain: Domain, rho: float) -> Split:
+        return network_split(domain, rho, Step.number_of_rows(rho * self.count_share), self.network_share)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        count, families = _network(self, door, rng, progress)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        count, families = _network(self, door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, families)
         total = estimated_total([*count, *measured])
@@ -83,8 +81,18 @@ class PrivBayesPaper:
         return network_model(door.domain, total, families, tables, _probabilities)
 
 
-@dataclass(frozen=True, slots=True)
-class PBPGMPaper:
+@method(
+    "pb-pgm-paper",
+    title="PB-PGM, the paper's variant",
+    paper=PBPGM.info.paper,
+    good_for="repeating the paper's experiments; pb-pgm is more accurate",
+    corrected=_CORRECTED,
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=80,
+    is_paper_variant=True,
+)
+class PBPGMPaper(Method):
     """The network of `privbayes-paper`, whose families are fitted all together as a graphical model.
 
     Attributes:
@@ -96,56 +104,43 @@ class PBPGMPaper:
         model_ms: largest model, in predicted milliseconds per evaluation; families lose parents where it would pass it.
     """
 
-    theta: float = 4.0
-    degree: int | None = None
-    candidates: int = 1000
-    network_share: float = 0.3
-    count_share: float = 0.01
-    model_ms: float = 60.0
-
-    name: ClassVar[str] = "pb-pgm-paper"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PB-PGM, the paper's variant",
-        paper=PBPGM.info.paper,
-        good_for="repeating the paper's experiments; pb-pgm is more accurate",
-        corrected=_CORRECTED,
-    )
+    theta: float = paper(4.0)
+    degree: int | None = paper(None)
+    candidates: int = tuned(1000)
+    network_share: float = paper(0.3)
+    count_share: float = tuned(0.01)
+    model_ms: float = tuned(60.0)
 
     def __post_init__(self) -> None:
         check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates, model_ms=self.model_ms)
         check_shares(self.network_share, self.count_share)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        return _plan(domain, budget, self.count_share, self.network_share)
+    def split(self, domain: Domain, rho: float) -> Split:
+        return network_split(domain, rho, Step.number_of_rows(rho * self.count_share), self.network_share)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        count, families = _network(self, door, rng, progress)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        count, families = _network(self, door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, fitting_families(door.domain, families, model_zeros(door.schema), self.model_ms))
         progress("estimating", 0.7)
         return fit_families(door, count, measured)
 
 
-def _plan(domain: Domain, budget: Budget, count_share: float, network_share: float) -> list[PlannedStep]:
-    rho, d = float(budget.rho), len(domain)
-    if d == 1:
-        return [PlannedStep(FAMILIES, "gaussian", 1, rho, "counts of the only column")]
-    count = PlannedStep(COUNT, "gaussian", 1, rho * count_share, "number of rows")
-    return [count, *network_steps(d, rho * network_share, rho - count.rho)]
-
-
 def _network(
-    settings: PrivBayesPaper | PBPGMPaper, door: GuardedTable, rng: np.random.Generator, progress: Progress
+    settings: PrivBayesPaper | PBPGMPaper,
+    door: GuardedTable,
+    split: Split,
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> tuple[list[NoisyMarginal], list[Family]]:
     """Measure the number of rows and choose the network; a single column is a family that is measured later."""
-    domain, rho = door.domain, door.remaining
+    domain = door.domain
     if len(domain) == 1:
         return [], [Family(domain.names[0], ())]
     progress("counting rows", 0.0)
-    count = door.measure([()], door.stddev_for(rho * settings.count_share), step=COUNT)
+    count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
     progress("choosing the network", 0.05)
-    total, network_rho, degree = estimated_total(count), rho * settings.network_share, settings.degree or len(domain)
+    total, network_rho, degree = estimated_total(count), split.rho(NETWORK), settings.degree or len(domain)
 
     def useful(marginals: int) -> float:
         return useful_cells(total, door.stddev_for(door.remaining - network_rho, marginals), settings.theta)

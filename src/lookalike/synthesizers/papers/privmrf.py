@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
-from lookalike.privacy.scores import IndependenceGap, ResidualL1
+from lookalike.privacy.scores import IndependenceGap
 from lookalike.schema.domain import Clique, Domain
+from lookalike.select.columns import measure_columns, score_sets
 from lookalike.select.levels import coarse_maps, hierarchy_levels, spread_counts
 from lookalike.select.markov_graph import grow_graph
 from lookalike.select.measured_cover import pair_matrix
 from lookalike.select.model_size import model_zeros, sets_that_fit
 from lookalike.select.useful import Candidates, initial_sets, useful_candidates, useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.privmrf import ONEWAYS, SCORES, PrivMRF, model_limits
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
+from lookalike.synthesizers.privmrf import MEMORY_MB, NOTE, PrivMRF
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
+from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal
 
-COUNT, MARGINALS = "number of rows", "marginals and their choice"
+MARGINALS = "marginals and their choice"
 
 STOP_AT = 0.75
 """Part of the noise floor at which Algorithm 5 counts as converged.
@@ -34,14 +35,22 @@ Overlapping marginals repeat each other, so a good fit lies well below the loss 
 it, as suits a model of few overlaps, costs a tenth (Adult) to a third (NLTCS) of the accuracy; the authors' program
 stops at 0.7, and little difference was seen between 0.7 and 0.85.
 """
-_STEPS, _LAST_STEPS = 200, 1000
-_TRIED = 20
-# With so many rows in every value no cell is expected to be empty: all cells count, as in the paper.
-_PLENTY = 1e12
+_STEPS, _LAST_STEPS, _TRIED = 200, 1000, 20
+_PLENTY = 1e12  # with so many rows in every value no cell is expected to be empty: all cells count, as in the paper
 
 
-@dataclass(frozen=True, slots=True)
-class PrivMRFPaper:
+@method(
+    "privmrf-paper",
+    title="PrivMRF, the paper's variant",
+    paper=PrivMRF.info.paper,
+    good_for="repeating the paper's experiments; privmrf is more accurate",
+    corrected="noise on the number of rows (the authors' program spends ten times the budget on it); scores in "
+    "counts with constant sensitivity; domains from the schema",
+    page="docs/reproductions/privmrf.md",
+    rank=50,
+    is_paper_variant=True,
+)
+class PrivMRFPaper(Method):
     """Algorithm 6, with the parameters of section 3.6.
 
     Columns with a hierarchy are measured at a level at which a pair of them is theta-useful.
@@ -51,7 +60,7 @@ class PrivMRFPaper:
         rounds: t, how many marginals are chosen one by one; None means floor(0.8 d) for d columns, as in the paper.
         candidates: k, how many random candidates are scored for each choice.
         clique_cells: tau_c, largest number of cells of a clique of the graph.
-        total_cells: largest number of cells of all cliques together, as in the authors' program.
+        total_cells: largest number of cells of all cliques together.
         model_ms: predicted milliseconds of one evaluation of the model; sets that would exceed it are passed over.
         max_attrs: largest number of columns of a marginal.
         graph_share: part of the budget for pair scores.
@@ -59,26 +68,16 @@ class PrivMRFPaper:
         count_share: part of the budget for the number of rows.
     """
 
-    theta: float = 6.0
-    rounds: int | None = None
-    candidates: int = 400
-    clique_cells: float = 1e7
-    total_cells: float = 5e7
-    model_ms: float = 15.0
-    max_attrs: int = 10
-    graph_share: float = 0.1
-    choice_share: float = 0.1
-    count_share: float = 0.01
-
-    name: ClassVar[str] = "privmrf-paper"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivMRF, the paper's variant",
-        paper=PrivMRF.info.paper,
-        good_for="repeating the paper's experiments; privmrf is more accurate",
-        corrected="noise on the number of rows (the authors' program spends ten times the budget on it); scores in "
-        "counts with constant sensitivity; domains from the schema",
-    )
+    theta: float = paper(6.0)
+    rounds: int | None = paper(None)
+    candidates: int = paper(400)
+    clique_cells: float = paper(1e7)
+    total_cells: float = paper(5e7, "the authors' program")
+    model_ms: float = tuned(15.0)
+    max_attrs: int = tuned(10)
+    graph_share: float = paper(0.1)
+    choice_share: float = paper(0.1)
+    count_share: float = paper(0.01)
 
     def __post_init__(self) -> None:
         check_positive(
@@ -87,27 +86,22 @@ class PrivMRFPaper:
         )  # fmt: skip
         check_shares(self.graph_share, self.count_share, self.choice_share)
 
-    def rounds_for(self, columns: int) -> int:
-        """Return the number of choices for a table of so many columns."""
-        return self.rounds or math.floor(0.8 * columns)
+    def split(self, domain: Domain, rho: float) -> Split:
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        return Split.of(
+            rho,
+            Step.pair_scores(domain, rho * self.graph_share),
+            Step.number_of_rows(rho * self.count_share),
+            rest=Step.sets(MARGINALS, UNKNOWN, NOTE.format(self.choice_share)),
+        )
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        scores = PlannedStep(
-            SCORES, "gaussian", d * (d - 1) // 2, rho * self.graph_share, "how far each pair is from independent"
-        )  # fmt: skip
-        count = PlannedStep(COUNT, "gaussian", 1, rho * self.count_share, "number of rows")
-        note = f"errors of candidates (at most {self.choice_share:.0%} of the budget), counts of the chosen"
-        return [scores, count, PlannedStep(MARGINALS, "gaussian", -1, rho - scores.rho - count.rho, note)]
-
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, d = door.remaining, len(door.domain)
         if d == 1:
-            return fit(door.domain, door.measure([door.domain.names], door.stddev_for(rho), step=ONEWAYS))
-        count = door.measure([()], door.stddev_for(rho * self.count_share), step=COUNT)[0]
-        total, rounds = max(1.0, float(count.values)), self.rounds_for(d)
+            return fit(door.domain, measure_columns(door, rho, step=ONEWAYS))
+        count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)[0]
+        total, rounds = max(1.0, float(count.values)), self.rounds or math.floor(0.8 * d)
         marginal_rho = rho * (1 - self.graph_share - self.count_share - self.choice_share) * (1 - 1e-12)
         zeros = model_zeros(door.schema)
         levels = hierarchy_levels(door.schema, zeros)
@@ -125,16 +119,8 @@ class PrivMRFPaper:
 class _Run:
     """One run at the level at which `door` shows the columns: Algorithms 1 to 5.
 
-    Attributes:
-        settings: parameters of the method.
-        door: the columns, at the level chosen.
-        rng: chooses candidates.
-        progress: called with what is being done.
-        rho: the whole budget.
-        total: the noisy number of rows.
-        stddev: noise of every marginal.
-        rounds: how many marginals are chosen one by one.
-        zeros: cells that the schema's rules forbid.
+    `rho` is the whole budget, `total` the noisy number of rows, `stddev` the noise of every marginal, `rounds` how many
+    marginals are chosen one by one, and `zeros` are the cells that the schema's rules forbid.
     """
 
     settings: PrivMRFPaper
@@ -146,6 +132,10 @@ class _Run:
     stddev: float
     rounds: int
     zeros: dict[Clique, np.ndarray]
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(1e-3 * self.settings.model_ms, MEMORY_MB)
 
     def fit(self) -> GraphicalModel:
         """Measure the first marginals, then in each round the one of the largest noisy error, and fit them all."""
@@ -177,24 +167,22 @@ class _Run:
         score = IndependenceGap(tuple(pairs))
         # R is half the gap, with half its sensitivity.
         stddev = self.door.score_stddev_for(score, self.rho * settings.graph_share)
-        gaps = self.door.noisy_scores(score, stddev, step=SCORES)
+        gaps = self.door.noisy_scores(score, stddev, step=PAIR_SCORES)
         graph = grow_graph(
             domain, pairs, gaps, clique_cells=settings.clique_cells, total_cells=settings.total_cells
         )  # fmt: skip
         limit = useful_cells(self.total, self.stddev, settings.theta)
         useful = useful_candidates(domain, graph.cliques, limit, self.rng, most=settings.max_attrs)
         picked = initial_sets(useful, pair_matrix(domain, pairs, gaps) / (2 * self.total))
-        fitting = set(sets_that_fit(domain, [], useful.cliques(picked), model_limits(settings.model_ms)))
+        fitting = set(sets_that_fit(domain, [], useful.cliques(picked), self._limits))
         return useful, [index for index in picked if useful.clique(index) in fitting]
 
     def _worst(self, model: GraphicalModel, cliques: list[Clique], measured: list[Clique]) -> int | None:
         """Return the index of the set with the largest noisy L1 error that the model can take (Algorithm 4)."""
-        score = ResidualL1(tuple(cliques), tuple(model.marginals(cliques)))
-        stddev = self.door.score_stddev_for(score, self.rho * self.settings.choice_share / self.rounds)
-        errors = self.door.noisy_scores(score, stddev, step=MARGINALS)
-        limits = model_limits(self.settings.model_ms)
+        rho = self.rho * self.settings.choice_share / self.rounds
+        errors = score_sets(self.door, cliques, model.marginals(cliques), rho, step=MARGINALS)
         for worst in np.argsort(-errors, kind="stable")[:_TRIED]:
-            if sets_that_fit(self.door.domain, measured, [cliques[worst]], limits):
+            if sets_that_fit(self.door.domain, measured, [cliques[worst]], self._limits):
                 return int(worst)
         return None
 

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.estimate.relaxed_projection import RelaxedProjection
 from lookalike.generate.model import Model
 from lookalike.generate.relaxed_rows import RelaxedRows
-from lookalike.privacy.budget import Accounting, Budget
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.cell_queries import CellQuery, draw_query, query_sets, random_sets
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.rap import CHOICES, RAP, affordable_rows
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-COUNT, CELLS = "row count", "chosen cells"
+CELLS = "chosen cells"
 
 
-@dataclass(frozen=True, slots=True)
-class RAPPaper:
+@method(
+    "rap-paper",
+    title="RAP, the paper's variant",
+    paper=RAP.info.paper,
+    good_for="repeating the paper's experiments; rap is more accurate",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
+    "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
+    "rounds from one key",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=150,
+    is_paper_variant=True,
+)
+class RAPPaper(Method):
     """Rounds of: choose cells that relaxed rows get most wrong, measure them, move the rows towards all noisy counts.
 
     Queries are the cells of a few random marginals, with both signs. Choosing a cell and measuring it cost the same.
@@ -42,27 +53,15 @@ class RAPPaper:
         rate: size of the first steps, in logits.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    marginals: int = 64
-    rounds: int = 10
-    per_round: int = 10
-    relaxed_rows: int = 1000
-    count_share: float = 0.02
-    max_cells: int = 20_000
-    steps: int = 100
-    rate: float = 0.1
-
-    name: ClassVar[str] = "rap-paper"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="RAP, the paper's variant",
-        paper=RAP.info.paper,
-        good_for="repeating the paper's experiments; rap is more accurate",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
-        "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
-        "rounds from one key",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    marginals: int = paper(64)
+    rounds: int = paper(10)
+    per_round: int = paper(10)
+    relaxed_rows: int = paper(1000)
+    count_share: float = tuned(0.02)
+    max_cells: int = tuned(20_000)
+    steps: int = tuned(100)
+    rate: float = tuned(0.1)
 
     def __post_init__(self) -> None:
         check_shares(self.count_share)
@@ -71,19 +70,19 @@ class RAPPaper:
             max_cells=self.max_cells, steps=self.steps, rate=self.rate,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        rho, chosen = float(budget.rho), self.rounds * self.per_round
-        half = rho * (1 - self.count_share) / 2
-        return [
-            PlannedStep(COUNT, "gaussian", 1, rho * self.count_share, "number of rows"),
-            PlannedStep(CHOICES, "exponential", chosen, half, "which cells the rows get most wrong"),
-            PlannedStep(CELLS, "gaussian", chosen, half, "counts of the chosen cells"),
-        ]
+        chosen, half = self.rounds * self.per_round, rho * (1 - self.count_share) / 2
+        return Split.of(
+            rho,
+            Step.number_of_rows(rho * self.count_share),
+            Step.choices(CHOICES, chosen, "which cells the rows get most wrong", half),
+            rest=Step(CELLS, "gaussian", chosen, 0.0, "counts of the chosen cells"),
+        )
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain = door.domain
-        measured = door.measure([()], door.stddev_for(door.remaining * self.count_share), step=COUNT)
+        measured = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
         uniform = [np.full(size, 1 / size) for size in domain.sizes]
         model = RelaxedProjection(domain, uniform, affordable_rows(self.relaxed_rows, domain), 1.0, rng)
         sets = random_sets(query_sets(self.workload, domain, self.max_cells), self.marginals, rng)
