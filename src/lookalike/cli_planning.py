@@ -139,7 +139,9 @@ def methods(as_json: JsonOption = False) -> None:
         output.print(f"  guarantee:  {_guarantee(method.accounting)}")
         output.print(f"  corrected:  {method.info.corrected}")
         settings = ", ".join(f"{key}={value}" for key, value in default_settings(name).items())
-        output.print(f"  settings:   {settings or 'none'}\n")
+        output.print(f"  settings:   {settings or 'none'}")
+        papers = [key for key, origin in origins(method).items() if origin.startswith("paper")]
+        output.print(f"  as in the paper: {', '.join(papers)}\n" if papers else "")
 
 
 def plan_table(method: str, budget: Budget, steps: tuple[Step, ...], reason: str | None) -> Table:
