@@ -21,7 +21,8 @@ import lookalike
 from lookalike import estimators
 from lookalike.cli import app
 from lookalike.errors import SchemaError
-from lookalike.pipeline import outlook, plan_run
+from lookalike.forecast import forecast
+from lookalike.pipeline import plan_run
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
@@ -80,7 +81,7 @@ def test_library_and_command_line_know_it(chain: str) -> None:
 def test_the_forecast_knows_it(chain: str) -> None:
     schema = Schema.from_sizes(SIZES)
     _, steps = plan_run(schema, epsilon=1.0, delta=1e-5, method=chain)
-    ahead = outlook(schema, steps, method=chain, neighbours=Neighbours())
+    ahead = forecast(schema, steps, method=chain, neighbours=Neighbours())
     assert len(ahead.columns) == 4
     assert ahead.sets == 3
     assert ahead.resources is None

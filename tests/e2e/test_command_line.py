@@ -207,7 +207,7 @@ def test_plan_says_what_to_expect(call: Call, table: Path, domain: Path) -> None
     assert "%" in outcome.out
     told = json.loads(call("plan", table, "--person", "a", "--max-rows-per-person", 3, "--json").out)
     assert "discover: rows per person" in {step["step"] for step in told["steps"]}
-    assert told["outlook"]["columns"][0]["distance"] is None
+    assert told["forecast"]["columns"][0]["distance"] is None
     assert "up to 3 rows" in call("plan", table, "--person", "a", "--max-rows-per-person", 3).out
 
 
