@@ -17,9 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.errors import SchemaError
+from lookalike.privacy.discover import Discovery
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.schema import Schema
 from lookalike.select.allocation import allocate
+from lookalike.synthesizers import create
 from lookalike.synthesizers.split import Kind, Step
 
 USUAL_ROWS = 50_000
@@ -82,6 +85,59 @@ class ExpectedError:
     stddev: float
     rows: float
     distance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Time, memory and errors to expect of a planned run. All follow from public facts; nothing is read.
+
+    Attributes:
+        method: the method, for `auto` the one that it chose.
+        resources: predicted time and memory, None for a method without stored runs.
+        columns: expected error of every column, where the method counts columns.
+        pairs: expected error of the pairs that were asked for, each as if it were counted.
+        sets: about how many sets of several columns are counted.
+        guessed: columns of which discovery has yet to find values or bins; their numbers of cells are guesses.
+    """
+
+    method: str
+    resources: Resources | None
+    columns: list[ExpectedError]
+    pairs: list[ExpectedError]
+    sets: int
+    guessed: list[str]
+
+
+def forecast(
+    schema: Schema,
+    steps: tuple[Step, ...],
+    *,
+    method: str,
+    neighbours: Neighbours,
+    rows: int | None = None,
+    pairs: tuple[str, ...] = (),
+) -> Forecast:
+    """Time, memory and errors to expect of a planned run.
+
+    Args:
+        schema: public facts about the columns.
+        steps: the plan, from `plan_run`.
+        method: the method that was planned.
+        neighbours: what one person can change.
+        rows: a public guess at the number of rows; without one errors are numbers of rows, not shares.
+        pairs: pairs of columns as "a,b"; some of different sizes by default.
+    """
+    domain = Discovery().nominal(schema)
+    used = create(method, {}).chosen(domain)
+    errors, sets = set_errors(used.info.sets_per_column, domain, steps, neighbours, rows, chosen_sets(domain, pairs))
+    return Forecast(
+        used.name,
+        resources(used.name, domain, rows, discovers=bool(schema.open_facts)),
+        column_errors(domain, steps, neighbours, rows),
+        errors,
+        sets,
+        [name for name, facts in schema.open_facts.items() if {"type", "values", "bounds", "bins"} & set(facts)],
+    )
 
 
 def work_of(domain: Domain, rows: int) -> np.ndarray:

@@ -6,14 +6,13 @@ schema -> budget -> plan -> ledger -> door -> model -> rows -> values
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
@@ -199,59 +198,6 @@ def _discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple
     """What finding the facts that the schema leaves open may spend."""
     found = search.plan(schema, budget)
     return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a plan lets expect. All of it follows from public facts; nothing is read.
-
-    Attributes:
-        method: the method, for `auto` the one that it chose.
-        resources: predicted time and memory, None for a method without stored runs.
-        columns: expected error of every column, where the method counts columns.
-        pairs: expected error of the pairs that were asked for, each as if it were counted.
-        sets: about how many sets of several columns are counted.
-        guessed: columns of which discovery has yet to find values or bins; their numbers of cells are guesses.
-    """
-
-    method: str
-    resources: Resources | None
-    columns: list[ExpectedError]
-    pairs: list[ExpectedError]
-    sets: int
-    guessed: list[str]
-
-
-def outlook(
-    schema: Schema,
-    steps: tuple[Step, ...],
-    *,
-    method: str,
-    neighbours: Neighbours,
-    rows: int | None = None,
-    pairs: tuple[str, ...] = (),
-) -> Outlook:
-    """Time, memory and errors to expect of a planned run.
-
-    Args:
-        schema: public facts about the columns.
-        steps: the plan, from `plan_run`.
-        method: the method that was planned.
-        neighbours: what one person can change.
-        rows: a public guess at the number of rows; without one errors are numbers of rows, not shares.
-        pairs: pairs of columns as "a,b"; some of different sizes by default.
-    """
-    domain = Discovery().nominal(schema)
-    used = create(method, {}).chosen(domain)
-    errors, sets = set_errors(used.info.sets_per_column, domain, steps, neighbours, rows, chosen_sets(domain, pairs))
-    return Outlook(
-        used.name,
-        resources(used.name, domain, rows, discovers=bool(schema.open_facts)),
-        column_errors(domain, steps, neighbours, rows),
-        errors,
-        sets,
-        [name for name, facts in schema.open_facts.items() if {"type", "values", "bounds", "bins"} & set(facts)],
-    )
 
 
 def reason_of(schema: Schema, method: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 import lookalike as la
 from lookalike.errors import BudgetExceededError, InputError, SchemaError
 from lookalike.estimators import estimator_names
+from lookalike.synthesizers import create
 
 SIZES = {"a": 3, "b": 2}
 
@@ -102,6 +105,22 @@ def test_estimators_follow_scikit_learn() -> None:
         la.MST(nonsense=1)
     with pytest.raises(SchemaError, match="epsilon"):
         estimator.set_params(nonsense=1)
+
+
+def test_estimators_document_their_settings_and_survive_pickling() -> None:
+    assert "oneway_share: part of the budget" in la.MST.__doc__
+    assert inspect.signature(la.MST).parameters["oneway_share"].default == 0.15
+    again = pickle.loads(pickle.dumps(la.AIM(epsilon=2.0, rounds=None)))
+    assert type(again) is la.AIM
+    assert again.get_params()["rounds"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"), [("aim", {"rounds": "9"}), ("mwem", {"rounds": 1.5}), ("bsg", {"k": True})]
+)
+def test_settings_have_the_types_of_their_annotations(method: str, settings: dict) -> None:
+    with pytest.raises(SchemaError, match="it must be a int"):
+        create(method, settings)
 
 
 def test_a_schema_must_be_one() -> None:

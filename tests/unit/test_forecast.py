@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import LookalikeError, SchemaError
-from lookalike.forecast import USUAL_ROWS, chosen_sets, column_errors, rates, resources, set_errors
-from lookalike.pipeline import outlook, plan_run, synthesize
+from lookalike.forecast import USUAL_ROWS, chosen_sets, column_errors, forecast, rates, resources, set_errors
+from lookalike.pipeline import plan_run, synthesize
 from lookalike.privacy.neighbours import Neighbours
 from lookalike.schema.domain import Domain
 from lookalike.schema.draft import draft
@@ -26,7 +26,7 @@ ALL = pytest.mark.parametrize("method", [name for name in METHODS if name != "au
 def ahead_of(method: str, neighbours: Neighbours | None = None, **options):
     schema = Schema.from_sizes(SIZES)
     _, steps = plan_run(schema, epsilon=1.0, delta=1e-5, method=method)
-    return outlook(schema, steps, method=method, neighbours=neighbours or Neighbours(), **options), steps
+    return forecast(schema, steps, method=method, neighbours=neighbours or Neighbours(), **options), steps
 
 
 @ALL
@@ -66,7 +66,7 @@ PLANS = [(method, sizes, epsilon, {}) for method in METHODS for sizes in DOMAINS
 COUNTED = (Kind.COLUMNS, Kind.COLUMNS_ALIKE, Kind.SETS)
 
 
-def forecast(sizes: dict[str, int], steps: Sequence[Step]) -> tuple[list[float], list[float]]:
+def noise_of(sizes: dict[str, int], steps: Sequence[Step]) -> tuple[list[float], list[float]]:
     """The noise on every column and on the set of all columns."""
     domain = Domain.of(sizes)
     columns = column_errors(domain, steps, Neighbours(), None)
@@ -76,9 +76,9 @@ def forecast(sizes: dict[str, int], steps: Sequence[Step]) -> tuple[list[float],
 
 def unforecast(sizes: dict[str, int], steps: Sequence[Step]) -> list[str]:
     """The steps with a price that change no forecast although their kind counts something, and the other way round."""
-    whole, wrong = forecast(sizes, steps), []
+    whole, wrong = noise_of(sizes, steps), []
     for step in steps:
-        changed = forecast(sizes, [other for other in steps if other is not step]) != whole
+        changed = noise_of(sizes, [other for other in steps if other is not step]) != whole
         if step.rho and changed != (step.kind in COUNTED):
             wrong.append(step.step)
     return wrong
@@ -111,9 +111,9 @@ def test_a_forecast_reads_kinds_of_steps_and_never_names() -> None:
     _, steps = ahead_of("mosaic")
     for i, step in enumerate(steps):
         renamed = [*steps[:i], replace(step, step="another name"), *steps[i + 1 :]]
-        assert forecast(SIZES, renamed) == forecast(SIZES, steps)
+        assert noise_of(SIZES, renamed) == noise_of(SIZES, steps)
         unkind = [*steps[:i], replace(step, kind=Kind.OTHER), *steps[i + 1 :]]
-        assert (forecast(SIZES, unkind) != forecast(SIZES, steps)) == (step.kind in COUNTED)
+        assert (noise_of(SIZES, unkind) != noise_of(SIZES, steps)) == (step.kind in COUNTED)
 
 
 def test_discovery_is_forecast_as_counting_nothing() -> None:
@@ -150,7 +150,7 @@ def test_twice_the_rows_per_person_is_twice_the_error() -> None:
 def test_open_columns_are_marked_as_guesses() -> None:
     schema = draft(pa.schema({"town": pa.string(), "age": pa.int64(), "flag": pa.bool_()}))
     _, steps = plan_run(schema, epsilon=1.0, delta=1e-5, method="auto")
-    ahead = outlook(schema, steps, method="auto", neighbours=Neighbours())
+    ahead = forecast(schema, steps, method="auto", neighbours=Neighbours())
     assert ahead.method == "mosaic"
     assert ahead.guessed == ["town", "age"]
 

@@ -16,6 +16,7 @@ for _module in walk_packages(__path__, f"{__name__}."):
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),),
 }  # fmt: skip
+_PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "None": "null"}
 
 
 def create(name: str, settings: dict[str, Any]) -> Method:
@@ -37,9 +38,10 @@ def _check_type(method: str, setting: str, value: Any, annotation: str, default:
     names = [name for name in annotation.split(" | ") if name in _TYPES] or [type(default).__name__]
     allowed = tuple(kind for name in names for kind in _TYPES.get(name, (type(default),)))
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        expected = " or ".join("null" if name == "None" else name for name in names)
-        such = "" if default is None else f" such as {default!r}"
-        raise SchemaError(f"{method}: setting {setting} is {value!r}; it must be a {expected}{such}.")
+        expected = " or ".join(_PLAIN_NAMES.get(name, name) for name in names)
+        raise SchemaError(
+            f"{method}: setting {setting} is {value!r}; it must be {expected}. The default is {default!r}."
+        )
 
 
 def default_settings(name: str) -> dict[str, Any]:

@@ -20,13 +20,15 @@ from lookalike.synthesizers.base import (
     check_shares,
     choice,
     method,
+    paper,
     tuned,
 )
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 
 CHOICES, CHOSEN = "choices", "chosen marginals"
 PUBLISHED_ROUNDS_PER_COLUMN = 16
-MOST_SETS = 3000
+MAX_SETS = 3000
+"""Candidates of a round; beyond it larger sets wait until two of their parts are in the model."""
 
 
 @method(
@@ -53,7 +55,7 @@ class AIM(Method):
             grow dearer. On Adult 100 gave a lower error than the paper's 240, in less time.
         oneway_share: part of the budget for the one-way marginals; the default is the paper's.
         choice_share: part of every round's budget for choosing.
-        noise_limit: sets of three and more columns are looked at while the expected noise on all their cells is below
+        noise_limit: sets of three and more columns are candidates while the expected noise on all their cells is below
             this part of the table's rows; 2 is the bound beyond which no set can gain (the paper has none).
         model_ms: largest model at the end, in predicted milliseconds per evaluation.
         iterations: steps of the fit after each round; the last fit takes more.
@@ -62,7 +64,7 @@ class AIM(Method):
 
     workload: WorkloadSpec = choice("all-3way")
     rounds: int | None = tuned(100)
-    oneway_share: float = tuned(0.9 / PUBLISHED_ROUNDS_PER_COLUMN)
+    oneway_share: float = paper(0.9 / PUBLISHED_ROUNDS_PER_COLUMN)
     choice_share: float = tuned(0.05)
     noise_limit: float = tuned(0.03)
     model_ms: float = tuned(3.0)
@@ -140,12 +142,12 @@ class Candidates:
 
         A score is an L1 distance of two tables of N rows, at most 2 N, less the expected noise; where that is beyond
         2 N the marginal has no chance against any single column and is left out, and larger sets well before. Where
-        more than `MOST_SETS` remain, larger sets are left out until two of their parts are in the model.
+        more than `MAX_SETS` remain, larger sets are left out until two of their parts are in the model.
         """
         noise = EXPECTED_ABS * stddev
-        most = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
-        hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < most[len(c) > 2]]
-        if len(hopeful) > MOST_SETS:
+        max_cells = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
+        hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < max_cells[len(c) > 2]]
+        if len(hopeful) > MAX_SETS:
             factors = [frozenset(leaf) for leaf in model.plan.leaves]
             hopeful = [c for c in hopeful if len(c) < 3 or _parts_inside(c, factors) >= 2]
         cliques = self._gate.admitted(model, hopeful, model_ms)

@@ -7,13 +7,15 @@ import numpy as np
 from lookalike.generate.model import Model
 from lookalike.privacy.door import GuardedTable
 from lookalike.schema.domain import Domain
+from lookalike.select.columns import scored_pairs
 from lookalike.synthesizers.base import Method, Progress, method
 from lookalike.synthesizers.independent import Independent
-from lookalike.synthesizers.mosaic import Mosaic, scored_pairs
+from lookalike.synthesizers.mosaic import Mosaic
 from lookalike.synthesizers.mst import MST
 from lookalike.synthesizers.split import Split
 
-_WIDE_COLUMNS = 150
+MAX_PRICED_COLUMNS = 150
+"""Tables of more columns have too many pairs to price sets of them in memory and minutes."""
 
 
 @method(
@@ -56,7 +58,7 @@ def chosen_method(domain: Domain) -> tuple[Method, str]:
     pairs = len(active) * (len(active) - 1) // 2
     if not scored_pairs(domain):
         return Independent(), "every pair of columns has more cells than can be counted; make the columns coarser"
-    if len(active) > _WIDE_COLUMNS:
+    if len(active) > MAX_PRICED_COLUMNS:
         return MST(), f"{len(active)} columns make {pairs:,} pairs, too many to price sets of them; a tree scales"
     return (
         Mosaic(),

@@ -105,9 +105,9 @@ def method(
     """
 
     def register(cls: type[M]) -> type[M]:
-        made = dataclass(frozen=True, slots=True)(cls)
-        if name in METHODS and METHODS[name].__qualname__ != made.__qualname__:
+        if name in METHODS and METHODS[name].__qualname__ != cls.__qualname__:
             raise SchemaError(f"There is a method {name!r} already: {METHODS[name].__qualname__}.")
+        made = dataclass(frozen=True, slots=True)(cls)
         made.name, made.accounting = name, accounting
         made.info = MethodInfo(title, paper, good_for, corrected, page, sets_per_column, rank, is_paper_variant)
         listed = sorted({**METHODS, name: made}.items(), key=_place)

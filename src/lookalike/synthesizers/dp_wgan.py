@@ -26,6 +26,7 @@ from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
 GRADIENTS = "gradients of the critic"
 
 _BATCH_ROWS = 100_000
+"""About so many rows are in a batch of the critic."""
 
 
 @method(
@@ -45,10 +46,10 @@ class DPWGAN(Method):
 
     Attributes:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
-        steps: most steps of the critic. Fewer are made where their noise would pass `noise`.
-        noise: most noise in a step: its norm, as a share of the norm that a row's gradient is clipped to.
-        units: most hidden units of the critic; no more than 4 per value of any column are used.
-        hidden: most hidden units of the generator; no more than 8 per value of any column are used.
+        steps: maximum number of steps of the critic. Fewer are made where their noise would pass `noise`.
+        noise: maximum noise in a step: its norm, as a share of the norm that a row's gradient is clipped to.
+        units: maximum number of hidden units of the critic; no more than 4 per value of any column are used.
+        hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
         latent: random numbers that a row is made of.
         critic_rate: learning rate of the critic, whose weights lie between -1 and 1.
         generator_rate: learning rate of the generator.

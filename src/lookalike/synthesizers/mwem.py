@@ -59,7 +59,7 @@ class MWEM(Method):
     rows_share: float = tuned(0.02)
     choice_share: float = tuned(0.2)
     replays: int = tuned(20)
-    max_cells: int = tuned(2_000_000)
+    max_cells: int = choice(2_000_000)
 
     def __post_init__(self) -> None:
         check_shares(self.rows_share)

@@ -23,7 +23,9 @@ from lookalike.synthesizers.split import UNKNOWN, Kind, Split, Step
 
 VOTES = "votes of the teachers"
 
-_MOST_TEACHERS, _MOST_WEIGHTS, _MOST_ROWS = 1000, 4_000_000, 200
+MAX_TEACHERS, MAX_WEIGHTS = 1000, 4_000_000
+"""What trains in minutes; a teacher gets more rows instead."""
+MAX_TEACHER_ROWS = 200
 
 
 @method(
@@ -44,8 +46,8 @@ class PATEGAN(Method):
 
     Attributes:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
-        rounds: most rounds of votes. Fewer are made where their noise would pass `noise`.
-        noise: most noise in a round's votes, as a share of the teachers, were it averaged over the round.
+        rounds: maximum number of rounds of votes. Fewer are made where their noise would pass `noise`.
+        noise: maximum noise in a round's votes, as a share of the teachers, were it averaged over the round.
         teacher_rows: rows per teacher, by the noisy number of rows; up to 200 where there would be over 1000 teachers,
             and rows beyond that are not used.
         teacher_units: hidden units of a teacher.
@@ -54,7 +56,7 @@ class PATEGAN(Method):
         units: hidden units of the student.
         student_rate: learning rate of the student.
         student_steps: steps of the student per round.
-        hidden: most hidden units of the generator; no more than 8 per value of any column are used.
+        hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
         latent: random numbers that a row is made of.
         generator_rate: learning rate of the generator.
         generator_steps: steps of the generator per round.
@@ -115,9 +117,9 @@ class PATEGAN(Method):
     ) -> TeacherVotes:
         """The rounds, with as many teachers as the noisy number of rows gives."""
         cells = sum(door.domain.sizes) + 1
-        most = min(_MOST_TEACHERS, _MOST_WEIGHTS // (cells * self.teacher_units))
-        teachers = max(1, min(most, round(total / self.teacher_rows)))
-        parts = max(teachers, round(total / _MOST_ROWS))
+        allowed = min(MAX_TEACHERS, MAX_WEIGHTS // (cells * self.teacher_units))
+        teachers = max(1, min(allowed, round(total / self.teacher_rows)))
+        parts = max(teachers, round(total / MAX_TEACHER_ROWS))
         # Noise on a vote grows with the root of all votes, and the mean over a round shrinks with the root of its own.
         once = door.stddev_for(door.remaining) / teachers
         rounds = max(1, min(self.rounds, math.floor((self.noise / once) ** 2)))

@@ -13,7 +13,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.select.columns import measure_sets
 from lookalike.select.covering_design import covering_design
 from lookalike.select.useful import useful_cells
-from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, UNKNOWN, Split, Step
 
 VIEWS = "views"
@@ -46,7 +46,7 @@ class PriView(Method):
         count_share: part of the budget for the number of rows (where view_cells is None).
     """
 
-    strength: int = tuned(2)
+    strength: int = choice(2)
     view_cells: int | None = tuned(None)
     theta: float = tuned(16.0)
     count_share: float = tuned(0.01)

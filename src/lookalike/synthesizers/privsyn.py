@@ -26,7 +26,7 @@ from lookalike.select.dense import (
     independent_tables,
 )
 from lookalike.select.rare import merge_rare
-from lookalike.synthesizers.base import Method, Progress, check_choice, check_shares, method, tuned
+from lookalike.synthesizers.base import Method, Progress, check_choice, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
@@ -65,10 +65,10 @@ class PrivSyn(Method):
 
     oneway_share: float = tuned(0.08)
     score_share: float = tuned(0.05)
-    score: Literal["residual", "indif"] = tuned("residual")
+    score: Literal["residual", "indif"] = choice("residual")
     noise_weight: float = tuned(0.6)
     combine: Literal["cover", "cliques", "pairs"] = tuned("cover")
-    max_cells: int = tuned(5000)
+    max_cells: int = paper(5000)
     merge_below: float = tuned(3.0)
     merge_share: float = tuned(0.01)
     start: Start = tuned("raked")

@@ -79,7 +79,7 @@ def test_wide_tables_offer_larger_sets_only_around_measured_ones(monkeypatch: py
     everything, _, noise = Candidates(domain, "all-3way").usable(model, 10.0, 0.1, 1e3)
     assert len(everything) == 8 + 28 + 56
     assert noise == pytest.approx([np.sqrt(2 / np.pi) * 10 * 2 ** len(clique) for clique in everything])
-    monkeypatch.setattr(aim, "MOST_SETS", 50)
+    monkeypatch.setattr(aim, "MAX_SETS", 50)
     fewer, weights, _ = Candidates(domain, "all-3way").usable(model, 10.0, 0.1, 1e3)
     assert [clique for clique in fewer if len(clique) == 3] == [("c0", "c1", "c2")]
     assert len(fewer) == len(weights) == 8 + 28 + 1

@@ -12,8 +12,9 @@ from lookalike.pipeline import synthesize
 from lookalike.privacy.budget import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
+from lookalike.select.columns import scored_pairs
 from lookalike.select.network_sets import FittingSets, tree_first
-from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic, scored_pairs
+from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, Step
 from lookalike.tables.contrasts import Contrasts
 from lookalike.tables.measurement import NoisyMarginal, averaged
