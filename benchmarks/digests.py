@@ -25,13 +25,6 @@ from lookalike.errors import LookalikeError
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "admissions"
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "privmrf": [{"faithful": True}],
-    "ppsyn": [{"faithful": True}],
-    "privbayes": [{"faithful": True}],
-    "pb-pgm": [{"faithful": True}],
-    "fem": [{"faithful": True}],
-    "dualquery": [{"faithful": True}],
-    "rap": [{"faithful": True}],
     "bsg": [{"omega": "3", "seeded_rows": 50}, {"parts": "0.3,0.7"}, {"omega": "4", "seeds": "histogram"}],
     "mosaic": [{}],
 }

@@ -23,8 +23,6 @@ from lookalike.schema.schema import Schema
 
 TABLES = ("nltcs", "acs", "adult", "br2000")
 """The papers' tables."""
-FAITHFUL = ", faithful"
-"""At the end of a method's name: the paper's steps instead of the defaults."""
 SVM_SWITCH = "LOOKALIKE_BENCHMARK_SVM"
 """Environment variable under which runs also measure the mean SVM error."""
 
@@ -46,7 +44,7 @@ class Reference:
 
 
 def synthesize(rows: pa.Table, *, method: str, seed: int, **arguments: Any) -> Any:
-    """A release by a method of the package, whose name may say that it is to be faithful, or one of three references.
+    """A release by a method of the package or one of three references.
 
     `resample` draws rows from the real table with replacement, about the best to hope for; `shuffled` shuffles every
     column, so that 1-way marginals are exact and nothing is associated; `uniform` draws every value alike.
@@ -62,8 +60,6 @@ def synthesize(rows: pa.Table, *, method: str, seed: int, **arguments: Any) -> A
         return Reference(pa.table({n: rng.integers(0, domain.size(n), rows.num_rows) for n in domain.names}))
     import lookalike
 
-    if method.endswith(FAITHFUL):
-        method, arguments = method.removesuffix(FAITHFUL), {"faithful": True, **arguments}
     return lookalike.synthesize(rows, method=method, seed=seed, **arguments)
 
 

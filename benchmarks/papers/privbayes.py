@@ -1,4 +1,4 @@
-"""PrivBayes and PB-PGM, both ways, PriView and DP-Copula, on the papers' tables.
+"""PrivBayes and PB-PGM, our variants and the paper's, PriView and DP-Copula, on the papers' tables.
 
     python -m benchmarks.papers privbayes run [--methods priview dp-copula] [--tables nltcs adult] [--epsilons 0.1 0.4]
     python -m benchmarks.papers privbayes document
@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.common import REPRODUCTIONS, Line
-from benchmarks.runs import FAITHFUL, Page, costs, method_rows, three_and_five
+from benchmarks.runs import Page, costs, method_rows, three_and_five
 from lookalike.evaluate.compare import summary
 
 TABLES = ("nltcs", "acs", "adult", "br2000")
 EPSILONS = (0.1, 0.4, 1.0, 1.6, 3.2)
-METHODS = ("privbayes" + FAITHFUL, "privbayes", "pb-pgm" + FAITHFUL, "pb-pgm", "priview", "dp-copula")
+METHODS = ("privbayes-paper", "privbayes", "pb-pgm-paper", "pb-pgm", "priview", "dp-copula")
 
 
 def distances(results: list[Line], table: str) -> list[str]:

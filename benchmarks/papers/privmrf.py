@@ -26,7 +26,7 @@ RESULTS = results_of("privmrf")
 DOCUMENT = REPRODUCTIONS / "privmrf.md"
 TABLES = ("nltcs", "br2000", "adult", "acs")
 EPSILONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-FAITHFUL = "privmrf, faithful"
+PAPER = "privmrf-paper"
 RIVALS = ("independent", "mst", "bsg", "privsyn", "privbayes", "pb-pgm", "aim")
 COLUMNS_OF_NLTCS = 16
 
@@ -44,18 +44,16 @@ TARGETS = {
 
 STUDY: dict[str, dict[str, dict[str, Any]]] = {
     "theta": {f"theta {value}": {"theta": float(value)} for value in (2, 6, 12)},
-    "t": {f"t {share:g}d": {"batches": int(share * COLUMNS_OF_NLTCS)} for share in (0.4, 0.8, 1.2)},
+    "t": {f"t {share:g}d": {"rounds": int(share * COLUMNS_OF_NLTCS)} for share in (0.4, 0.8, 1.2)},
     "k": {f"k {value}": {"candidates": value} for value in (100, 400, 1600)},
 }
-SETTINGS: dict[str, dict[str, Any]] = {FAITHFUL: {"faithful": True}}
-for _choices in STUDY.values():
-    SETTINGS |= {name: {"faithful": True, **settings} for name, settings in _choices.items()}
+SETTINGS = {name: settings for choices in STUDY.values() for name, settings in choices.items()}
 
 
 def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
-    """A release by a method, or by privmrf with the settings that the name stands for."""
+    """A release by a method, or by the paper's variant with the settings that the name stands for."""
     if method in SETTINGS:
-        return runs.synthesize(rows, method="privmrf", **SETTINGS[method], **arguments)
+        return runs.synthesize(rows, method=PAPER, **SETTINGS[method], **arguments)
     return runs.synthesize(rows, method=method, **arguments)
 
 
@@ -78,7 +76,7 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
         names = [name for choices in STUDY.values() for name in choices]
         listed += jobs_of(["nltcs"], names, epsilons, repeats, train_share=0.8)
     if "compare" in parts:
-        methods = ["privmrf", FAITHFUL, *(name for name in RIVALS if name in METHODS)]
+        methods = ["privmrf", PAPER, *(name for name in RIVALS if name in METHODS)]
         listed += jobs_of(tables, methods, epsilons, repeats, train_share=0.8)
     return listed
 
@@ -104,7 +102,7 @@ def comparison_rows(results: list[Line], table: str, measure: str) -> list[str]:
     """Mean distances, one row per method, one column per epsilon."""
     cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
     epsilons = sorted({key[2] for key in cells if key[2] in EPSILONS})
-    methods = [name for name in ("privmrf", FAITHFUL, *RIVALS) if any(key[1] == name for key in cells)]
+    methods = [name for name in ("privmrf", PAPER, *RIVALS) if any(key[1] == name for key in cells)]
     columns = {f"{epsilon:g}": (table, epsilon) for epsilon in epsilons}
     return method_rows(methods, columns, lambda key: f"{cells[key][0]:.4f}" if key in cells else "")
 
@@ -127,7 +125,7 @@ def plot(name: str, results: list[Line], measure: str, table: str) -> str:
 
 def comparison_part(results: list[Line]) -> list[str]:
     """Plots and tables of the comparison of methods, table by table."""
-    compared = [line for line in results if line["method"] in ("privmrf", FAITHFUL, *RIVALS)]
+    compared = [line for line in results if line["method"] in ("privmrf", PAPER, *RIVALS)]
     compared = [line for line in compared if line["epsilon"] in EPSILONS]
     text = []
     for table in [name for name in TABLES if any(line["table"] == name for line in compared)]:
@@ -153,7 +151,7 @@ def document(results: list[Line]) -> None:
     """Replace the generated parts of the document, and the plots."""
     parts = {
         "targets": target_rows(results, "privmrf"),
-        "faithful": target_rows(results, FAITHFUL),
+        "paper": target_rows(results, PAPER),
         "hierarchies": privmrf_wide.wide_rows(results_in(privmrf_wide.RESULTS)),
         "comparison": comparison_part(results),
         "parameters": study_part(results),

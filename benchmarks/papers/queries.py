@@ -1,6 +1,6 @@
-"""RAP, FEM and DualQuery, both ways, beside independent columns and MWEM+PGM, on the papers' tables.
+"""RAP, FEM and DualQuery, our variants and the papers', beside independent columns and MWEM+PGM, on the papers' tables.
 
-    python -m benchmarks.papers queries run [--methods rap 'fem, faithful'] [--tables nltcs adult] [--epsilons 0.1 1]
+    python -m benchmarks.papers queries run [--methods rap fem-paper] [--tables nltcs adult] [--epsilons 0.1 1]
     python -m benchmarks.papers queries document
 
 `run` appends one JSON line per run to benchmarks/results/queries.jsonl and never repeats a run that is there;
@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.common import REPRODUCTIONS, Line
-from benchmarks.runs import FAITHFUL, Page, costs, method_rows, three_and_five
+from benchmarks.runs import Page, costs, method_rows, three_and_five
 
 TABLES = ("nltcs", "adult", "br2000")
 EPSILONS = (0.1, 1.0)
 OWN = ("rap", "fem", "dualquery")
-METHODS = ("independent", "mwem-pgm", *OWN, *(name + FAITHFUL for name in OWN))
+METHODS = ("independent", "mwem-pgm", *OWN, *(f"{name}-paper" for name in OWN))
 
 
 def parts(results: list[Line]) -> dict[str, list[str]]:

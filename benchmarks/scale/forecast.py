@@ -1,7 +1,7 @@
 """Time and memory of every method on made-up tables, and the coefficients with which `plan` predicts both.
 
     python -m benchmarks.scale forecast run [--methods mst aim]   one line per run in benchmarks/results/forecast.jsonl
-    python -m benchmarks.scale forecast fit                       prints the table of src/lookalike/forecast.py
+    python -m benchmarks.scale forecast fit                       writes src/lookalike/forecast_rates.json
 
 Runs that are stored already are not repeated; each is a process of its own. The line `discovery` is what it takes to
 read a CSV file without a schema and to discover its facts. The fit also takes the runs on the papers' tables that
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.optimize import nnls
 
+import lookalike.forecast
 from benchmarks.common import DATA, Line, append, in_fresh_process, parser_of, results_of, stored
 from benchmarks.runs import TABLES
 from lookalike.errors import LookalikeError
@@ -33,6 +34,7 @@ from lookalike.sources.frames import write_table
 from lookalike.synthesizers import METHODS
 
 RESULTS = results_of("forecast")
+RATES = Path(lookalike.forecast.__file__).with_name("forecast_rates.json")
 MAX_SECONDS = 900
 CASES = (
     (1_000, 5, 4), (50_000, 5, 4), (5_000, 15, 10), (50_000, 15, 10), (50_000, 30, 3), (10_000, 60, 4),
@@ -102,12 +104,12 @@ def papers_tables() -> list[Line]:
 
 def fit() -> None:
     """Non-negative coefficients with the least relative error, and by how much single runs are off."""
-    lines = [*stored(RESULTS), *papers_tables()]
+    lines, rates = [*stored(RESULTS), *papers_tables()], {}
     for method in sorted({line["case"]["method"] for line in lines}):
         own = [line for line in lines if line["case"]["method"] == method and "cpu_seconds" in line]
         work = np.array([_work(line["case"]) for line in own])
-        found = []
-        for measure_name in ("cpu_seconds", "peak_mb"):
+        rate: dict[str, object] = {}
+        for name, measure_name in (("seconds", "cpu_seconds"), ("memory", "peak_mb")):
             wanted = np.array([line[measure_name] for line in own])
             weights = 1.0 / np.maximum(wanted, 0.05)
             coefficients, _ = nnls(work * weights[:, None], wanted * weights)
@@ -115,8 +117,10 @@ def fit() -> None:
             # A fit to few runs looks better than it is.
             least = FEW_OFF if len(own) < MANY else MANY_OFF
             off = max(float(np.maximum(ratios, 1 / np.maximum(ratios, 1e-9)).max()), least)
-            found.append(f"({', '.join(f'{value:.3g}' for value in coefficients)}), {off:.1f}")
-        sys.stdout.write(f'    "{method}": Rate({found[0]}, {found[1]}),\n')
+            rate |= {name: [float(f"{value:.3g}") for value in coefficients], f"{name}_off": round(off, 1)}
+        rates[method] = rate
+    listed = [f" {json.dumps(name)}: {json.dumps(rate)}" for name, rate in rates.items()]
+    RATES.write_text("{\n" + ",\n".join(listed) + "\n}\n")
 
 
 def _work(case: Line) -> np.ndarray:

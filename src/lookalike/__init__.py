@@ -14,64 +14,25 @@ from typing import TYPE_CHECKING, Any
 __version__ = _version("lookalike")
 
 if TYPE_CHECKING:
-    from lookalike.estimators import (
-        AIM,
-        BSG,
-        DPWGAN,
-        FEM,
-        MST,
-        MWEM,
-        MWEMPGM,
-        PATEGAN,
-        PBPGM,
-        RAP,
-        Auto,
-        DPCopula,
-        DualQuery,
-        Independent,
-        Mosaic,
-        PPSyn,
-        PrivBayes,
-        PriView,
-        PrivMRF,
-        PrivSyn,
-        TableSynthesizer,
-    )
-    from lookalike.pipeline import plan_run, synthesize
-    from lookalike.privacy.kernel.accounting import Budget
-    from lookalike.privacy.kernel.neighbours import Neighbours
-    from lookalike.privacy.ledger import Ledger
-    from lookalike.release import FittedModel, Release, load
-    from lookalike.schema.domain import Domain
-    from lookalike.schema.schema import Schema
+    from lookalike.estimators import TableSynthesizer as TableSynthesizer
+    from lookalike.pipeline import plan_run as plan_run
+    from lookalike.pipeline import synthesize as synthesize
+    from lookalike.privacy.kernel.accounting import Budget as Budget
+    from lookalike.privacy.kernel.neighbours import Neighbours as Neighbours
+    from lookalike.privacy.ledger import Ledger as Ledger
+    from lookalike.release import FittedModel as FittedModel
+    from lookalike.release import Release as Release
+    from lookalike.release import load as load
+    from lookalike.schema.domain import Domain as Domain
+    from lookalike.schema.schema import Schema as Schema
 
 # Names are imported when first used: a command that prints the ledger need not load numeric libraries.
 _HOMES = {
-    "AIM": "estimators",
-    "BSG": "estimators",
-    "DPWGAN": "estimators",
-    "MST": "estimators",
-    "MWEM": "estimators",
-    "MWEMPGM": "estimators",
-    "Mosaic": "estimators",
-    "Auto": "estimators",
     "Budget": "privacy.budget",
-    "DPCopula": "estimators",
-    "DualQuery": "estimators",
-    "FEM": "estimators",
     "Domain": "schema.domain",
     "FittedModel": "release",
-    "Independent": "estimators",
     "Ledger": "privacy.ledger",
     "Neighbours": "privacy.neighbours",
-    "PATEGAN": "estimators",
-    "PBPGM": "estimators",
-    "PPSyn": "estimators",
-    "PrivBayes": "estimators",
-    "PriView": "estimators",
-    "PrivMRF": "estimators",
-    "PrivSyn": "estimators",
-    "RAP": "estimators",
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
@@ -89,46 +50,19 @@ def methods() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__all__":
+        return [public for public in __dir__() if not public.startswith("_")]
+    if name in _HOMES:
+        return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
+    if name.startswith("_") or name not in _estimators():
         raise AttributeError(f"module 'lookalike' has no attribute {name!r}")
-    return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
+    return getattr(_import_module("lookalike.estimators"), name)
+
+
+def _estimators() -> list[str]:
+    """The classes of all registered methods, such as `MST`; see `lookalike.estimators`."""
+    return list(_import_module("lookalike.estimators").estimator_names())
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, "__version__", "methods"])
-
-
-__all__ = [
-    "AIM",
-    "BSG",
-    "DPWGAN",
-    "FEM",
-    "MST",
-    "MWEM",
-    "MWEMPGM",
-    "PATEGAN",
-    "PBPGM",
-    "RAP",
-    "Auto",
-    "Budget",
-    "DPCopula",
-    "Domain",
-    "DualQuery",
-    "FittedModel",
-    "Independent",
-    "Ledger",
-    "Mosaic",
-    "Neighbours",
-    "PPSyn",
-    "PriView",
-    "PrivBayes",
-    "PrivMRF",
-    "PrivSyn",
-    "Release",
-    "Schema",
-    "TableSynthesizer",
-    "load",
-    "methods",
-    "plan_run",
-    "synthesize",
-]
+    return sorted([*_HOMES, *_estimators(), "__version__", "methods"])

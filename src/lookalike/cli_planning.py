@@ -29,17 +29,18 @@ from lookalike.cli_options import (
     schema_of,
     settings_of,
 )
-from lookalike.forecast import ExpectedError, Resources
-from lookalike.pipeline import Outlook, as_ledger, as_schema, outlook, plan_run, reason_of, with_persons
+from lookalike.forecast import ExpectedError, Forecast, Resources, forecast
+from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, with_persons
 from lookalike.places import check_apart, check_target
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.ledger import epsilon_text
 from lookalike.release import check_rows
 from lookalike.synthesizers import METHODS, default_settings
-from lookalike.synthesizers.base import PlannedStep
+from lookalike.synthesizers.base import Method, origins
+from lookalike.synthesizers.split import Step
 from lookalike.terminal import output, print_json, shown, table_of
 
-_MOST_COLUMNS = 20
+MAX_COLUMNS_SHOWN = 20
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -80,15 +81,15 @@ def plan(
     )
     settings = settings_of(method, setting, workload)
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
-    ahead = outlook(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
+    ahead = forecast(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
     if as_json:
-        listed = [{name: getattr(step, name) for name in PlannedStep.__slots__} for step in steps]
+        listed = [{name: getattr(step, name) for name in Step.__slots__} for step in steps]
         facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
-        print_json({**facts, "reason": reason_of(public, method), "steps": listed, "outlook": asdict(ahead)})
+        print_json({**facts, "reason": reason_of(public, method), "steps": listed, "forecast": asdict(ahead)})
         return
     output.print(plan_table(method, budget, steps, reason_of(public, method)))
     output.print(f"Hides {people.describe()}.")
-    _print_outlook(ahead)
+    _print_forecast(ahead)
     if table is not None:
         book = as_ledger(ledger, table)
         spent, _ = book.spent()
@@ -122,25 +123,35 @@ def methods(as_json: JsonOption = False) -> None:
     if as_json:
         listed = {
             name: {
-                **{field: getattr(method.info, field) for field in method.info.__slots__},
+                **{field: getattr(method.info, field) for field in ("title", "paper", "good_for", "corrected", "page")},
+                "is_paper_variant": method.info.is_paper_variant,
                 "accounting": method.accounting,
                 "settings": default_settings(name),
+                "origins": origins(method),
             }
             for name, method in METHODS.items()
         }
         print_json(listed)
         return
-    for name, method in METHODS.items():
-        output.print(f"{name}  {method.info.title}", style="bold")
-        output.print(f"  paper:      {method.info.paper}")
-        output.print(f"  good for:   {method.info.good_for}")
-        output.print(f"  guarantee:  {_guarantee(method.accounting)}")
-        output.print(f"  corrected:  {method.info.corrected}")
-        settings = ", ".join(f"{key}={value}" for key, value in default_settings(name).items())
-        output.print(f"  settings:   {settings or 'none'}\n")
+    headings = {False: "Methods", True: "Variants that follow a paper to the letter, to repeat its experiments"}
+    for is_paper_variant, heading in headings.items():
+        output.print(f"{heading}\n", style="bold underline")
+        for name, method in METHODS.items():
+            if method.info.is_paper_variant == is_paper_variant:
+                _print_method(name, method)
 
 
-def plan_table(method: str, budget: Budget, steps: tuple[PlannedStep, ...], reason: str | None) -> Table:
+def _print_method(name: str, method: type[Method]) -> None:
+    output.print(f"{name}  {method.info.title}", style="bold")
+    output.print(f"  paper:      {method.info.paper}")
+    output.print(f"  good for:   {method.info.good_for}")
+    output.print(f"  guarantee:  {_guarantee(method.accounting)}")
+    output.print(f"  corrected:  {method.info.corrected}")
+    settings = ", ".join(f"{key}={value}" for key, value in default_settings(name).items())
+    output.print(f"  settings:   {settings or 'none'}\n")
+
+
+def plan_table(method: str, budget: Budget, steps: tuple[Step, ...], reason: str | None) -> Table:
     """The steps of a plan for the screen."""
     unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
     title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
@@ -159,12 +170,12 @@ def _guarantee(accounting: str) -> str:
     }[accounting]
 
 
-def _print_outlook(ahead: Outlook) -> None:
+def _print_forecast(ahead: Forecast) -> None:
     output.print(_resources_text(ahead.resources, ahead.method))
     if ahead.columns:
         output.print("\nExpected error of single columns, from the noise on their own counts:")
         worst = sorted(ahead.columns, key=lambda error: -error.rows)
-        shown = ahead.columns if len(ahead.columns) <= _MOST_COLUMNS else worst[: _MOST_COLUMNS // 2]
+        shown = ahead.columns if len(ahead.columns) <= MAX_COLUMNS_SHOWN else worst[: MAX_COLUMNS_SHOWN // 2]
         output.print(_error_table("column", shown, ahead.guessed))
         if len(shown) < len(ahead.columns):
             output.print(f"The {len(shown)} worst of {len(ahead.columns)} columns; --json lists all.")
@@ -210,7 +221,7 @@ def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequenc
     return table_of("", (heading, *right), rows, right=right)
 
 
-def _reading(ahead: Outlook) -> str:
+def _reading(ahead: Forecast) -> str:
     text = (
         "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: what noise alone does to counts. A fitted\n"
         "model is usually nearer; what is not counted has errors that no plan can know."

@@ -1,7 +1,11 @@
-"""scikit-learn style classes: settings in the constructor, `fit(table, schema)`, `sample(n)`."""
+"""scikit-learn style classes: settings in the constructor, `fit(table, schema)`, `sample(n)`.
+
+There is one for every registered method, with the name of the method's class: `lookalike.MST(epsilon=1.0)`.
+"""
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,13 +15,13 @@ from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import FittedModel, Spent
 from lookalike.schema.schema import Schema
-from lookalike.synthesizers import default_settings
+from lookalike.synthesizers import METHODS, default_settings
 
 RUN_SETTINGS = ("epsilon", "delta", "neighbours", "ledger", "seed")
 
 
 class TableSynthesizer:
-    """A method as an estimator. Subclasses name the method; their settings are the method's own.
+    """A method as an estimator. Its settings are those of every run and the method's own.
 
     After `fit`: `fitted_` (the model), `schema_`, `spent_` (every charge). Fitting again spends again.
     """
@@ -81,121 +85,28 @@ class TableSynthesizer:
         return self.fitted_._repr_html_() if hasattr(self, "fitted_") else f"<code>{self!r}</code>"
 
 
-class Auto(TableSynthesizer):
-    """The method that suits the columns and the budget."""
-
-    method = "auto"
-
-
-class Mosaic(TableSynthesizer):
-    """Sets worth their price, carried by weighted rows."""
-
-    method = "mosaic"
+def estimator_of(method: str) -> type[TableSynthesizer]:
+    """The estimator class of a registered method, made when it is first asked for and kept under its name here."""
+    cls = METHODS[method]
+    if cls.__name__ not in globals():
+        facts = {"method": method, "__doc__": cls.__doc__, "__module__": __name__, "__signature__": _signature(method)}
+        globals()[cls.__name__] = type(cls.__name__, (TableSynthesizer,), facts)
+    return globals()[cls.__name__]
 
 
-class Independent(TableSynthesizer):
-    """Independent columns."""
-
-    method = "independent"
-
-
-class MST(TableSynthesizer):
-    """A maximum spanning tree of noisy pairs."""
-
-    method = "mst"
+def estimator_names() -> dict[str, str]:
+    """The names of all estimator classes, each with its method's name."""
+    return {cls.__name__: name for name, cls in METHODS.items()}
 
 
-class AIM(TableSynthesizer):
-    """Rounds of choosing, measuring and fitting, for a workload."""
-
-    method = "aim"
-
-
-class MWEMPGM(TableSynthesizer):
-    """A fixed number of rounds with a graphical model."""
-
-    method = "mwem-pgm"
+def _signature(method: str) -> Signature:
+    """The parameters of an estimator as help and editors show them: those of every run, then the method's settings."""
+    run = [p for p in signature(TableSynthesizer.__init__).parameters.values() if p.name in RUN_SETTINGS]
+    own = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in default_settings(method).items()]
+    return Signature([*run, *own])
 
 
-class MWEM(TableSynthesizer):
-    """Multiplicative weights on the whole of a small domain."""
-
-    method = "mwem"
-
-
-class PrivSyn(TableSynthesizer):
-    """Dense pairs, made consistent, and rows updated until they fit."""
-
-    method = "privsyn"
-
-
-class PrivMRF(TableSynthesizer):
-    """A Markov random field over many small marginals."""
-
-    method = "privmrf"
-
-
-class PPSyn(TableSynthesizer):
-    """Rounds that measure groups of cells."""
-
-    method = "ppsyn"
-
-
-class BSG(TableSynthesizer):
-    """A private Bayesian network, with or without seeds."""
-
-    method = "bsg"
-
-
-class PrivBayes(TableSynthesizer):
-    """A Bayesian network of families chosen one after another."""
-
-    method = "privbayes"
-
-
-class PBPGM(TableSynthesizer):
-    """The families of PrivBayes, fitted all together."""
-
-    method = "pb-pgm"
-
-
-class PriView(TableSynthesizer):
-    """Views that hold every pair of columns, whatever the data."""
-
-    method = "priview"
-
-
-class DPCopula(TableSynthesizer):
-    """A Gaussian copula with noisy margins."""
-
-    method = "dp-copula"
-
-
-class RAP(TableSynthesizer):
-    """Rows of distributions, moved by gradients towards chosen marginals."""
-
-    method = "rap"
-
-
-class FEM(TableSynthesizer):
-    """Rows that follow the perturbed leader of drawn queries."""
-
-    method = "fem"
-
-
-class DualQuery(TableSynthesizer):
-    """Rows that answer queries drawn by multiplicative weights."""
-
-    method = "dualquery"
-
-
-class DPWGAN(TableSynthesizer):
-    """A generator network, taught by a critic through noisy gradients."""
-
-    method = "dp-wgan"
-
-
-class PATEGAN(TableSynthesizer):
-    """A generator network, taught by a student of noisy votes."""
-
-    method = "pate-gan"
+def __getattr__(name: str) -> Any:
+    if name not in estimator_names():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return estimator_of(estimator_names()[name])

@@ -17,13 +17,11 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
-from lookalike.forecast import ExpectedError, Resources, chosen_sets, column_errors, resources, set_errors
 from lookalike.generate.model import Model
 from lookalike.generate.row_update import GumSettings
 from lookalike.generate.rows_model import RowsModel, gum_model
 from lookalike.places import with_side_files
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
-from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import (
@@ -44,8 +42,8 @@ from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure
 from lookalike.synthesizers import create, settings_of
-from lookalike.synthesizers.auto import Auto, chosen_method
-from lookalike.synthesizers.base import PlannedStep, Progress, Synthesizer
+from lookalike.synthesizers.base import Method, Progress
+from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
 from lookalike.tables.measurement import NoisyMarginal, completed, spread_over_cells
 
 if TYPE_CHECKING:
@@ -120,10 +118,10 @@ class PreparedRun:
     table: Any
     schema: Schema
     neighbours: Neighbours
-    synthesizer: Synthesizer
+    method: Method
     search: Discovery
     budget: Budget
-    plan: tuple[PlannedStep, ...]
+    plan: tuple[Step, ...]
 
 
 def prepare(
@@ -145,11 +143,11 @@ def prepare(
     """
     public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
-    synthesizer = create(method, settings or {})
-    budget = search.budget(public, epsilon, delta, synthesizer.accounting)
-    plan = _plan(public, budget, synthesizer, search)
+    chosen = create(method, settings or {})
+    budget = search.budget(public, epsilon, delta, chosen.accounting)
+    plan = _planned(public, budget, chosen, search)
     check_rules(public)
-    return PreparedRun(table, public, people, synthesizer, search, budget, plan)
+    return PreparedRun(table, public, people, chosen, search, budget, plan)
 
 
 def execute(
@@ -163,11 +161,11 @@ def execute(
     insecure_rng: Generator | None = None,
 ) -> Release:
     """Spend a prepared run's budget on a model of its table, and make a table from the model."""
-    check_rows(rows, getattr(run.synthesizer, "most_rows", None))
+    check_rows(rows, run.method.max_rows)
     report = progress or _silent
     book = as_ledger(ledger, run.table)
     account = book.begin(
-        method=run.synthesizer.name,
+        method=run.method.name,
         schema=run.schema.fingerprint(),
         budget=run.budget,
         neighbours=run.neighbours,
@@ -182,11 +180,13 @@ def execute(
         if run.schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(run.search.fill(door))
-        plan = _final_plan(run, door)
+        # What is left and the columns are known exactly now: the split is the one that the method spends.
+        split = run.method.split(door.domain, door.remaining)
+        plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
         account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
-        model = run.synthesizer.fit(door, rng=np.random.default_rng(seed), progress=report)
+        model = run.method.fit(door, split, rng=np.random.default_rng(seed), progress=report)
         if generator != "model":
             report("updating rows", 0.8)
             model = updated_rows(model, recording.released, np.random.default_rng(seed), generator)
@@ -216,18 +216,11 @@ def _ended(account: Run) -> Iterator[None]:
         account.end(status)
 
 
-def _final_plan(run: PreparedRun, door: GuardedTable) -> tuple[PlannedStep, ...]:
-    """The plan on the domain that the method will see; planned again only where that is not the one planned for."""
-    if not run.schema.open_facts and door.domain == run.schema.domain:
-        return run.plan
-    return _plan(run.schema, run.budget, run.synthesizer, run.search, door)
-
-
 def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
     """The account of what a run cost, for its release."""
     return Spent(
-        method=run.synthesizer.name,
-        settings=settings_of(run.synthesizer),
+        method=run.method.name,
+        settings=settings_of(run.method),
         epsilon=run.budget.epsilon,
         delta=run.budget.delta,
         accounting=run.budget.accounting,
@@ -275,95 +268,33 @@ def plan_run(
     method: str,
     settings: dict[str, Any] | None = None,
     discovery: Discovery | None = None,
-) -> tuple[Budget, tuple[PlannedStep, ...]]:
+) -> tuple[Budget, tuple[Step, ...]]:
     """What a run would spend, step by step, from public facts alone."""
     synthesizer = create(method, settings or {})
     search = discovery or Discovery()
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
-    return budget, _plan(schema, budget, synthesizer, search)
+    return budget, _planned(schema, budget, synthesizer, search)
 
 
-def _plan(
-    schema: Schema, budget: Budget, synthesizer: Synthesizer, search: Discovery, door: GuardedTable | None = None
-) -> tuple[PlannedStep, ...]:
-    """The steps of discovery and of the method, which gets what is left; after discovery that is known exactly."""
-    found = [PlannedStep(step, kind, -1, rho, note) for step, kind, rho, note in search.plan(schema, budget)]
-    left = 1.0 - sum(step.rho for step in found) / float(budget.rho)
-    if door is not None:
-        left = door.remaining / float(budget.rho)
-    domain = search.nominal(schema) if door is None else door.domain
-    steps = [replace(step, rho=step.rho * left) for step in synthesizer.plan(domain, budget)] if found else None
-    return (*found, *(steps or synthesizer.plan(domain, budget)))
+def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
+    """The steps of discovery, and those of the method, which gets what discovery would leave."""
+    found = _discovery_steps(schema, budget, search)
+    left = float(budget.rho) - sum(step.rho for step in found)
+    return (*found, *method.split(search.nominal(schema), left).steps)
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a plan lets expect. All of it follows from public facts; nothing is read.
-
-    Attributes:
-        method: the method, for `auto` the one that it chose.
-        resources: predicted time and memory, None for a method without stored runs.
-        columns: expected error of every column, where the method counts columns.
-        pairs: expected error of the pairs that were asked for, each as if it were counted.
-        sets: about how many sets of several columns are counted.
-        guessed: columns of which discovery has yet to find values or bins; their numbers of cells are guesses.
-    """
-
-    method: str
-    resources: Resources | None
-    columns: list[ExpectedError]
-    pairs: list[ExpectedError]
-    sets: int
-    guessed: list[str]
-
-
-def outlook(
-    schema: Schema,
-    steps: tuple[PlannedStep, ...],
-    *,
-    method: str,
-    neighbours: Neighbours,
-    rows: int | None = None,
-    pairs: tuple[str, ...] = (),
-) -> Outlook:
-    """Time, memory and errors to expect of a planned run.
-
-    Args:
-        schema: public facts about the columns.
-        steps: the plan, from `plan_run`.
-        method: the method that was planned.
-        neighbours: what one person can change.
-        rows: a public guess at the number of rows; without one errors are numbers of rows, not shares.
-        pairs: pairs of columns as "a,b"; some of different sizes by default.
-    """
-    domain = Discovery().nominal(schema)
-    used = chosen_method(domain)[0].name if method == "auto" else method
-    errors, sets = set_errors(used, domain, steps, neighbours, rows, chosen_sets(domain, pairs))
-    return Outlook(
-        used,
-        resources(used, domain, rows, discovers=bool(schema.open_facts)),
-        column_errors(used, domain, steps, neighbours, rows),
-        errors,
-        sets,
-        [name for name, facts in schema.open_facts.items() if {"type", "values", "bounds", "bins"} & set(facts)],
-    )
+def _discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
+    """What finding the facts that the schema leaves open may spend."""
+    found = search.plan(schema, budget)
+    return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)
 
 
 def reason_of(schema: Schema, method: str) -> str | None:
     """Why a method that chooses for itself chose as it did; None for the others."""
-    synthesizer = create(method, {})
-    return synthesizer.reason(Discovery().nominal(schema)) if isinstance(synthesizer, Auto) else None
+    return create(method, {}).reason(Discovery().nominal(schema))
 
 
-def limits_of(plan: tuple[PlannedStep, ...]) -> dict[str, float]:
-    """The largest rho that each step of a plan may spend, by name."""
-    limits: dict[str, float] = {}
-    for step in plan:
-        limits[step.step] = limits.get(step.step, 0.0) + step.rho
-    return limits
-
-
-def noise_source(plan: tuple[PlannedStep, ...], insecure_rng: Generator | None) -> NoiseSource:
+def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> NoiseSource:
     """Where the noise of a run with this plan comes from, which is known before anything is read."""
     if any(step.mechanism == NO_GUARANTEE for step in plan):
         return NO_NOISE

@@ -40,7 +40,7 @@ from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
-from lookalike.synthesizers.base import PlannedStep
+from lookalike.synthesizers.split import Step
 from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 FORMAT = 2
@@ -347,7 +347,7 @@ class Release:
 
     rows: pa.Table
     fitted: FittedModel
-    plan: tuple[PlannedStep, ...]
+    plan: tuple[Step, ...]
     notes: tuple[str, ...] = ()
 
     @property

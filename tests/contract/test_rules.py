@@ -18,6 +18,7 @@ from lookalike.synthesizers import METHODS
 
 REPAIRED_ONLY = {
     "privsyn", "bsg", "privbayes", "priview", "dp-copula", "rap", "fem", "dualquery", "dp-wgan", "pate-gan",
+    "privbayes-paper", "rap-paper", "fem-paper", "dualquery-paper",
 }  # fmt: skip
 """Methods whose models make impossible rows too, which generation then repairs."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,10 @@ from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.release import Release, load
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
+from lookalike.synthesizers.base import origins
+from lookalike.synthesizers.split import Kind
 
+ROOT = Path(__file__).parents[2]
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2}
 METHOD = pytest.mark.parametrize("method", list(METHODS))
 
@@ -48,6 +52,9 @@ def check_sound(made: Release, sizes: dict[str, int], epsilon: float, delta: flo
     for step, rho in made.spent.by_step().items():
         assert float(rho) <= allowed[step] * (1 + 1e-9)
     assert set(made.spent.by_step()) <= set(allowed)
+    mechanisms = {step.step: step.mechanism for step in made.plan}
+    assert all(charge.mechanism == mechanisms[charge.step] for charge in made.spent.charges)
+    assert all((step.kind == Kind.CHOICES) == (step.mechanism == "exponential") for step in made.plan)
     table = made.table
     assert table.column_names == list(sizes)
     for name, size in sizes.items():
@@ -110,13 +117,14 @@ def test_a_stored_model_answers_and_samples_like_the_fitted_one(method: str, tmp
 
 @METHOD
 def test_a_generous_budget_keeps_every_column(method: str) -> None:
-    rows = 2000
+    """The model of `dualquery-paper` is 50 rows in all, which measure no column: its columns are coarser."""
+    rows, limit = 2000, 0.1 if method == "dualquery-paper" else 0.05
     made = release(method, rows, SIZES, epsilon=20.0, delta=1e-5)
     real = codes(rows, SIZES)
     for i, (name, size) in enumerate(SIZES.items()):
         wanted = np.bincount(real[:, i], minlength=size) / rows
         got = np.bincount(made.table[name].to_numpy(), minlength=size) / made.table.num_rows
-        assert np.abs(wanted - got).sum() / 2 < 0.05, name
+        assert np.abs(wanted - got).sum() / 2 < limit, name
 
 
 @METHOD
@@ -129,6 +137,16 @@ def test_the_plan_is_made_without_data_and_lists_the_whole_budget(method: str) -
 
 @METHOD
 def test_every_method_says_what_it_is(method: str) -> None:
-    info = METHODS[method].info
-    assert METHODS[method].name == method
-    assert all(getattr(info, name).strip() for name in info.__slots__)
+    cls = METHODS[method]
+    assert cls.name == method
+    assert all(getattr(cls.info, name).strip() for name in ("title", "paper", "good_for", "corrected"))
+    assert (ROOT / cls.info.page).is_file()
+    assert cls.__doc__
+
+
+@METHOD
+def test_every_setting_says_where_its_default_comes_from(method: str) -> None:
+    documented = "".join(cls.__doc__ or "" for cls in METHODS[method].__mro__)
+    for name, origin in origins(METHODS[method]).items():
+        assert origin.split(":")[0] in ("paper", "tuned", "choice"), name
+        assert f" {name}: " in documented, name

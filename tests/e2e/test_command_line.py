@@ -111,7 +111,12 @@ def test_methods_lists_what_was_corrected(call: Call) -> None:
     listed = json.loads(call("methods", "--json").out)
     assert set(listed) == set(METHODS)
     assert all(entry["corrected"] and entry["paper"] for entry in listed.values())
-    assert "corrected" in call("methods").out
+    shown = call("methods").out
+    assert "corrected" in shown
+    ours, papers = shown.split("Variants that follow a paper")
+    for name, entry in listed.items():
+        assert entry["is_paper_variant"] == name.endswith("-paper")
+        assert f"\n{name}  " in (papers if entry["is_paper_variant"] else ours)
 
 
 def test_settings_reach_the_method(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
@@ -209,7 +214,7 @@ def test_plan_says_what_to_expect(call: Call, table: Path, domain: Path) -> None
     assert "%" in outcome.out
     told = json.loads(call("plan", table, "--person", "a", "--max-rows-per-person", 3, "--json").out)
     assert "discover: rows per person" in {step["step"] for step in told["steps"]}
-    assert told["outlook"]["columns"][0]["distance"] is None
+    assert told["forecast"]["columns"][0]["distance"] is None
     assert "up to 3 rows" in call("plan", table, "--person", "a", "--max-rows-per-person", 3).out
 
 

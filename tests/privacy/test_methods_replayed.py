@@ -28,12 +28,15 @@ QUICK: dict[str, dict[str, Any]] = {
     "fem": FEW,
     "dualquery": FEW,
     "rap": {"relaxed_rows": 50, "steps": 10},
+    "ppsyn-paper": {"iterations": 10},
+    "fem-paper": FEW,
+    "dualquery-paper": FEW,
+    "rap-paper": {"relaxed_rows": 50, "steps": 10},
     "dp-wgan": {"steps": 40, "hidden": 16, "units": 8},
     "pate-gan": {"rounds": 10, "hidden": 16, "units": 8},
 }
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{method: (method, QUICK.get(method, {})) for method in METHODS},
-    **{f"{m}, faithful": (m, {**QUICK.get(m, {}), "faithful": True}) for m in ("privmrf", "ppsyn", "privbayes", "rap")},
     "mosaic, small budget": ("mosaic", {"epsilon": 0.1}),
     "mst, gum": ("mst", {"generator": "gum"}),
     "mst, mcf": ("mst", {"generator": "mcf"}),

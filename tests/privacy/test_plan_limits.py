@@ -18,39 +18,36 @@ from lookalike.privacy.ledger import Ledger
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
 from lookalike.synthesizers import METHODS
-from lookalike.synthesizers.base import PlannedStep
+from lookalike.synthesizers.base import Method
 from lookalike.synthesizers.independent import Independent
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
 SIZES = {"a": 3, "b": 2}
 TABLE = pa.table({"a": [0, 1, 2, 2] * 20, "b": [0, 1, 1, 0] * 20})
-ONEWAYS = "one-way marginals"
 
 
 @dataclass(frozen=True, slots=True)
-class Wayward:
+class Wayward(Method):
     """Counts columns as planned, then asks for something else."""
 
     name: ClassVar[str] = "wayward"
-    accounting: ClassVar[str] = "gdp"
+    accounting: ClassVar = "gdp"
     info: ClassVar = Independent.info
 
     second: str = "more"
     share: float = 0.5
     looks: int = 1
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho = float(budget.rho)
-        return [
-            PlannedStep(ONEWAYS, "gaussian", 2, rho / 4, "counts of every column"),
-            PlannedStep("more", "gaussian", 1, rho / 4, "counts of both"),
-        ]
+    def split(self, domain: Domain, rho: float) -> Split:
+        return Split((Step.columns(domain, rho / 4), Step.sets("more", 1, "counts of both", rho / 4)))
 
-    def fit(self, door, *, rng, progress):
+    def fit(self, door, split, *, rng, progress):
         rho = float(door.budget.rho)
         door.measure([("a",), ("b",)], door.stddev_for(rho / 4, 2), step=ONEWAYS)
         for _ in range(self.looks):
             door.measure([("a", "b")], door.stddev_for(rho * self.share / self.looks), step=self.second)
-        return Independent().fit(_Free(door), rng=rng, progress=progress)
+        free = _Free(door)
+        return Independent().fit(free, Independent().split(free.domain, 1.0), rng=rng, progress=progress)
 
 
 class _Free:

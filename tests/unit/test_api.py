@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 
 import lookalike as la
 from lookalike.errors import BudgetExceededError, InputError, SchemaError
+from lookalike.estimators import estimator_names
+from lookalike.synthesizers import create
 
 SIZES = {"a": 3, "b": 2}
 
@@ -103,6 +107,22 @@ def test_estimators_follow_scikit_learn() -> None:
         estimator.set_params(nonsense=1)
 
 
+def test_estimators_document_their_settings_and_survive_pickling() -> None:
+    assert "oneway_share: part of the budget" in la.MST.__doc__
+    assert inspect.signature(la.MST).parameters["oneway_share"].default == 0.15
+    again = pickle.loads(pickle.dumps(la.AIM(epsilon=2.0, rounds=None)))
+    assert type(again) is la.AIM
+    assert again.get_params()["rounds"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"), [("aim", {"rounds": "9"}), ("mwem", {"rounds": 1.5}), ("bsg", {"k": True})]
+)
+def test_settings_have_the_types_of_their_annotations(method: str, settings: dict) -> None:
+    with pytest.raises(SchemaError, match="it must be a int"):
+        create(method, settings)
+
+
 def test_a_schema_must_be_one() -> None:
     with pytest.raises(SchemaError, match="Schema"):
         la.synthesize(arrow(), schema=3, method="mst")  # type: ignore[arg-type]
@@ -132,4 +152,4 @@ def test_progress_reaches_the_end() -> None:
 
 
 def test_every_method_has_an_estimator() -> None:
-    assert {estimator.method for estimator in la.TableSynthesizer.__subclasses__()} == set(la.methods())
+    assert {getattr(la, name).method for name in estimator_names()} == set(la.methods())

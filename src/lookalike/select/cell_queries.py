@@ -1,4 +1,4 @@
-"""Single cells of marginals as signed counting queries: which one a model gets most wrong, and in which direction."""
+"""Single cells of marginals as signed counting queries: drawing those whose counts a model gets most wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.privacy.scores import CellGaps
 from lookalike.schema.cells import counted
 from lookalike.schema.domain import Clique, Domain
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from lookalike.privacy.kernel.door import GuardedTable
 
 _OUT_OF_REACH = 1e12
-MOST_CELLS = 100_000
-"""Most cells that one draw looks at: with many more, exact draws need high precision too often."""
+MAX_CELLS = 100_000
+"""Largest number of cells that compete in one draw: with many more, exact draws need high precision too often."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellQuery:
-    """How many rows have these values: too few in the model if the sign is 1, too many if it is -1.
+    """The number of rows that have these values: the model has too few if the sign is 1, too many if it is -1.
 
     Attributes:
         clique: the columns, in domain order.
@@ -38,9 +39,9 @@ class CellQuery:
 
 
 def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Clique]:
-    """The marginals of a workload whose cells are asked about; parts of those that have more than `max_cells` cells.
+    """Return the marginals of a workload, where those of more than `max_cells` cells are replaced by a part of them.
 
-    A part has one column less, the one of most values, until it fits or is a single column.
+    A part lacks the column of most values, and the next one, until it is small enough or a single column.
 
     >>> query_sets([["a", "b"], ["b", "c"]], Domain.of({"a": 2, "b": 9, "c": 3}), 20)
     [('a', 'b'), ('c',)]
@@ -55,6 +56,12 @@ def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Cliqu
     return list(found)
 
 
+def random_sets(sets: Sequence[Clique], count: int, rng: np.random.Generator) -> list[Clique]:
+    """Return `count` random ones of the sets, or all of them, in the given order."""
+    kept = rng.choice(len(sets), min(count, len(sets)), replace=False)
+    return [sets[i] for i in np.sort(kept)]
+
+
 def draw_query(
     door: GuardedTable,
     cliques: Sequence[Clique],
@@ -65,7 +72,7 @@ def draw_query(
     step: str,
     asked: Mapping[Clique, np.ndarray] | None = None,
 ) -> CellQuery:
-    """A cell drawn by the exponential mechanism on sign_i * (M_i(D)_c - reference_i,c); costs epsilon^2/8 in rho.
+    """Draw a cell by the exponential mechanism on sign_i * (M_i(D)_c - reference_i,c); costs epsilon^2/8 in rho.
 
     Cells that are True in `asked`, a public table per marginal, are drawn only where there are no others.
     """
@@ -83,39 +90,45 @@ def draw_query(
 
 
 class QueryPlayer:
-    """Draws the queries that some rows get wrong, out of a random part of all marginals for every draw.
+    """Draws queries that given rows get wrong; in every draw the cells of a random part of all marginals compete.
 
-    Looking at a part, from a random side each, is public chance: a draw is the exponential mechanism on the cells that
-    it looks at, whichever they are. It takes a part of the time, and fewer cells hide the worst ones less.
+    Which part, and which sign each of its marginals has, is public chance: a draw is the exponential mechanism on the
+    competing cells, whichever they are. A part takes less time, and among fewer cells the worst ones stand out more.
 
     Attributes:
         domain: names and sizes of the columns.
         sets: the marginals.
-        looked: how many of them a draw looks at; fewer where they have more than MOST_CELLS cells in all.
-        both_sides: look at each of them from both sides instead of a random one.
+        marginals_per_draw: how many of them compete; fewer where they have more than MAX_CELLS cells in all.
+        both_signs: whether each of them competes with both signs instead of a random one.
     """
 
     def __init__(
-        self, domain: Domain, sets: Sequence[Clique], looked: int, rng: np.random.Generator, *, both_sides: bool = False
+        self,
+        domain: Domain,
+        sets: Sequence[Clique],
+        marginals_per_draw: int,
+        rng: np.random.Generator,
+        *,
+        both_signs: bool = False,
     ) -> None:
-        self.domain, self.sets, self.both_sides = domain, list(sets), both_sides
-        self.looked = min(looked, len(self.sets))
+        self.domain, self.sets, self.both_signs = domain, list(sets), both_signs
+        self.marginals_per_draw = min(marginals_per_draw, len(self.sets))
         self._rng = rng
         self._references: dict[Clique, np.ndarray] = {}
         self._codes, self._total = np.zeros((1, len(domain)), dtype=np.int32), 1.0
 
-    def face(self, codes: np.ndarray, total: float) -> None:
+    def compare_with(self, codes: np.ndarray, total: float) -> None:
         """From now on, compare the data with these rows, scaled to `total`."""
         self._codes, self._total = codes, total
         self._references.clear()
 
     def draw(self, door: GuardedTable, epsilon: float, *, step: str) -> CellQuery:
-        """A query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho."""
-        chosen = [self.sets[i] for i in self._rng.choice(len(self.sets), self.looked, replace=False)]
+        """Draw a query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho."""
+        chosen = [self.sets[i] for i in self._rng.choice(len(self.sets), self.marginals_per_draw, replace=False)]
         cells = np.cumsum([self.domain.cells(clique) for clique in chosen])
-        chosen = chosen[: max(1, int((cells <= MOST_CELLS).sum()))]
+        chosen = chosen[: max(1, int((cells <= MAX_CELLS).sum()))]
         signs = [1 if heads else -1 for heads in self._rng.random(len(chosen)) < 0.5]
-        if self.both_sides:
+        if self.both_signs:
             chosen, signs = [*chosen, *chosen], [1] * len(chosen) + [-1] * len(chosen)
         references = [self._reference(clique) for clique in chosen]
         return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step)
@@ -125,3 +138,19 @@ class QueryPlayer:
             counts = counted(self.domain, self._codes, clique)
             self._references[clique] = counts * (self._total / len(self._codes))
         return self._references[clique]
+
+
+def weigh_drawn_queries(
+    door: GuardedTable,
+    player: QueryPlayer,
+    leader: PerturbedLeader,
+    draws: int,
+    rho: float,
+    *,
+    weight: float,
+    step: str,
+) -> None:
+    """Draw queries, at a price of `rho` each, and add the signed weight to their cells' weights for future rows."""
+    for _ in range(draws):
+        query = player.draw(door, math.sqrt(8 * rho), step=step)
+        leader.prefer(query.clique, query.cell, query.sign * weight)

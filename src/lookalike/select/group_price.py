@@ -5,7 +5,7 @@ b = 1/stddev^2. What is left of its error is then expected to be
 
     C * lost(k)  +  caution * sqrt(2/pi) * k / sqrt(b),      lost(k) = (k^(-1/d) - c^(-1/d)) / (1 - c^(-1/d)):
 
-the part of the error that hides inside groups, and noise. PPSyn (Theorem 3) has the same sum with the reconstruction
+the part of the error that is lost inside groups, and noise. PPSyn (Theorem 3) has the same sum with the reconstruction
 error of the true counts in place of the first term, which cannot be had without paying for it; `lost` is what a smooth
 error loses on a grid of k boxes. At a price per unit of precision the best b for each k is known (`pricing`), the best
 k is found on a grid, and a marginal is worth measuring where what is left and what it costs are together below
@@ -32,8 +32,8 @@ _COUNTS = np.unique(np.rint(2.0 ** np.arange(1.0, 12.01, 0.25)))
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A marginal worth its price.
+class ChosenSet:
+    """A marginal that is worth its price, with the groups and the precision to measure it in.
 
     Attributes:
         number: which of the candidates.
@@ -51,8 +51,8 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Noisy errors of candidates against a model that was the present one when they were released.
+class ScoringRound:
+    """Noisy errors of candidates against the model of the time at which they were released.
 
     Attributes:
         score: what was released: candidates, groups of their cells, and the model's sums of the groups.
@@ -63,7 +63,7 @@ class Look:
     errors: np.ndarray
 
     def contributions(self, present: Sequence[np.ndarray]) -> np.ndarray:
-        """Noisy errors less the distance that the model has moved since, at least 0.
+        """Return the noisy errors less the distance that the model has moved since, at least 0.
 
         By the triangle inequality the error against the present model is no less, but for the noise; so nothing need
         be released again after every refit.
@@ -75,8 +75,8 @@ class Look:
         return np.maximum(self.errors - np.array(moved), 0.0)
 
 
-def looked_at(cliques: Sequence[Clique], tables: Sequence[np.ndarray], groups: int) -> GroupedResidualL1:
-    """The score of the marginals' errors against a model's counts, each in at most so many groups of equal mass."""
+def grouped_residuals(cliques: Sequence[Clique], tables: Sequence[np.ndarray], groups: int) -> GroupedResidualL1:
+    """Return the score of the marginals' errors against a model's counts, in at most so many groups of equal mass."""
     partitions = [halved_boxes(table, groups) for table in tables]
     sums = [group_sums(table, part, int(part.max()) + 1) for table, part in zip(tables, partitions, strict=True)]
     return GroupedResidualL1(tuple(cliques), tuple(sums), tuple(partitions))
@@ -92,7 +92,7 @@ def effective_cells(table: np.ndarray, stddev: float) -> float:
 
 
 def lost_part(groups: np.ndarray, cells: float, order: int) -> np.ndarray:
-    """Part of a smooth error on a marginal of that many cells that hides inside so many groups.
+    """Return the part of a smooth error on a marginal of that many cells that is lost inside so many groups.
 
     >>> lost_part(np.array([1.0, 4.0, 16.0]), 16.0, 2).round(2).tolist()
     [1.0, 0.33, 0.0]
@@ -102,12 +102,12 @@ def lost_part(groups: np.ndarray, cells: float, order: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Market:
-    """Candidates and their errors: what a price is asked about.
+class PricedCandidates:
+    """Candidates with their errors and sizes, from which a price chooses.
 
     Attributes:
         cliques: the candidates.
-        contributions: error of each against the present model; 0 where it is no candidate any more.
+        contributions: error of each against the present model; 0 where it is not a candidate any more.
         cells: effective cells of each, at least 2.
         eta: part of the error that loss, noise and price may take.
         caution: factor on expected noise; below 1 because a penalised joint fit removes most of it.
@@ -121,35 +121,36 @@ class Market:
     caution: float
     apart: bool = True
 
-    def at_budget(self, rho: float) -> list[Offer]:
-        """The offers at the lowest price at which they ask for no more precision than 2 rho, most worth first.
+    def at_budget(self, rho: float) -> list[ChosenSet]:
+        """Return the sets chosen at the lowest price at which their precisions sum to at most 2 rho, best worth first.
 
-        Where the first of them to appear ask for more, they get as much of it as there is.
+        Where even those chosen at the highest price exceed that, their precisions are scaled down to it.
         """
-        offers = price_at_budget(self.at_price, lambda found, _: sum(offer.precision for offer in found), rho)
-        part = min(1.0, 2.0 * rho / max(sum(offer.precision for offer in offers), 1e-300))
-        return [replace(offer, precision=part * offer.precision) for offer in offers]
+        chosen = price_at_budget(self.at_price, lambda found, _: sum(choice.precision for choice in found), rho)
+        part = min(1.0, 2.0 * rho / max(sum(choice.precision for choice in chosen), 1e-300))
+        return [replace(choice, precision=part * choice.precision) for choice in chosen]
 
-    def at_price(self, price: float) -> list[Offer]:
-        """All offers at a price per unit of precision, most worth first."""
-        found = [self._offer(int(i), price) for i in np.flatnonzero(self.contributions > 0)]
-        offers = sorted((o for o in found if o.worth * self.eta > 1.0), key=lambda o: (-o.worth, o.number))
-        return spread_out(offers, self.cliques) if self.apart else offers
+    def at_price(self, price: float) -> list[ChosenSet]:
+        """Return the sets chosen at a price per unit of precision, best worth first."""
+        found = [self._best_groups(int(i), price) for i in np.flatnonzero(self.contributions > 0)]
+        chosen = sorted((o for o in found if o.worth * self.eta > 1.0), key=lambda o: (-o.worth, o.number))
+        return spread_out(chosen, self.cliques) if self.apart else chosen
 
-    def _offer(self, number: int, price: float) -> Offer:
+    def _best_groups(self, number: int, price: float) -> ChosenSet:
         cells, error = self.cells[number], float(self.contributions[number])
         counts = np.append(_COUNTS[cells > _COUNTS], cells)
         half = half_noise(counts, self.caution)
         costs = 3.0 * half ** (2 / 3) * price ** (1 / 3) + error * lost_part(counts, cells, len(self.cliques[number]))
         best = int(np.argmin(costs))
         precision = float((half[best] / price) ** (2 / 3))
-        return Offer(number, error / float(costs[best]), float(counts[best]), best == len(counts) - 1, precision)
+        return ChosenSet(number, error / float(costs[best]), float(counts[best]), best == len(counts) - 1, precision)
 
 
-def spread_out(offers: Sequence[Offer], cliques: Sequence[Clique]) -> list[Offer]:
-    """The offers, in order, that do not explain each other: pairs without a cycle, larger sets without a common pair.
+def spread_out(chosen: Sequence[ChosenSet], cliques: Sequence[Clique]) -> list[ChosenSet]:
+    """Return the chosen sets that do not explain each other, in order.
 
-    Where (a, b) and (b, c) are measured, the model may already know (a, c); that is seen after the next fit.
+    These are pairs without a cycle, and larger sets without a pair in common. Where (a, b) and (b, c)
+    are measured, the model may already know (a, c); the next fit shows whether it does.
     """
     root: dict[str, str] = {}
 
@@ -158,10 +159,10 @@ def spread_out(offers: Sequence[Offer], cliques: Sequence[Clique]) -> list[Offer
             name = root[name]
         return name
 
-    kept: list[Offer] = []
+    kept: list[ChosenSet] = []
     covered: set[Clique] = set()
-    for offer in offers:
-        clique = cliques[offer.number]
+    for choice in chosen:
+        clique = cliques[choice.number]
         if len(clique) == 2:
             first, second = find(clique[0]), find(clique[1])
             if first == second:
@@ -172,12 +173,12 @@ def spread_out(offers: Sequence[Offer], cliques: Sequence[Clique]) -> list[Offer
             if pairs & covered:
                 continue
             covered |= pairs
-        kept.append(offer)
+        kept.append(choice)
     return kept
 
 
-def partition_for(offer: Offer, table: np.ndarray) -> np.ndarray | None:
-    """The groups in which an offer measures its marginal, by the model's counts; None for single cells."""
-    if offer.whole or offer.groups >= table.size:
+def partition_for(choice: ChosenSet, table: np.ndarray) -> np.ndarray | None:
+    """Return the groups in which a chosen set is measured, by the model's counts; None for single cells."""
+    if choice.whole or choice.groups >= table.size:
         return None
-    return halved_boxes(table, math.ceil(offer.groups))
+    return halved_boxes(table, math.ceil(choice.groups))

@@ -1,28 +1,36 @@
-"""At which level of their public hierarchies columns are looked at together, from released counts only."""
+"""The level of its public hierarchy at which a column is measured with others, chosen from released counts only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from lookalike.schema.domain import Clique
+from lookalike.schema.schema import Schema
 from lookalike.tables.measurement import NoisyMarginal
+
+
+def hierarchy_levels(schema: Schema, kept: Iterable[Clique]) -> dict[str, tuple[np.ndarray, ...]]:
+    """Return the levels of the columns that have a hierarchy, without those in `kept`, which must stay as they are."""
+    fine = {name for clique in kept for name in clique}
+    return {column.name: column.levels for column in schema.columns if column.levels and column.name not in fine}
 
 
 def coarse_maps(
     levels: Mapping[str, Sequence[np.ndarray]], oneways: Mapping[str, np.ndarray], stddev: float, limit: float
 ) -> dict[str, np.ndarray]:
-    """Maps from code to group for the columns whose pairs would be too large otherwise.
+    """Return maps from code to group for the columns whose pairs would be too large otherwise.
 
-    A column is looked at through the finest level at which its table with another column like it has no more than
-    `limit` effective cells; if no level is coarse enough, through the coarsest. So the level of a column depends on
-    itself alone, and every set of columns sees it at the same level.
+    A column is measured at the finest level at which its table with another column like it has at most `limit`
+    effective cells; if no level is coarse enough, at the coarsest. So the level of a column depends on the column
+    alone, and is the same in every set of columns.
 
     Args:
         levels: for each column that has some, maps from code to group, from fine to coarse.
         oneways: non-negative (noisy) counts of those columns.
         stddev: noise of a typical measurement.
-        limit: most effective cells of a pair; see `select.pricing.useful_cells`.
+        limit: largest number of effective cells of a pair; see `select.pricing.useful_cells`.
 
     >>> age = np.full(100, 50.0)
     >>> coarse_maps({"age": [np.arange(100) // 5, np.arange(100) // 20]}, {"age": age}, 1.0, 500.0)["age"].max()
@@ -40,7 +48,7 @@ def coarse_maps(
 
 
 def _pair_cells(counts: np.ndarray, stddev: float) -> float:
-    """`allocation.effective_cells` of a column with an independent copy of itself, without their table."""
+    """Return the effective cells of a column and an independent copy of it, without computing their joint table."""
     rising = np.sort(counts)
     total = max(float(rising.sum()), 1e-12)
     # Of the cells of value i those with values above total * stddev / count_i count fully.
@@ -50,7 +58,7 @@ def _pair_cells(counts: np.ndarray, stddev: float) -> float:
 
 
 def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> list[NoisyMarginal]:
-    """Noisy counts of the groups; their stddev is the root mean square over the groups."""
+    """Return the noisy counts of the groups; their stddev is the root mean square over the groups."""
     merged = []
     for oneway in oneways:
         groups = maps.get(oneway.attrs[0])
@@ -63,7 +71,7 @@ def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarr
 
 
 def averaged_oneways(oneways: Sequence[NoisyMarginal], again: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """The counts with those measured a second time averaged, with weights 1/stddev^2.
+    """Return the counts, where those measured a second time are averaged with weights 1/stddev^2.
 
     >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
     >>> averaged_oneways([first], [second])[0].values
@@ -83,12 +91,12 @@ def averaged_oneways(oneways: Sequence[NoisyMarginal], again: Sequence[NoisyMarg
 
 
 def spread_counts(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """For every mapped column, counts by which its values are spread within their groups."""
+    """Return, for every mapped column, counts by which its values are distributed within their groups."""
     return {o.attrs[0]: within_groups(o, maps[o.attrs[0]]) for o in oneways if o.attrs[0] in maps}
 
 
 def within_groups(oneway: NoisyMarginal, groups: np.ndarray) -> np.ndarray:
-    """Counts by which values are spread within their groups: noisy ones, drawn towards even ones as noise demands it.
+    """Return counts by which values are distributed within their groups: noisy counts, shrunk towards their mean.
 
     With v the noisy counts of a group and s^2 the noise, the values' own spread is estimated as t, the variance of v
     less s^2, not below 0; deviations from the mean are multiplied by t / (t + s^2), the best linear rule for known t.

@@ -20,6 +20,7 @@ from lookalike.schema.domain import Clique, Domain
 from lookalike.tables.plan import mask_positions
 
 _MEETINGS = 4
+_GRAPHS, _GRAPH_WORK = 40, 6000
 
 
 class MarkovGraph:
@@ -27,8 +28,8 @@ class MarkovGraph:
 
     Args:
         domain: names and sizes of the attributes.
-        clique_cells: most cells of one maximal clique (tau_c of the paper).
-        total_cells: most cells of all maximal cliques together; about the cost of one exact inference.
+        clique_cells: largest number of cells of one maximal clique (tau_c of the paper).
+        total_cells: largest number of cells of all maximal cliques together; about the cost of one exact inference.
     """
 
     def __init__(self, domain: Domain, clique_cells: float, total_cells: float = float("inf")) -> None:
@@ -41,20 +42,20 @@ class MarkovGraph:
 
     @property
     def cliques(self) -> list[Clique]:
-        """Maximal cliques, in domain order each."""
+        """The maximal cliques, each in domain order."""
         return [tuple(self.domain.names[i] for i in mask_positions(mask)) for mask in self._masks]
 
     @property
     def cells(self) -> float:
-        """Cells of all maximal cliques together."""
+        """The number of cells of all maximal cliques together."""
         return self._total
 
     def joined(self, u: int, v: int) -> bool:
-        """Whether the two attributes are in a common clique."""
+        """Return whether the two attributes are in a common clique."""
         return bool(self._neighbours[u] >> v & 1)
 
     def add(self, u: int, v: int) -> bool:
-        """Adds the edge with its cheapest fill-in along the clique forest, unless that breaks a limit."""
+        """Add the edge with its cheapest fill-in along the clique forest; return False if that would break a limit."""
         if not self.joined(u, v):
             cliques = self._with_edge(u, v)
             if cliques is None:
@@ -64,14 +65,14 @@ class MarkovGraph:
         return True
 
     def tidy(self) -> None:
-        """Triangulates the accepted edges anew, once, and keeps the result if it has fewer cells in all."""
+        """Triangulate the accepted edges anew, once, and keep the result if it has fewer cells in all."""
         masks = _eliminated(self.domain.sizes, self.edges, self._size)
         fits = max(map(self._size, masks)) <= self.clique_cells
         if fits and sum(map(self._size, masks)) < self.cells * (1 - 1e-9):
             self._install(masks)
 
     def _with_edge(self, u: int, v: int) -> list[int] | None:
-        """Maximal cliques of the cheapest chordal graph with the edge, or None if it is beyond a limit."""
+        """Return the maximal cliques of the cheapest chordal graph with the edge, or None if it breaks a limit."""
         best, best_total = None, self.total_cells
         for new in self._fill_ins(u, v, self._path(u, v)):
             added = [mask for mask in new if not any(mask & old == mask for old in self._masks)]
@@ -82,7 +83,7 @@ class MarkovGraph:
         return best
 
     def _fill_ins(self, u: int, v: int, separators: Sequence[int]) -> list[list[int]]:
-        """New cliques for the meeting points within the clique limit; of many the ones with fewest new cells."""
+        """Return new cliques for the meeting points within the clique limit; of many, those with fewest new cells."""
         a, b = 1 << u, 1 << v
         if not separators:
             return [[a | b]] if self._size(a | b) <= self.clique_cells else []
@@ -99,7 +100,7 @@ class MarkovGraph:
         return [_maximal(new) for _, _, new in sorted(found)[:_MEETINGS]]
 
     def _path(self, u: int, v: int) -> list[int]:
-        """Separators between the cliques of u and those of v; none if the two are in different components."""
+        """Return the separators between the cliques of u and those of v; none if no path connects them."""
         reached: dict[int, tuple[int, int] | None] = {
             i: None for i, mask in enumerate(self._masks) if mask >> u & 1
         }  # fmt: skip
@@ -149,7 +150,7 @@ def grow_graph(
     total_cells: float = float("inf"),
     lowest: float = -float("inf"),
 ) -> MarkovGraph:
-    """The graph that Algorithm 1 grows: pairs by descending score, each accepted if the limits still hold.
+    """Grow the graph of Algorithm 1: pairs by descending score, each accepted if the limits still hold.
 
     Passes over the refused pairs are repeated until one accepts nothing; between two passes the accepted edges are
     triangulated anew, once. A pair that already lies in a clique is accepted for free.
@@ -158,8 +159,8 @@ def grow_graph(
         domain: names and sizes of the attributes.
         pairs: all candidate edges.
         scores: their noisy scores.
-        clique_cells: most cells of one maximal clique.
-        total_cells: most cells of all maximal cliques together.
+        clique_cells: largest number of cells of one maximal clique.
+        total_cells: largest number of cells of all maximal cliques together.
         lowest: pairs of a lower score are left out; their scores are noise.
 
     >>> domain = Domain(("a", "b", "c"), (2, 2, 2))
@@ -189,13 +190,13 @@ def best_graph(
     *,
     clique_cells: float,
     total_cells: float,
-    tries: int,
+    tries: int | None = None,
 ) -> MarkovGraph:
-    """The graph whose pairs have the largest sum of scores, of several that are grown in different orders.
+    """Grow several graphs, in different orders, and return the one whose pairs have the largest sum of scores.
 
     The order of Algorithm 1, descending score, spends the limits on a few large pairs. Here the first order is score
-    per square root of price, the others score per random power of price, blurred. All of it is free: scores are
-    released.
+    per square root of price, the others score per random power of price with random factors. All of it is free: scores
+    are released.
 
     Args:
         domain: names and sizes of the attributes.
@@ -203,16 +204,17 @@ def best_graph(
         scores: their noisy scores; pairs of a score of 0 or less are left out.
         prices: what measuring each pair costs, (cells)^(2/3) or less.
         rng: source of randomness.
-        clique_cells: most cells of one maximal clique.
-        total_cells: most cells of all maximal cliques together.
-        tries: how many graphs to grow.
+        clique_cells: largest number of cells of one maximal clique.
+        total_cells: largest number of cells of all maximal cliques together.
+        tries: how many graphs to grow; None means 40, or fewer where there are many pairs.
     """
+    tries = tries or max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs)))
     values = np.maximum(np.asarray(scores, dtype=float), 0.0)
     ends = [(domain.position(a), domain.position(b)) for a, b in pairs]
     best, best_value = MarkovGraph(domain, clique_cells, total_cells), -1.0
-    for number in range(max(1, tries)):
-        power, blur = (0.5, 0.0) if number == 0 else (rng.uniform(0.0, 1.0), 0.3)
-        order = np.where(values > 0, values / prices**power * np.exp(rng.normal(0.0, blur, len(values))), -1.0)
+    for number in range(tries):
+        power, spread = (0.5, 0.0) if number == 0 else (rng.uniform(0.0, 1.0), 0.3)
+        order = np.where(values > 0, values / prices**power * np.exp(rng.normal(0.0, spread, len(values))), -1.0)
         graph = grow_graph(domain, pairs, order, clique_cells=clique_cells, total_cells=total_cells, lowest=0.0)
         value = sum(float(value) for (u, v), value in zip(ends, values, strict=True) if graph.joined(u, v))
         if value > best_value:
@@ -221,13 +223,13 @@ def best_graph(
 
 
 def _maximal(masks: Sequence[int]) -> list[int]:
-    """The masks that lie in no other one, without repeats, in the order given."""
+    """Return the masks that lie in no other one, without repeats, in the order given."""
     unique = list(dict.fromkeys(masks))
     return [mask for mask in unique if not any(mask != other and mask & other == mask for other in unique)]
 
 
 def _clique_forest(masks: Sequence[int], attributes: int) -> list[list[tuple[int, int]]]:
-    """Neighbours and separators in a clique forest: a spanning forest of largest overlaps is one (chordal graphs)."""
+    """Return neighbours and separators in a clique forest: in chordal graphs, a spanning forest of largest overlaps."""
     members = np.zeros((len(masks), attributes), dtype=np.float32)
     for row, mask in zip(members, masks, strict=True):
         row[mask_positions(mask)] = 1.0
@@ -241,7 +243,7 @@ def _clique_forest(masks: Sequence[int], attributes: int) -> list[list[tuple[int
 
 
 def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: Callable[[int], float]) -> list[int]:
-    """Maximal cliques after eliminating attributes in the order of fewest fill edges, then of smallest clique."""
+    """Return the maximal cliques after eliminating attributes by fewest fill edges, then by smallest clique."""
     neighbours = [1 << i for i in range(len(sizes))]
     for u, v in edges:
         neighbours[u] |= 1 << v
@@ -264,5 +266,5 @@ def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: C
 
 
 def _fill(neighbours: Sequence[int], clique: int) -> int:
-    """How many edges are missing among the attributes of the mask, each counted twice."""
+    """Return how many edges are missing among the attributes of the mask, each counted twice."""
     return sum((clique & ~neighbours[i]).bit_count() for i in mask_positions(clique))

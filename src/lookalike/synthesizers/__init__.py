@@ -1,71 +1,59 @@
-"""All methods by name. One spelling serves file, command line and report."""
+"""All methods. Every module of this folder and of `papers` is imported, and `@method` registers the classes in it."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 from lookalike.errors import SchemaError
-from lookalike.synthesizers.aim import AIM
-from lookalike.synthesizers.auto import Auto
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Synthesizer
-from lookalike.synthesizers.bsg import BSG
-from lookalike.synthesizers.dp_copula import DPCopula
-from lookalike.synthesizers.dp_wgan import DPWGAN
-from lookalike.synthesizers.dualquery import DualQuery
-from lookalike.synthesizers.fem import FEM
-from lookalike.synthesizers.independent import Independent
-from lookalike.synthesizers.mosaic import Mosaic
-from lookalike.synthesizers.mst import MST
-from lookalike.synthesizers.mwem import MWEM
-from lookalike.synthesizers.mwem_pgm import MWEMPGM
-from lookalike.synthesizers.pate_gan import PATEGAN
-from lookalike.synthesizers.ppsyn import PPSyn
-from lookalike.synthesizers.privbayes import PBPGM, PrivBayes
-from lookalike.synthesizers.priview import PriView
-from lookalike.synthesizers.privmrf import PrivMRF
-from lookalike.synthesizers.privsyn import PrivSyn
-from lookalike.synthesizers.rap import RAP
+from lookalike.synthesizers.base import METHODS, Method, MethodInfo, setting_fields
+from lookalike.synthesizers.split import Split, Step
 
-_CLASSES = (
-    Auto, Mosaic, Independent, MST, AIM, PrivMRF, PrivSyn, PPSyn, PBPGM, PrivBayes, PriView, MWEMPGM, MWEM, BSG,
-    DPCopula, RAP, FEM, DualQuery, DPWGAN, PATEGAN,
-)  # fmt: skip
+for _module in walk_packages(__path__, f"{__name__}."):
+    import_module(_module.name)
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in _CLASSES}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),),
+}  # fmt: skip
+_PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "None": "null"}
 
 
-def create(name: str, settings: dict[str, Any]) -> Synthesizer:
-    """The method of that name with the given settings, or an error that lists what there is."""
+def create(name: str, settings: dict[str, Any]) -> Method:
+    """Return the method of that name with the given settings, or raise an error that lists what there is."""
     if name not in METHODS:
         raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.")
-    known = default_settings(name)
-    for setting in settings:
+    known = {field.name: field for field in setting_fields(METHODS[name])}
+    for setting, value in settings.items():
         if setting not in known:
             raise SchemaError(f"{name} has no setting {setting!r}; it has {', '.join(known) or 'none'}.")
-        _check_type(name, setting, settings[setting], known[setting])
+        _check_type(name, setting, value, str(known[setting].type), known[setting].default)
     return METHODS[name](**settings)
+
+
+def _check_type(method: str, setting: str, value: Any, annotation: str, default: Any) -> None:
+    """Check a value by its setting's annotation; of a type without a name here, by the type of the default."""
+    if setting == "workload" and isinstance(value, str | list | tuple):
+        return
+    names = [name for name in annotation.split(" | ") if name in _TYPES] or [type(default).__name__]
+    allowed = tuple(kind for name in names for kind in _TYPES.get(name, (type(default),)))
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        expected = " or ".join(_PLAIN_NAMES.get(name, name) for name in names)
+        raise SchemaError(
+            f"{method}: setting {setting} is {value!r}; it must be {expected}. The default is {default!r}."
+        )
 
 
 def default_settings(name: str) -> dict[str, Any]:
     """The settings of a method and their defaults."""
-    return settings_of(METHODS[name]())
+    return {field.name: field.default for field in setting_fields(METHODS[name])}
 
 
-def _check_type(method: str, setting: str, value: Any, default: Any) -> None:
-    """A setting has the type of its default; a whole number may stand for a decimal, anything for a None."""
-    if setting == "workload" and isinstance(value, str | list | tuple):
-        return
-    allowed = (int, float) if type(default) is float else type(default)
-    if default is not None and (not isinstance(value, allowed) or isinstance(value, bool) != isinstance(default, bool)):
-        expected = type(default).__name__
-        raise SchemaError(f"{method}: setting {setting} is {value!r}; it must be a {expected} such as {default!r}.")
-
-
-def settings_of(synthesizer: Synthesizer) -> dict[str, Any]:
-    return {field.name: getattr(synthesizer, field.name) for field in fields(synthesizer)}  # type: ignore[arg-type]
+def settings_of(method: Method) -> dict[str, Any]:
+    """The settings of a method and their values."""
+    return {field.name: getattr(method, field.name) for field in setting_fields(type(method))}
 
 
 __all__ = [
-    "METHODS", "MethodInfo", "PlannedStep", "Synthesizer", "create", "default_settings", "settings_of",
+    "METHODS", "Method", "MethodInfo", "Split", "Step", "create", "default_settings", "settings_of",
 ]  # fmt: skip

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import EXPECTED_ABS, choose_worst
+from lookalike.select.columns import singles
 from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import (
-    MethodInfo,
-    PlannedStep,
+    Method,
     Progress,
     check_positive,
     check_rounds,
     check_shares,
+    choice,
+    method,
+    paper,
+    tuned,
 )
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 
-ONEWAYS, CHOICES, CHOSEN = "one-way marginals", "choices", "chosen marginals"
+CHOICES, CHOSEN = "choices", "chosen marginals"
 PUBLISHED_ROUNDS_PER_COLUMN = 16
-MOST_SETS = 3000
+MAX_SETS = 3000
+"""Candidates of a round; beyond it larger sets wait until two of their parts are in the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class AIM:
+@method(
+    "aim",
+    title="AIM",
+    paper="McKenna, Mullins, Sheldon, Miklau: AIM, an Adaptive and Iterative Mechanism (VLDB 2022)",
+    good_for="a workload of your own: some marginals matter more than others, or one column is to be predicted",
+    corrected="every charge is added up as it is made; the size of a model is the predicted time of an evaluation "
+    "instead of megabytes of a junction tree",
+    page="docs/choosing_a_method.md",
+    accounting="zcdp",
+    sets_per_column=2.8,
+    rank=40,
+)
+class AIM(Method):
     """One-way marginals, then rounds of: choose what the model gets most wrong, measure it, fit again.
 
     A round starts with 1/rounds of the budget. When a measurement moves the model by less than its own noise, rounds
@@ -38,35 +51,25 @@ class AIM:
 
     Attributes:
         workload: the marginals that should be accurate, with weights; see `lookalike.select.workload`.
-        rounds: sets the budget of the first round; 0 means the paper's 16 per column. Fewer rounds are made, as they
+        rounds: sets the budget of the first round; None means the paper's 16 per column. Fewer rounds are made, as they
             grow dearer. On Adult 100 gave a lower error than the paper's 240, in less time.
         oneway_share: part of the budget for the one-way marginals; the default is the paper's.
         choice_share: part of every round's budget for choosing.
-        noise_limit: sets of three and more columns are looked at while the expected noise on all their cells is below
+        noise_limit: sets of three and more columns are candidates while the expected noise on all their cells is below
             this part of the table's rows; 2 is the bound beyond which no set can gain (the paper has none).
         model_ms: largest model at the end, in predicted milliseconds per evaluation.
         iterations: steps of the fit after each round; the last fit takes more.
         penalty: of the fit, in units of 1/stddev; see `lookalike.estimate.dual`.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    rounds: int = 100
-    oneway_share: float = 0.9 / PUBLISHED_ROUNDS_PER_COLUMN
-    choice_share: float = 0.05
-    noise_limit: float = 0.03
-    model_ms: float = 3.0
-    iterations: int = 30
-    penalty: float = 0.2
-
-    name: ClassVar[str] = "aim"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="AIM",
-        paper="McKenna, Mullins, Sheldon, Miklau: AIM, an Adaptive and Iterative Mechanism (VLDB 2022)",
-        good_for="a workload of your own: some marginals matter more than others, or one column is to be predicted",
-        corrected="every charge is added up as it is made; the size of a model is the predicted time of an evaluation "
-        "instead of megabytes of a junction tree",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    rounds: int | None = tuned(100)
+    oneway_share: float = paper(0.9 / PUBLISHED_ROUNDS_PER_COLUMN)
+    choice_share: float = tuned(0.05)
+    noise_limit: float = tuned(0.03)
+    model_ms: float = tuned(3.0)
+    iterations: int = tuned(30)
+    penalty: float = tuned(0.2)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -76,29 +79,24 @@ class AIM:
             noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations, penalty=self.penalty
         )
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        oneways = rho * self.oneway_share
-        choices = (rho - oneways) * self.choice_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(CHOICES, "exponential", -1, choices, "which marginal the model gets most wrong"),
-            PlannedStep(CHOSEN, "gaussian", -1, rho - oneways - choices, "counts of the chosen marginals"),
-        ]
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        oneways = Step.columns(domain, rho * self.oneway_share, alike=True)
+        note, share = "which marginal the model gets most wrong", (rho - oneways.rho) * self.choice_share
+        chosen = Step.sets(CHOSEN, UNKNOWN, "counts of the chosen marginals")
+        return Split.of(rho, oneways, Step.choices(CHOICES, UNKNOWN, note, share), rest=chosen)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho, d = door.domain, door.remaining, len(door.domain)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rho = door.domain, door.remaining
         progress("measuring every column", 0.0)
-        oneway_rho = rho * self.oneway_share if d > 1 else rho
-        measured = door.measure([(name,) for name in domain.names], door.stddev_for(oneway_rho, d), step=ONEWAYS)
+        measured = door.measure(singles(domain), door.stddev_for(split.rho(ONEWAYS), len(domain)), step=ONEWAYS)
         model = fit(domain, measured, penalty=self.penalty, zeros=model_zeros(door.schema))
-        if d == 1:
+        if CHOSEN not in split:
             return model
         candidates = Candidates(domain, self.workload)
-        round_rho = rho / (self.rounds or PUBLISHED_ROUNDS_PER_COLUMN * d)
+        round_rho = rho / (self.rounds or PUBLISHED_ROUNDS_PER_COLUMN * len(domain))
         while True:
             last = door.remaining < 2 * round_rho
             round_rho = door.remaining if last else round_rho
@@ -144,12 +142,12 @@ class Candidates:
 
         A score is an L1 distance of two tables of N rows, at most 2 N, less the expected noise; where that is beyond
         2 N the marginal has no chance against any single column and is left out, and larger sets well before. Where
-        more than `MOST_SETS` remain, larger sets are left out until two of their parts are in the model.
+        more than `MAX_SETS` remain, larger sets are left out until two of their parts are in the model.
         """
         noise = EXPECTED_ABS * stddev
-        most = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
-        hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < most[len(c) > 2]]
-        if len(hopeful) > MOST_SETS:
+        max_cells = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
+        hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < max_cells[len(c) > 2]]
+        if len(hopeful) > MAX_SETS:
             factors = [frozenset(leaf) for leaf in model.plan.leaves]
             hopeful = [c for c in hopeful if len(c) < 3 or _parts_inside(c, factors) >= 2]
         cliques = self._gate.admitted(model, hopeful, model_ms)

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.estimate.consistency import norm_sub
-from lookalike.generate.bayes_net import BayesNet, dirichlet_means
+from lookalike.generate.bayes_net import BayesNet
 from lookalike.generate.model import Model
 from lookalike.generate.prefix_histogram import PrefixHistogram
 from lookalike.generate.rows_model import ReleasedRows
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import SeededRows, affordable_test
-from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import allocate
-from lookalike.select.feature_merit import Network, bucketed, correlations, greedy_network, mass_buckets
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress
+from lookalike.select.columns import measure_columns
+from lookalike.select.feature_merit import Network
+from lookalike.select.learned_network import learn_network, measure_families, network_of
+from lookalike.synthesizers.base import Method, Progress, check_choice, check_positive, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Kind, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ONEWAYS, SCORES, FAMILIES = "one-way marginals", "pair scores", "families of the network"
-SPLIT, COUNT, SEEDED, HISTOGRAM = "split into parts", "number of seeds", "rows from seeds", "prefix histogram"
+FAMILIES = "families of the network"
+PARTS, COUNT, SEEDED, HISTOGRAM = "split into parts", "number of seeds", "rows from seeds", "prefix histogram"
+
+COUNT_SHARE = 0.02
+"""Part of what the seeds may spend that gives their number."""
 
 
-@dataclass(frozen=True, slots=True)
-class BSG:
+@method(
+    "bsg",
+    title="BSG: Bayesian network with plausible deniability",
+    paper="Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)",
+    good_for="rows that keep real prefixes (seeds) with a stated price; omega='all' is a plain private network",
+    corrected="rows from seeds are charged one by one and refused past the budget (the paper prices one row and "
+    "releases a million); failures of the test are hidden (its theorem leaves them out); parts of the table are "
+    "amplified jointly; scores have sensitivity 1 whatever the number of rows; noise has no public seed",
+    page="docs/reproductions/bsg.md",
+    rank=130,
+)
+class BSG(Method):
     """Every column given a few others, learnt once; rows from that network alone, or grown from real rows.
 
     With `omega` "all" (or None), the default, no real row is ever used as a seed: the guarantee is the network's, for
@@ -48,75 +58,59 @@ class BSG:
             plausible deniability of each row and no more).
         mixture: test what the whole range of omega makes, not the number drawn for the row; needs gamma.
         gamma: seeds are plausible when their probabilities agree within this factor. Only matters with `mixture`.
-        threshold_epsilon: strength of the threshold's noise; 0 takes the cheapest.
+        threshold_epsilon: strength of the threshold's noise; None takes the cheapest.
         seeded_share: share of rows that try a seed; the others, and failures, come from the network alone.
-        max_plausible: stop counting seeds here; 0 counts all.
-        max_check_plausible: count in a random subset of this many rows; 0 looks at all. Costs much, never needed here.
-        parts: "" uses all rows for everything; "0.2,0.2" or "0.2,0.2,0.6" are shares of rows for structure, parameters
-            and seeds, disjoint and at random, as in the paper.
+        max_plausible: stop counting seeds here; None counts all.
+        max_check_plausible: count in a random subset of this many rows; None counts in all. Costs much, never needed.
+        parts: None uses all rows for everything; "0.2,0.2" or "0.2,0.2,0.6" are shares of rows for structure,
+            parameters and seeds, disjoint and at random, as in the paper.
         model_share: part of the budget for the network where seeds or a histogram follow.
         oneway_share: part of the network's budget for one-way marginals.
         score_share: part of the network's budget for scoring all pairs; its families get the rest.
-        parent_values: most values that children see of a column; longer ones are bucketed by noisy counts.
-        max_cost: most configurations of a column's parents; 0 takes what the noise allows.
+        parent_values: maximum number of values that children see of a column; longer ones are bucketed by noisy counts.
+        max_cost: maximum number of configurations of a column's parents; None takes what the noise allows.
         usefulness: a family is affordable while its average cell is this many times the noise.
         prior: strength of the prior, in standard deviations of the noise.
     """
 
-    omega: str | int | None = None
-    seeded_rows: int = 1000
-    k: int = 50
-    seeds: str = "rows"
-    test: str = "randomised"
-    mixture: bool = False
-    gamma: float = 4.0
-    threshold_epsilon: float = 0.0
-    seeded_share: float = 0.9
-    max_plausible: int = 0
-    max_check_plausible: int = 0
-    parts: str = ""
-    model_share: float = 0.5
-    oneway_share: float = 0.15
-    score_share: float = 0.15
-    parent_values: int = 6
-    max_cost: int = 0
-    usefulness: float = 2.0
-    prior: float = 0.2
-
-    name: ClassVar[str] = "bsg"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="BSG: Bayesian network with plausible deniability",
-        paper="Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)",
-        good_for="rows that keep real prefixes (seeds) with a stated price; omega='all' is a plain private network",
-        corrected="rows from seeds are charged one by one and refused past the budget (the paper prices one row and "
-        "releases a million); failures of the test are hidden (its theorem leaves them out); parts of the table are "
-        "amplified jointly; scores have sensitivity 1 whatever the number of rows; noise has no public seed",
-    )
+    omega: str | int | None = choice(None)
+    seeded_rows: int = choice(1000)
+    k: int = paper(50)
+    seeds: str = choice("rows")
+    test: str = choice("randomised")
+    mixture: bool = choice(False)
+    gamma: float = paper(4.0)
+    threshold_epsilon: float | None = tuned(None)
+    seeded_share: float = tuned(0.9)
+    max_plausible: int | None = tuned(None)
+    max_check_plausible: int | None = tuned(None)
+    parts: str | None = choice(None)
+    model_share: float = tuned(0.5)
+    oneway_share: float = tuned(0.15)
+    score_share: float = tuned(0.15)
+    parent_values: int = tuned(6)
+    max_cost: int | None = tuned(None)
+    usefulness: float = tuned(2.0)
+    prior: float = tuned(0.2)
 
     def __post_init__(self) -> None:
         self.kept(None)
         self.shares()
-        for name, known in (("seeds", ("rows", "histogram")), ("test", ("randomised", "deterministic"))):
-            if getattr(self, name) not in known:
-                raise SchemaError(
-                    f"bsg: {name} is {getattr(self, name)!r}; it must be {' or '.join(map(repr, known))}."
-                )
+        check_choice("seeds", self.seeds, ("rows", "histogram"))
+        check_choice("test", self.test, ("randomised", "deterministic"))
         for name in ("model_share", "oneway_share", "score_share"):
             if not 0 < getattr(self, name) < 1:
                 raise SchemaError(f"bsg: {name} is {getattr(self, name):g}; it must lie between 0 and 1.")
         if self.oneway_share + self.score_share >= 1:
-            raise SchemaError(
-                "bsg: oneway_share and score_share add up to 1 or more; leave something for the families."
-            )
+            raise SchemaError("bsg: oneway_share + score_share is 1 or more; leave something for the families.")
         if self.parent_values < 2:
             raise SchemaError(f"bsg: parent_values is {self.parent_values}; it must be at least 2.")
-
-    # Settings as numbers.
+        given = ("threshold_epsilon", "max_plausible", "max_check_plausible", "max_cost")
+        check_positive(**{name: getattr(self, name) for name in given if getattr(self, name) is not None})
 
     @property
-    def most_rows(self) -> int | None:
-        """Most rows that a run with these settings can give; None for any number."""
+    def max_rows(self) -> int | None:
+        """The maximum number of rows that a run with these settings can give; None for any number."""
         return self.seeded_rows if self.omega not in (None, "all") and self.seeds == "rows" else None
 
     def kept(self, columns: int | None) -> tuple[int, ...]:
@@ -125,9 +119,7 @@ class BSG:
             return (0,)
         low, dash, high = str(self.omega).partition("-")
         if not (low.isdecimal() and (high.isdecimal() or not dash)):
-            raise SchemaError(
-                f"bsg: omega is {self.omega!r}; write 'all', a number such as '9' or a range such as '9-11'."
-            )
+            raise SchemaError(f"bsg: omega is {self.omega!r}; write 'all', a number ('9') or a range ('9-11').")
         first, last = int(low), int(high) if dash else int(low)
         if first > last or (columns is not None and last > columns):
             raise SchemaError(f"bsg: omega is {self.omega!r}; it must be a rising range of at most all columns.")
@@ -141,143 +133,99 @@ class BSG:
             shares = (math.nan,)
         wanted = 2 if self.omega in (None, "all") else 3
         if shares and not (len(shares) == wanted and min(shares) > 0 and math.fsum(shares) <= 1 + 1e-9):
-            example = "0.2,0.2" if wanted == 2 else "0.2,0.2,0.6"
-            raise SchemaError(
-                f"bsg: parts is {self.parts!r}; with this omega give {wanted} shares such as '{example}'."
-            )
+            example = "2 shares such as '0.2,0.2'" if wanted == 2 else "3 shares such as '0.2,0.2,0.6'"
+            raise SchemaError(f"bsg: parts is {self.parts!r}; with this omega give {example}.")
         return shares
 
-    # The run.
-
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        width, rho, kept = len(domain), float(budget.rho), self.kept(len(domain))
+    def split(self, domain: Domain, rho: float) -> Split:
+        kept, steps = self.kept(len(domain)), list[Step]()
         model = rho if kept == (0,) else rho * self.model_share
-        steps = []
         if self.shares():
-            steps.append(PlannedStep(SPLIT, "disjoint parts", len(self.shares()), rho, "pays for all that follows"))
+            steps.append(Step(PARTS, "disjoint parts", len(self.shares()), rho, "pays for all that follows"))
             model = rho = 0.0
-        steps.append(PlannedStep(ONEWAYS, "gaussian", width, model * self.oneway_share, "counts of every column"))
-        if width > 1:
-            note = "how far each pair is from independent"
-            steps.append(PlannedStep(SCORES, "gaussian", width * (width - 1) // 2, model * self.score_share, note))
-        rest = model * (1 - self.oneway_share - (self.score_share if width > 1 else 0.0))
-        steps.append(PlannedStep(FAMILIES, "gaussian", width, rest, "counts of each column with its parents"))
+        learning = self.oneway_share + self.score_share
+        steps += self._learning_steps(domain, model * learning, model * (1 - learning), together=True)
         if kept == (0,):
-            return steps
+            return Split(tuple(steps))
         if self.seeds == "histogram":
             note = f"counts of the first {max(kept)} columns together"
-            return [*steps, PlannedStep(HISTOGRAM, "thresholded histogram", 1, rho - model, note)]
-        counting = (rho - model) * _COUNT_SHARE
-        steps.append(PlannedStep(COUNT, "gaussian", 1, counting, "number of rows that may be seeds"))
+            return Split((*steps, Step(HISTOGRAM, "thresholded histogram", 1, rho - model, note, Kind.SETS)))
+        counting = (rho - model) * COUNT_SHARE
+        steps.append(Step(COUNT, "gaussian", 1, counting, "number of rows that may be seeds", Kind.NUMBER_OF_ROWS))
         mechanism = "plausible deniability" if self.test == "randomised" else "none"
         note = f"rows that keep {min(kept)} to {max(kept)} values of a real row"
         if self.test == "deterministic":
-            note += ": NOT PRIVATE, deniable one by one only; for a guarantee set test='randomised'"
-        return [*steps, PlannedStep(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note)]
+            note += ": NOT PRIVATE, deniable one by one only"
+        seeded = Step(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note, Kind.ROWS)
+        return Split((*steps, seeded))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        shares, kept = self.shares(), self.kept(len(door.domain))
+    def _learning_steps(self, domain: Domain, early: float, late: float, *, together: bool) -> list[Step]:
+        """The steps of the network: `early` for its structure, `late` for its families.
+
+        A single column needs no scores; their part goes to its family where both are paid out of one budget.
+        """
         learning = self.oneway_share + self.score_share
+        scores = early * self.score_share / learning
+        steps = [Step.columns(domain, early * self.oneway_share / learning)]
+        if len(domain) > 1:
+            steps.append(Step.pair_scores(domain, scores))
+        elif together:
+            late += scores
+        return [*steps, Step.sets(FAMILIES, len(domain), "counts of each column with its parents", late)]
+
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        shares, kept = self.shares(), self.kept(len(door.domain))
+        structure = parameters = seeds = door
         if shares:
-            structure, parameters, *others = door.parts(RandomParts(shares), step=SPLIT)
+            structure, parameters, *others = door.parts(RandomParts(shares), step=PARTS)
             seeds = others[0] if others else door
-            early, late = structure.remaining, parameters.remaining
-            before = 0.0
-        else:
-            structure = parameters = seeds = door
-            before = door.remaining * (1.0 if kept == (0,) else self.model_share)
-            early, late = before * learning, before * (1 - learning)
-        counted = self._counted(seeds, before, progress) if kept != (0,) and self.seeds == "rows" else None
+            steps = self._learning_steps(door.domain, structure.remaining, parameters.remaining, together=False)
+            split = Split((*split.steps[:1], *steps, *split.steps[1 + len(steps) :]))
+        counted = self._counted(seeds, split, progress) if COUNT in split else None
         progress("measuring every column", 0.1)
-        oneways = self._oneways(structure, early)
-        network, buckets, spare = self._structure(structure, early, oneways, late, progress)
+        oneways = measure_columns(structure, split.rho(ONEWAYS), step=ONEWAYS)
+        network, buckets = self._structure(structure, split, oneways, progress)
         progress("measuring families", 0.4)
-        model = self._parameters(parameters, network, buckets, late + (0.0 if shares else spare), oneways, bool(shares))
+        measured = measure_families(parameters, network, buckets, split.rho(FAMILIES), step=FAMILIES)
+        # The columns of one part of the rows say nothing about those of another.
+        model = network_of(door.domain, network, buckets, measured, [] if shares else oneways, self.prior)
         if shares:
             model = replace(model, total=model.total / shares[1])
         return model if kept == (0,) else self._from_seeds(seeds, model, kept, counted, progress)
 
     def _test(self) -> SeedTest:
         return SeedTest(
-            k=self.k,
-            epsilon0=self.threshold_epsilon or 1.0,
-            gamma=self.gamma if self.mixture else 1.0,
-            seeded_share=self.seeded_share,
-            max_plausible=self.max_plausible or None,
-            max_check=self.max_check_plausible or None,
-        )
+            k=self.k, epsilon0=self.threshold_epsilon or 1.0, gamma=self.gamma if self.mixture else 1.0,
+            seeded_share=self.seeded_share, max_plausible=self.max_plausible, max_check=self.max_check_plausible,
+        )  # fmt: skip
 
-    def _counted(self, door: GuardedTable, before: float, progress: Progress) -> NoisyMarginal:
+    def _counted(self, door: GuardedTable, split: Split, progress: Progress) -> NoisyMarginal:
         """A noisy number of seeds. What it shows to be unaffordable is refused here, before the network is paid for."""
         progress("counting seeds", 0.05)
-        rho, already = (door.remaining - before) * _COUNT_SHARE, float(door.budget.rho) - door.remaining
+        before = 0.0 if PARTS in split else door.remaining * self.model_share
+        rho, already = (door.remaining - before) * COUNT_SHARE, float(door.budget.rho) - door.remaining
         counted = door.measure([()], door.stddev_for(rho), step=COUNT)[0]
         if self.test == "randomised":
-            tune = not self.threshold_epsilon
+            tune = self.threshold_epsilon is None
             affordable_test(self._test(), self.seeded_rows, counted, door.budget, already + before + rho, tune=tune)
         return counted
 
-    def _oneways(self, door: GuardedTable, rho: float) -> list[NoisyMarginal]:
-        shares = allocate(door.domain.sizes, rho * self.oneway_share / (self.oneway_share + self.score_share))
-        singles = [(name,) for name in door.domain.names]
-        return door.measure(singles, [door.stddev_for(part) for part in shares], step=ONEWAYS)
-
     def _structure(
-        self, door: GuardedTable, rho: float, oneways: list[NoisyMarginal], later: float, progress: Progress
-    ) -> tuple[Network, dict[str, np.ndarray], float]:
-        """The network, the buckets in which parents are seen, and the rho that was not needed."""
+        self, door: GuardedTable, split: Split, oneways: list[NoisyMarginal], progress: Progress
+    ) -> tuple[Network, dict[str, np.ndarray]]:
+        """The network and the buckets in which parents are seen."""
         domain = door.domain
         if len(domain) == 1:
-            return Network(domain.names, ((),)), {}, rho * self.score_share / (self.oneway_share + self.score_share)
+            return Network(domain.names, ((),)), {}
         progress("scoring every pair", 0.2)
-        total = estimated_total(oneways)
-        counts = [norm_sub(oneway.values, total) for oneway in oneways]
-        maps = {name: mass_buckets(count, self.parent_values) for name, count in zip(domain.names, counts, strict=True)}
-        maps = {name: mapping for name, mapping in maps.items() if mapping[-1] + 1 < domain.size(name)}
-        coarse = [bucketed(count, maps.get(name)) for name, count in zip(domain.names, counts, strict=True)]
-        pairs = tuple(combinations(range(len(domain)), 2))
-        references = tuple(np.outer(coarse[a], coarse[b]) / total for a, b in pairs)
-        score = ResidualL1(tuple((domain.names[a], domain.names[b]) for a, b in pairs), references)
-        stddev = door.score_stddev_for(score, rho * self.score_share / (self.oneway_share + self.score_share))
-        distances = door.coarsened(maps).noisy_scores(score, stddev, step=SCORES)
-        sizes = {name: len(count) for name, count in zip(domain.names, coarse, strict=True)}
-        cells = total / (self.usefulness * door.stddev_for(later, len(domain)))
+        stddev = door.stddev_for(split.rho(FAMILIES), len(domain))
+        cells = estimated_total(oneways) / (self.usefulness * stddev)
 
         def affordable(configurations: int, values: int) -> bool:
-            return configurations <= self.max_cost if self.max_cost else configurations * values <= cells
+            return configurations * values <= cells if self.max_cost is None else configurations <= self.max_cost
 
-        return greedy_network(domain, correlations(distances, coarse, stddev), sizes, affordable), maps, 0.0
-
-    def _parameters(
-        self,
-        door: GuardedTable,
-        network: Network,
-        buckets: dict[str, np.ndarray],
-        rho: float,
-        oneways: list[NoisyMarginal],
-        apart: bool,
-    ) -> BayesNet:
-        """Noisy counts of every family and the Dirichlet means they give. `apart`: the one-ways are of other rows."""
-        sizes = [
-            door.domain.size(name) * math.prod(_seen(door.domain, buckets, parent) for parent in parents)
-            for name, parents in zip(network.order, network.parents, strict=True)
-        ]
-        measured = []
-        for name, parents, part in zip(network.order, network.parents, allocate(sizes, rho), strict=True):
-            view = door.coarsened({parent: buckets[parent] for parent in parents if parent in buckets})
-            family = view.domain.canonical((name, *parents))
-            measured.append(view.measure([family], door.stddev_for(part), step=FAMILIES)[0])
-        known = {} if apart else {oneway.attrs[0]: oneway for oneway in oneways}
-        total = estimated_total([*measured, *known.values()])
-        tables = []
-        for name, parents, family in zip(network.order, network.parents, measured, strict=True):
-            axes = [family.attrs.index(attr) for attr in (*parents, name)]
-            counts = norm_sub(family.values, total).transpose(axes)
-            own = counts.reshape(-1, counts.shape[-1]).sum(axis=0)
-            if not parents and name in known:
-                own = counts = norm_sub(_average(family, known[name]), total)
-            tables.append(dirichlet_means(counts, own + 1e-3, max(1.0, self.prior * family.stddev)))
-        return BayesNet(door.domain, total, network.order, network.parents, tuple(tables), buckets)
+        rho = split.rho(PAIR_SCORES)
+        return learn_network(door, oneways, self.parent_values, affordable, rho, step=PAIR_SCORES)
 
     def _from_seeds(
         self,
@@ -292,27 +240,7 @@ class BSG:
             cells, counts = door.release_rows(OccurringCells(model.order[: max(kept)]), step=HISTOGRAM)
             return PrefixHistogram(model, cells, counts)
         request = SeededRows(
-            model,
-            self.seeded_rows,
-            kept,
-            self._test(),
-            counted,
-            mixture=self.mixture,
-            tune=not self.threshold_epsilon,
-            deterministic=self.test == "deterministic",
-        )
+            model, self.seeded_rows, kept, self._test(), counted, mixture=self.mixture,
+            tune=self.threshold_epsilon is None, deterministic=self.test == "deterministic",
+        )  # fmt: skip
         return ReleasedRows.of(model, door.release_rows(request, step=SEEDED))
-
-
-_COUNT_SHARE = 0.02
-"""Part of what the seeds may spend that tells their number."""
-
-
-def _seen(domain: Domain, buckets: dict[str, np.ndarray], name: str) -> int:
-    return int(buckets[name].max()) + 1 if name in buckets else domain.size(name)
-
-
-def _average(first: NoisyMarginal, second: NoisyMarginal) -> np.ndarray:
-    """The two noisy counts of one marginal, each weighted by its precision."""
-    weights = [1 / first.stddev**2, 1 / second.stddev**2]
-    return np.average([first.values, second.values], axis=0, weights=weights)

@@ -2,74 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.estimate import fit
 from lookalike.generate.copula import GaussianCopula, Grades, nearest_correlation, normal_correlation
 from lookalike.generate.model import Model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import GradeProducts
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.model_size import model_zeros
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_shares, method, tuned
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
-ONEWAYS, PRODUCTS = "one-way marginals", "products of ranks"
+PRODUCTS = "products of ranks"
 
 _BATCH_CELLS = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class DPCopula:
+@method(
+    "dp-copula",
+    title="DP-Copula",
+    paper="Li, Xiong, Jiang: Differentially Private Synthesization of Multi-Dimensional Data using Copula "
+    "Functions (EDBT 2014)",
+    good_for="numeric or ordered columns with many values that rise and fall together; weak for named categories",
+    corrected="products of public grades, of sensitivity 1, for Kendall's tau, whose sensitivity depends on the "
+    "private number of rows and, with ties as in its public program, has no useful bound; ties are part of the "
+    "model; the number of rows is noisy; domains from the schema",
+    page="docs/reproductions/privbayes.md",
+    rank=140,
+)
+class DPCopula(Method):
     """One-way marginals, and for every pair of columns how far their ranks go together.
 
     Attributes:
         margin_share: part of the budget for one-way marginals; the products of ranks get the rest.
     """
 
-    margin_share: float = 0.3
-
-    name: ClassVar[str] = "dp-copula"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="DP-Copula",
-        paper="Li, Xiong, Jiang: Differentially Private Synthesization of Multi-Dimensional Data using Copula "
-        "Functions (EDBT 2014)",
-        good_for="numeric or ordered columns with many values that rise and fall together; weak for named categories",
-        corrected="products of public grades, of sensitivity 1, for Kendall's tau, whose sensitivity depends on the "
-        "private number of rows and, with ties as in its public program, has no useful bound; ties are part of the "
-        "model; the number of rows is noisy; domains from the schema",
-    )
+    margin_share: float = tuned(0.3)
 
     def __post_init__(self) -> None:
         check_shares(self.margin_share)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        margins = rho * self.margin_share
-        note = "how far the ranks of each pair go together"
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, margins, "counts of every column"),
-            PlannedStep(PRODUCTS, "gaussian", d * (d - 1) // 2, rho - margins, note),
-        ]
+    def split(self, domain: Domain, rho: float) -> Split:
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        pairs, note = len(domain) * (len(domain) - 1) // 2, "how far the ranks of each pair go together"
+        return Split.of(rho, Step.columns(domain, rho * self.margin_share), rest=Step.scores(PRODUCTS, pairs, note))
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho = door.domain, door.remaining
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain = door.domain
         progress("measuring every column", 0.1)
-        shares = allocate(domain.sizes, rho * self.margin_share if len(domain) > 1 else rho)
-        singles = [(name,) for name in domain.names]
-        oneways = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
+        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         independent = fit(domain, oneways, zeros=model_zeros(door.schema))
-        total, margins = independent.total, [counts / independent.total for counts in independent.marginals(singles)]
+        total = independent.total
+        margins = [counts / total for counts in independent.marginals(singles(domain))]
         correlation = np.eye(len(domain))
-        if len(domain) > 1:
+        if PRODUCTS in split:
             progress("measuring products of ranks", 0.4)
             columns = [Grades.of(margin, GradeProducts.STEPS) for margin in margins]
             for (i, j), product in self._products(door, columns).items():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,30 +12,50 @@ from lookalike.errors import SchemaError
 from lookalike.estimate import fit
 from lookalike.generate.model import Model
 from lookalike.generate.network import Generator, NetworkModel
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.model_size import model_zeros
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
 from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
 
-ONEWAYS, GRADIENTS = "one-way marginals", "gradients of the critic"
+GRADIENTS = "gradients of the critic"
 
 _BATCH_ROWS = 100_000
+"""About so many rows are in a batch of the critic."""
 
 
-@dataclass(frozen=True, slots=True)
-class DPWGAN:
+@method(
+    "dp-wgan",
+    title="DP-WGAN",
+    paper="Arjovsky, Chintala, Bottou: Wasserstein GAN (ICML 2017) with noisy gradients, as in UCLA's entry to the "
+    "NIST challenge of 2018",
+    good_for="comparison with networks; ahead of independent columns, behind the good marginal methods",
+    corrected="no amplification by sampling is claimed (the public program shuffles and is accounted as if it "
+    "drew every row by itself); one clip over all layers, in exact whole numbers; exact unseeded noise; number of "
+    "rows, delta and values no longer taken from the table; a number of steps that no private loss decides",
+    page="docs/reproductions/gans.md",
+    rank=180,
+)
+class DPWGAN(Method):
     """Random numbers become rows by a network; a second one, the critic, says what is wrong with them.
 
     Attributes:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
-        steps: most steps of the critic. Fewer are made where their noise would pass `noise`.
-        noise: most noise in a step: its norm, as a share of the norm that a row's gradient is clipped to.
-        units: most hidden units of the critic; no more than 4 per value of any column are used.
-        hidden: most hidden units of the generator; no more than 8 per value of any column are used.
+        steps: maximum number of steps of the critic. Fewer are made where their noise would pass `noise`.
+        noise: maximum noise in a step: its norm, as a share of the norm that a row's gradient is clipped to.
+        units: maximum number of hidden units of the critic; no more than 4 per value of any column are used.
+        hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
         latent: random numbers that a row is made of.
         critic_rate: learning rate of the critic, whose weights lie between -1 and 1.
         generator_rate: learning rate of the generator.
@@ -45,28 +63,16 @@ class DPWGAN:
         keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
     """
 
-    oneway_share: float = 0.2
-    steps: int = 250
-    noise: float = 0.5
-    units: int = 64
-    hidden: int = 256
-    latent: int = 32
-    critic_rate: float = 0.1
-    generator_rate: float = 1e-3
-    generator_steps: int = 3
-    keep_margins: bool = True
-
-    name: ClassVar[str] = "dp-wgan"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="DP-WGAN",
-        paper="Arjovsky, Chintala, Bottou: Wasserstein GAN (ICML 2017) with noisy gradients, as in UCLA's entry to the "
-        "NIST challenge of 2018",
-        good_for="comparison with networks; ahead of independent columns, behind the good marginal methods",
-        corrected="no amplification by sampling is claimed (the public program shuffles and is accounted as if it "
-        "drew every row by itself); one clip over all layers, in exact whole numbers; exact unseeded noise; number of "
-        "rows, delta and values no longer taken from the table; a number of steps that no private loss decides",
-    )
+    oneway_share: float = tuned(0.2)
+    steps: int = tuned(250)
+    noise: float = tuned(0.5)
+    units: int = tuned(64)
+    hidden: int = tuned(256)
+    latent: int = tuned(32)
+    critic_rate: float = tuned(0.1)
+    generator_rate: float = tuned(1e-3)
+    generator_steps: int = tuned(3)
+    keep_margins: bool = choice(True)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -75,18 +81,14 @@ class DPWGAN:
             if getattr(self, name) < 1:
                 raise SchemaError(f"dp-wgan: {name} is {getattr(self, name)}; it must be at least 1.")
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho = float(budget.rho)
-        margins = rho * self.oneway_share
+    def split(self, domain: Domain, rho: float) -> Split:
         note = f"noisy sums of the rows' clipped gradients, at most {self.steps} times"
-        return [
-            PlannedStep(ONEWAYS, "gaussian", len(domain), margins, "counts of every column"),
-            PlannedStep(GRADIENTS, "gaussian", -1, rho - margins, note),
-        ]
+        gradients = Step(GRADIENTS, "gaussian", UNKNOWN, 0.0, note, Kind.ROWS)
+        return Split.of(rho, Step.columns(domain, rho * self.oneway_share), rest=gradients)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.02)
-        total, margins = columns_alone(door, self.oneway_share)
+        total, margins = columns_alone(door, split)
         cells, batches = sum(door.domain.sizes), math.ceil(max(total, 1.0) / _BATCH_ROWS)
         generator = Generator.start(margins, self.latent, min(self.hidden, 8 * cells), rng)
         lessons = GeneratorLessons(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
@@ -112,12 +114,11 @@ class DPWGAN:
         return max(1, min(self.steps, math.floor((self.noise / once) ** 2)))
 
 
-def columns_alone(door: GuardedTable, share: float) -> tuple[float, list[np.ndarray]]:
-    """The noisy number of rows and the noisy margin of every column, for that share of what is left."""
-    singles = [(name,) for name in door.domain.names]
-    stddevs = [door.stddev_for(rho) for rho in allocate(door.domain.sizes, door.remaining * share)]
-    model = fit(door.domain, door.measure(singles, stddevs, step=ONEWAYS), zeros=model_zeros(door.schema))
-    return model.total, model.marginals(singles)
+def columns_alone(door: GuardedTable, split: Split) -> tuple[float, list[np.ndarray]]:
+    """The noisy number of rows and the noisy margin of every column."""
+    oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
+    model = fit(door.domain, oneways, zeros=model_zeros(door.schema))
+    return model.total, model.marginals(singles(door.domain))
 
 
 def training_progress(progress: Progress, steps: int) -> Callable[[], None]:

@@ -1,10 +1,6 @@
-"""FEM: the perturbed leader against the exponential mechanism (Vietri, Tian, Bun, Steinke and Wu 2020), corrected."""
+"""FEM: rows of a perturbed leader against queries of the exponential mechanism (Vietri and others 2020), corrected."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,160 +8,119 @@ from lookalike.estimate import fit
 from lookalike.generate.best_rows import PerturbedLeader
 from lookalike.generate.model import Model
 from lookalike.generate.rows_model import RowsModel
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
-from lookalike.select.cell_queries import QueryPlayer, query_sets
+from lookalike.schema.domain import Domain
+from lookalike.select.cell_queries import QueryPlayer, query_sets, weigh_drawn_queries
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.workload import WorkloadSpec
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
-from lookalike.tables.measurement import estimated_total
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
-ROWS, ONEWAYS, QUERIES = "row count", "one-way marginals", "queries"
-ROWS_SHARE = 0.02
-PAPER_MARGINALS = 64
+QUERIES = "queries"
+
 COLUMN_RATE = 0.3
-"""How far one round corrects columns that have left their laws."""
+"""Part of a column's distance from its measured distribution that one round corrects."""
 
-_PAPER_ROWS = 50
-_WINDOW = 5
+_COMPARED_ROUNDS = 5
+"""The data is compared with the rows of so many of the latest rounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class FEM:
+@method(
+    "fem",
+    title="FEM",
+    paper="Vietri, Tian, Bun, Steinke, Wu: New Oracle-Efficient Algorithms for Private Synthetic Data Release "
+    "(ICML 2020)",
+    good_for="a historical baseline of query release; rows without any measured table but single columns",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; a draw costs epsilon^2/8, where the authors' code charges epsilon^2/2; no settings found by trial "
+    "on the private table, as that code does unpaid; stops after a public number of rounds, not by the clock; "
+    "coordinate ascent instead of an integer programme",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=160,
+)
+class FEM(Method):
     """Rounds of: draw queries that the latest rows get wrong, give their cells more or less weight, make new rows.
 
     A query is a cell of a marginal and a sign; it is drawn by an exponential mechanism and nothing is measured. New
     rows follow the perturbed leader: each maximises the weights of its cells plus noise of its own.
 
-    The paper's leader starts from nothing, with exponential noise. The default's starts from noisy one-way marginals,
-    with Gumbel noise around their logarithms, so that rows without any query are independent draws from them; columns
-    are held to these marginals from round to round, which is free.
+    The paper's leader (`fem-paper`) starts from nothing, with exponential noise. Ours starts from noisy one-way
+    marginals, with Gumbel noise around their logarithms, so that rows without any query are independent draws from
+    them; columns are held to these marginals from round to round, which is free.
 
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.select.workload`.
-        rounds: how often rows are made; 0 means 15 for every column, from 50 to 200.
-        per_round: queries drawn in each round; 0 means 3, and 1 if faithful.
+        rounds: how often rows are made; None means 15 for every column, from 50 to 200.
+        per_round: queries drawn in each round.
         rows_per_round: rows made in each round; those of the second half of all rounds are the result (authors' code).
         oneway_share: part of the budget for one-way marginals.
-        looked: marginals that each draw looks at, at random and from a random side.
+        marginals_per_draw: marginals whose cells compete in one draw, chosen at random, each with a random sign.
         noise: scale of the rows' noise, against which a drawn query weighs 1.
-        max_cells: larger marginals give way to parts of them.
+        max_cells: larger marginals are replaced by parts of them.
         sweeps: passes of the search for the best row, over its columns.
-        faithful: the paper's algorithm: one query per round out of 64 random marginals of the workload from both sides,
-            no one-way marginals, exponential noise, 50 rows per round that are compared alone.
     """
 
-    workload: WorkloadSpec = "all-2way"
-    rounds: int = 0
-    per_round: int = 0
-    rows_per_round: int = 1000
-    oneway_share: float = 0.4
-    looked: int = 32
-    noise: float = 5.0
-    max_cells: int = 20_000
-    sweeps: int = 3
-    faithful: bool = False
-
-    name: ClassVar[str] = "fem"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="FEM",
-        paper="Vietri, Tian, Bun, Steinke, Wu: New Oracle-Efficient Algorithms for Private Synthetic Data Release "
-        "(ICML 2020)",
-        good_for="a historical baseline of query release; rows without any measured table but single columns",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; a draw costs epsilon^2/8, where the authors' code charges epsilon^2/2; no settings found by trial "
-        "on the private table, as that code does unpaid; stops after a public number of rounds, not by the clock; "
-        "coordinate ascent instead of an integer programme",
-    )
+    workload: WorkloadSpec = choice("all-2way")
+    rounds: int | None = tuned(None)
+    per_round: int = tuned(3)
+    rows_per_round: int = tuned(1000)
+    oneway_share: float = tuned(0.4)
+    marginals_per_draw: int = tuned(32)
+    noise: float = tuned(5.0)
+    max_cells: int = tuned(20_000)
+    sweeps: int = tuned(3)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
-        check_rounds(self.rounds)
-        if self.per_round:
-            check_positive(per_round=self.per_round)
         check_positive(
-            rows_per_round=self.rows_per_round, looked=self.looked, noise=self.noise, max_cells=self.max_cells,
-            sweeps=self.sweeps,
+            rounds=self.rounds, per_round=self.per_round, rows_per_round=self.rows_per_round,
+            marginals_per_draw=self.marginals_per_draw, noise=self.noise, max_cells=self.max_cells, sweeps=self.sweeps,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        draws = self._rounds(domain) * self._per_round()
-        return query_plan(domain, budget, draws, self.oneway_share, faithful=self.faithful)
+        return query_split(domain, rho, self.oneway_share, rounds_for(domain, self.rounds) * self.per_round)
 
-    def _rounds(self, domain: Domain) -> int:
-        return self.rounds or min(max(15 * len(domain), 50), 200)
-
-    def _per_round(self) -> int:
-        return self.per_round or (1 if self.faithful else 3)
-
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rounds, draws = door.domain, self._rounds(door.domain), self._per_round()
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rounds = door.domain, rounds_for(door.domain, self.rounds)
         progress("measuring every column", 0.0)
-        laws, total = first_look(door, self.oneway_share, faithful=self.faithful)
-        leader = PerturbedLeader(domain, laws)
-        count = _PAPER_ROWS if self.faithful else self.rows_per_round
-        if asks_nothing(domain, faithful=self.faithful):
-            return RowsModel(domain, total, leader.rows(rounds * count, rng))
-        player = query_player(domain, self.workload, self.max_cells, self.looked, rng, faithful=self.faithful)
-        made = [self._rows(leader, count, rng)]
+        columns, total = measured_columns(door, split)
+        leader = PerturbedLeader(domain, columns)
+        if len(domain) == 1:
+            return RowsModel(domain, total, leader.rows(rounds * self.rows_per_round, rng))
+        player = QueryPlayer(
+            domain, query_sets(self.workload, domain, self.max_cells), self.marginals_per_draw, rng
+        )  # fmt: skip
+        made = [leader.rows(self.rows_per_round, rng, sweeps=self.sweeps)]
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
-            player.face(np.concatenate(made[-1 if self.faithful else -_WINDOW :]), total)
-            share = door.remaining / ((rounds - number) * draws)
-            for _ in range(draws):
-                query = player.draw(door, math.sqrt(8 * share), step=QUERIES)
-                leader.prefer(query.clique, query.cell, query.sign / self.noise)
-            if not self.faithful:
-                leader.keep_columns(laws, made[-1], COLUMN_RATE)
-            made.append(self._rows(leader, count, rng))
+            player.compare_with(np.concatenate(made[-_COMPARED_ROUNDS:]), total)
+            rho = door.remaining / ((rounds - number) * self.per_round)
+            weigh_drawn_queries(door, player, leader, self.per_round, rho, weight=1 / self.noise, step=QUERIES)
+            leader.keep_columns(columns, made[-1], COLUMN_RATE)
+            made.append(leader.rows(self.rows_per_round, rng, sweeps=self.sweeps))
         return RowsModel(domain, total, np.concatenate(made[(rounds + 1) // 2 :]))
 
-    def _rows(self, leader: PerturbedLeader, count: int, rng: np.random.Generator) -> np.ndarray:
-        return leader.rows(count, rng, noise="exponential" if self.faithful else "gumbel", sweeps=self.sweeps)
+
+def rounds_for(domain: Domain, rounds: int | None) -> int:
+    """Return the number of rounds: the given one, or 15 for every column within 50 and 200."""
+    return rounds or min(max(15 * len(domain), 50), 200)
 
 
-def asks_nothing(domain: Domain, *, faithful: bool) -> bool:
-    """Whether one-way marginals are all there is to know."""
-    return len(domain) == 1 and not faithful
+def query_split(domain: Domain, rho: float, oneway_share: float, draws: int) -> Split:
+    """Return the split of FEM and DualQuery: counts of every column, then draws of queries."""
+    if len(domain) == 1:
+        return Split.only_column(rho)
+    return Split.of(rho, Step.columns(domain, rho * oneway_share), rest=drawn_queries(draws))
 
 
-def query_plan(domain: Domain, budget: Budget, draws: int, oneway_share: float, *, faithful: bool) -> list[PlannedStep]:
-    """The steps of FEM and DualQuery: a first look, then draws of queries."""
-    rho = float(budget.rho)
-    if asks_nothing(domain, faithful=faithful):
-        return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-    first = rho * (ROWS_SHARE if faithful else oneway_share)
-    note = "cells with more or fewer rows than there should be"
-    return [
-        PlannedStep(ROWS, "gaussian", 1, first, "number of rows")
-        if faithful
-        else PlannedStep(ONEWAYS, "gaussian", len(domain), first, "counts of every column"),
-        PlannedStep(QUERIES, "exponential", draws, rho - first, note),
-    ]
+def drawn_queries(draws: int) -> Step:
+    """Return the step of drawing queries."""
+    return Step.choices(QUERIES, draws, "cells with more or fewer rows than there should be")
 
 
-def first_look(door: GuardedTable, oneway_share: float, *, faithful: bool) -> tuple[list[np.ndarray], float]:
-    """A law for every column and the number of rows: from noisy one-way marginals, or even laws and a noisy count."""
-    domain, rho = door.domain, door.remaining
-    if faithful:
-        count = door.measure([()], door.stddev_for(rho * ROWS_SHARE), step=ROWS)
-        return [np.full(size, 1 / size) for size in domain.sizes], estimated_total(count)
-    singles: list[Clique] = [(name,) for name in domain.names]
-    shares = allocate(domain.sizes, rho if asks_nothing(domain, faithful=False) else rho * oneway_share)
-    measured = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
-    start = fit(domain, measured)
-    return [counts / start.total for counts in start.marginals(singles)], start.total
-
-
-def query_player(
-    domain: Domain, workload: WorkloadSpec, max_cells: int, looked: int, rng: np.random.Generator, *, faithful: bool
-) -> QueryPlayer:
-    """Draws from a part of the workload every time, or, as in the papers, from 64 random marginals of it."""
-    sets = query_sets(workload, domain, max_cells)
-    if not faithful:
-        return QueryPlayer(domain, sets, looked, rng)
-    kept = rng.choice(len(sets), min(PAPER_MARGINALS, len(sets)), replace=False)
-    return QueryPlayer(domain, [sets[i] for i in np.sort(kept)], len(kept), rng, both_sides=True)
+def measured_columns(door: GuardedTable, split: Split) -> tuple[list[np.ndarray], float]:
+    """Measure every column; return the distribution of each and the number of rows."""
+    start = fit(door.domain, measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS))
+    return [counts / start.total for counts in start.marginals(singles(door.domain))], start.total

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import combinations
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.estimate import fit
 from lookalike.generate.model import Model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.columns import measure_columns, measure_sets, score_pairs
 from lookalike.select.model_size import model_zeros
 from lookalike.select.pair_selection import maximum_spanning_tree
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_shares, method, tuned
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Split, Step
 
-ONEWAYS, SCORES, PAIRS = "one-way marginals", "pair scores", "pairs of the tree"
+TREE = "pairs of the tree"
 
 
-@dataclass(frozen=True, slots=True)
-class MST:
+@method(
+    "mst",
+    title="MST",
+    paper="McKenna, Miklau, Sheldon: Winning the NIST Contest (J. Privacy and Confidentiality 2021)",
+    good_for="a robust, fast baseline; wide tables; many values per column",
+    corrected="the tree comes from one noisy scoring of all pairs (sensitivity 1) instead of exponential "
+    "mechanisms, so that the run is all-Gaussian and the exact curve applies; the number of rows is noisy",
+    page="docs/choosing_a_method.md",
+    rank=30,
+)
+class MST(Method):
     """One-way marginals, a noisy score for every pair, and the pairs of the heaviest tree.
 
     Attributes:
@@ -31,49 +35,31 @@ class MST:
         score_share: part of the budget for scoring all pairs; the tree's pairs get the rest.
     """
 
-    oneway_share: float = 0.15
-    score_share: float = 0.05
-
-    name: ClassVar[str] = "mst"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="MST",
-        paper="McKenna, Miklau, Sheldon: Winning the NIST Contest (J. Privacy and Confidentiality 2021)",
-        good_for="a robust, fast baseline; wide tables; many values per column",
-        corrected="the tree comes from one noisy scoring of all pairs (sensitivity 1) instead of exponential "
-        "mechanisms, so that the run is all-Gaussian and the exact curve applies; the row count is noisy",
-    )
+    oneway_share: float = tuned(0.15)
+    score_share: float = tuned(0.05)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        oneways, scores = rho * self.oneway_share, rho * self.score_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(SCORES, "gaussian", d * (d - 1) // 2, scores, "how far each pair is from independent"),
-            PlannedStep(PAIRS, "gaussian", d - 1, rho - oneways - scores, "counts of the tree's pairs"),
-        ]
-
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho = door.domain, door.remaining
-        progress("measuring every column", 0.05)
-        singles = [(name,) for name in domain.names]
-        oneway_rho = rho * self.oneway_share if len(domain) > 1 else rho
-        oneways = door.measure(singles, [door.stddev_for(r) for r in allocate(domain.sizes, oneway_rho)], step=ONEWAYS)
-        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
+    def split(self, domain: Domain, rho: float) -> Split:
         if len(domain) == 1:
+            return Split.only_column(rho)
+        return Split.of(
+            rho,
+            Step.columns(domain, rho * self.oneway_share),
+            Step.pair_scores(domain, rho * self.score_share),
+            rest=Step.sets(TREE, len(domain) - 1, "counts of the tree's pairs"),
+        )
+
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        progress("measuring every column", 0.05)
+        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
+        independent = fit(door.domain, oneways, zeros=model_zeros(door.schema))
+        if TREE not in split:
             return independent
         progress("scoring every pair", 0.2)
-        pairs = list(combinations(domain.names, 2))
-        score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
-        errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self.score_share), step=SCORES)
-        tree = maximum_spanning_tree(pairs, errors)
+        pairs, errors = score_pairs(door, independent, split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("measuring the tree", 0.4)
-        shares = allocate([domain.cells(pair) for pair in tree], door.remaining)
-        measured = door.measure(tree, [door.stddev_for(r) for r in shares], step=PAIRS)
+        tree = measure_sets(door, maximum_spanning_tree(pairs, errors), door.remaining, step=TREE)
         progress("fitting the tree", 0.6)
-        return fit(domain, [*oneways, *measured], warm=independent)
+        return fit(door.domain, [*oneways, *tree], warm=independent)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,47 +10,56 @@ from lookalike.errors import ModelTooLargeError
 from lookalike.estimate.multiplicative_weights import multiplicative_weights
 from lookalike.generate.dense import DenseModel
 from lookalike.generate.model import Model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.select.allocation import choose_worst
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.split import Split, Step
 from lookalike.tables.measurement import estimated_total
 
 ROWS, CHOICES, CHOSEN = "row count", "choices", "chosen marginals"
 
 
-@dataclass(frozen=True, slots=True)
-class MWEM:
+@method(
+    "mwem",
+    title="MWEM",
+    paper="Hardt, Ligett, McSherry: A simple and practical algorithm for private data release (NIPS 2012)",
+    good_for="domains of up to some million cells, such as a few binary columns; as a historical baseline",
+    corrected="the number of rows is measured, not taken as known; whole marginals with Gaussian noise instead of "
+    "single queries with Laplace noise, composed by zCDP; the last table is kept instead of the average of all",
+    page="docs/choosing_a_method.md",
+    accounting="zcdp",
+    rank=120,
+)
+class MWEM(Method):
     """Starting from the uniform table, rounds of: choose the worst marginal, measure it, reweigh all cells.
 
     Attributes:
         workload: the marginals to choose from; see `lookalike.select.workload`.
-        rounds: how many marginals are measured; 0 means one per column.
+        rounds: how many marginals are measured; None means one per column.
         rows_share: part of the budget for the number of rows.
         choice_share: part of every round's budget for choosing.
         replays: passes over all measurements after each round.
         max_cells: largest domain, in cells; every cell is held in memory and updated in every pass.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    rounds: int = 0
-    rows_share: float = 0.02
-    choice_share: float = 0.2
-    replays: int = 20
-    max_cells: int = 2_000_000
-
-    name: ClassVar[str] = "mwem"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="MWEM",
-        paper="Hardt, Ligett, McSherry: A simple and practical algorithm for private data release (NIPS 2012)",
-        good_for="domains of up to some million cells, such as a few binary columns; as a historical baseline",
-        corrected="the row count is measured, not taken as known; whole marginals with Gaussian noise instead of "
-        "single queries with Laplace noise, composed by zCDP; the last table is kept instead of the average of all",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    rounds: int | None = tuned(None)
+    rows_share: float = tuned(0.02)
+    choice_share: float = tuned(0.2)
+    replays: int = tuned(20)
+    max_cells: int = choice(2_000_000)
 
     def __post_init__(self) -> None:
         check_shares(self.rows_share)
@@ -60,22 +67,18 @@ class MWEM:
         check_rounds(self.rounds)
         check_positive(replays=self.replays, max_cells=self.max_cells)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         self._check_size(domain)
         as_workload(self.workload, domain)
-        rho, rounds = float(budget.rho), self.rounds or len(domain)
-        rows = rho * self.rows_share
-        choices = (rho - rows) * self.choice_share
-        return [
-            PlannedStep(ROWS, "gaussian", 1, rows, "number of rows"),
-            PlannedStep(CHOICES, "exponential", rounds, choices, "which marginal the table gets most wrong"),
-            PlannedStep(CHOSEN, "gaussian", rounds, rho - rows - choices, "counts of the chosen marginals"),
-        ]
+        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share, ROWS)
+        note, share = "which marginal the table gets most wrong", (rho - rows.rho) * self.choice_share
+        chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
+        return Split.of(rho, rows, Step.choices(CHOICES, rounds, note, share), rest=chosen)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho, rounds = door.domain, door.remaining, self.rounds or len(door.domain)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rounds = door.domain, self.rounds or len(door.domain)
         self._check_size(domain)
-        total = door.measure([()], door.stddev_for(rho * self.rows_share), step=ROWS)
+        total = door.measure([()], door.stddev_for(split.rho(ROWS)), step=ROWS)
         candidates = as_workload(self.workload, domain).cliques
         possible = possible_cells(domain, structural_zeros(door.schema))
         model = DenseModel(domain, possible / possible.sum(), estimated_total(total))

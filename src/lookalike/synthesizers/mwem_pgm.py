@@ -2,55 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.select.allocation import EXPECTED_ABS, choose_worst
 from lookalike.select.model_size import SizeGate, model_zeros
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_rounds,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.split import Split, Step
 from lookalike.tables.measurement import estimated_total
 
 ROWS, CHOICES, CHOSEN = "row count", "choices", "chosen marginals"
 
 
-@dataclass(frozen=True, slots=True)
-class MWEMPGM:
+@method(
+    "mwem-pgm",
+    title="MWEM+PGM",
+    paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019); authors' code",
+    good_for="a workload with few marginals of interest; as the simpler relative of AIM",
+    corrected="the penalty is the expected noise of measuring, sqrt(2/pi) * stddev * cells, where the authors' "
+    "code takes the number of cells; the number of rows is measured, not taken as known; replaced rows count twice in "
+    "choices too",
+    page="docs/choosing_a_method.md",
+    accounting="zcdp",
+    rank=110,
+)
+class MWEMPGM(Method):
     """Rounds of: choose the marginal that a graphical model gets most wrong, measure it, fit the model again.
 
     Attributes:
         workload: the marginals to choose from, which compete with all their parts; see `lookalike.select.workload`.
-        rounds: how many marginals are measured; 0 means one per column.
+        rounds: how many marginals are measured; None means one per column.
         rows_share: part of the budget for the number of rows.
         choice_share: part of every round's budget for choosing.
         model_ms: largest model in the last round, in predicted milliseconds per evaluation; round i of T may use i/T.
         iterations: steps of the fit after each round but the last.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    rounds: int = 0
-    rows_share: float = 0.02
-    choice_share: float = 0.1
-    model_ms: float = 3.0
-    iterations: int = 50
-
-    name: ClassVar[str] = "mwem-pgm"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="MWEM+PGM",
-        paper="McKenna, Sheldon, Miklau: Graphical-model based estimation and inference (ICML 2019); authors' code",
-        good_for="a workload with few marginals of interest; as the simpler relative of AIM",
-        corrected="the penalty is the expected noise of measuring, sqrt(2/pi) * stddev * cells, where the authors' "
-        "code takes the number of cells; the row count is measured, not taken as known; replaced rows count twice in "
-        "choices too",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    rounds: int | None = tuned(None)
+    rows_share: float = tuned(0.02)
+    choice_share: float = tuned(0.1)
+    model_ms: float = tuned(3.0)
+    iterations: int = tuned(50)
 
     def __post_init__(self) -> None:
         check_shares(self.rows_share)
@@ -58,22 +64,18 @@ class MWEMPGM:
         check_rounds(self.rounds)
         check_positive(model_ms=self.model_ms, iterations=self.iterations)
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rho, rounds = float(budget.rho), self.rounds or len(domain)
-        rows = rho * self.rows_share
-        choices = (rho - rows) * self.choice_share
-        return [
-            PlannedStep(ROWS, "gaussian", 1, rows, "number of rows"),
-            PlannedStep(CHOICES, "exponential", rounds, choices, "which marginal the model gets most wrong"),
-            PlannedStep(CHOSEN, "gaussian", rounds, rho - rows - choices, "counts of the chosen marginals"),
-        ]
+        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share, ROWS)
+        note, share = "which marginal the model gets most wrong", (rho - rows.rho) * self.choice_share
+        chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
+        return Split.of(rho, rows, Step.choices(CHOICES, rounds, note, share), rest=chosen)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho, rounds = door.domain, door.remaining, self.rounds or len(door.domain)
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rounds = door.domain, self.rounds or len(door.domain)
         candidates = as_workload(self.workload, domain).closure(domain)
         gate = SizeGate()
-        measured = door.measure([()], door.stddev_for(rho * self.rows_share), step=ROWS)
+        measured = door.measure([()], door.stddev_for(split.rho(ROWS)), step=ROWS)
         impossible = {attrs: np.where(table, -np.inf, 0.0) for attrs, table in model_zeros(door.schema).items()}
         model = GraphicalModel(domain, impossible, estimated_total(measured))
         for number in range(rounds):

@@ -5,35 +5,55 @@ corrected.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.generate.model import Model
 from lookalike.generate.network import Generator, NetworkModel
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.schema.domain import Domain
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.dp_wgan import ONEWAYS, columns_alone, training_progress
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_shares,
+    choice,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.dp_wgan import columns_alone, training_progress
 from lookalike.synthesizers.gan_training import GeneratorLessons, TeachingSettings, VoteTrainer
+from lookalike.synthesizers.split import UNKNOWN, Kind, Split, Step
 
 VOTES = "votes of the teachers"
 
-_MOST_TEACHERS, _MOST_WEIGHTS, _MOST_ROWS = 1000, 4_000_000, 200
+MAX_TEACHERS, MAX_WEIGHTS = 1000, 4_000_000
+"""What trains in minutes; a teacher gets more rows instead."""
+MAX_TEACHER_ROWS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PATEGAN:
+@method(
+    "pate-gan",
+    title="PATE-GAN",
+    paper="Jordon, Yoon, van der Schaar: PATE-GAN: Generating Synthetic Data with Differential Privacy Guarantees "
+    "(ICLR 2019)",
+    good_for="comparison with networks; ahead of independent columns on small tables, near them on wide ones, "
+    "behind the good marginal methods",
+    corrected="every vote is charged at its full price (public programs charge less where teachers agree and stop "
+    "by it, which is private); Gaussian noise on the one count that a teacher can change; parts drawn row by row, "
+    "their number from a noisy number of rows; teachers that cannot touch each other, to the last bit",
+    page="docs/reproductions/gans.md",
+    rank=190,
+)
+class PATEGAN(Method):
     """Rows are dealt out to many small teachers; their noisy votes on generated rows are all that the rest ever sees.
 
     Attributes:
         oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
-        rounds: most rounds of votes. Fewer are made where their noise would pass `noise`.
-        noise: most noise in a round's votes, as a share of the teachers, were it averaged over the round.
+        rounds: maximum number of rounds of votes. Fewer are made where their noise would pass `noise`.
+        noise: maximum noise in a round's votes, as a share of the teachers, were it averaged over the round.
         teacher_rows: rows per teacher, by the noisy number of rows; up to 200 where there would be over 1000 teachers,
             and rows beyond that are not used.
         teacher_units: hidden units of a teacher.
@@ -42,41 +62,28 @@ class PATEGAN:
         units: hidden units of the student.
         student_rate: learning rate of the student.
         student_steps: steps of the student per round.
-        hidden: most hidden units of the generator; no more than 8 per value of any column are used.
+        hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
         latent: random numbers that a row is made of.
         generator_rate: learning rate of the generator.
         generator_steps: steps of the generator per round.
         keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
     """
 
-    oneway_share: float = 0.2
-    rounds: int = 60
-    noise: float = 0.1
-    teacher_rows: int = 20
-    teacher_units: int = 8
-    teacher_rate: float = 0.05
-    teacher_steps: int = 2
-    units: int = 64
-    student_rate: float = 2e-3
-    student_steps: int = 20
-    hidden: int = 256
-    latent: int = 32
-    generator_rate: float = 5e-4
-    generator_steps: int = 3
-    keep_margins: bool = True
-
-    name: ClassVar[str] = "pate-gan"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PATE-GAN",
-        paper="Jordon, Yoon, van der Schaar: PATE-GAN: Generating Synthetic Data with Differential Privacy Guarantees "
-        "(ICLR 2019)",
-        good_for="comparison with networks; ahead of independent columns on small tables, near them on wide ones, "
-        "behind the good marginal methods",
-        corrected="every vote is charged at its full price (public programs charge less where teachers agree and stop "
-        "by it, which is private); Gaussian noise on the one count that a teacher can change; parts drawn row by row, "
-        "their number from a noisy number of rows; teachers that cannot touch each other, to the last bit",
-    )
+    oneway_share: float = tuned(0.2)
+    rounds: int = tuned(60)
+    noise: float = tuned(0.1)
+    teacher_rows: int = tuned(20)
+    teacher_units: int = tuned(8)
+    teacher_rate: float = tuned(0.05)
+    teacher_steps: int = tuned(2)
+    units: int = tuned(64)
+    student_rate: float = tuned(2e-3)
+    student_steps: int = tuned(20)
+    hidden: int = tuned(256)
+    latent: int = tuned(32)
+    generator_rate: float = tuned(5e-4)
+    generator_steps: int = tuned(3)
+    keep_margins: bool = choice(True)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
@@ -91,18 +98,14 @@ class PATEGAN:
             if getattr(self, name) < 1:
                 raise SchemaError(f"pate-gan: {name} is {getattr(self, name)}; it must be at least 1.")
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho = float(budget.rho)
-        margins = rho * self.oneway_share
+    def split(self, domain: Domain, rho: float) -> Split:
         note = f"noisy votes on generated rows, in at most {self.rounds} rounds"
-        return [
-            PlannedStep(ONEWAYS, "gaussian", len(domain), margins, "counts of every column"),
-            PlannedStep(VOTES, "gaussian", -1, rho - margins, note),
-        ]
+        votes = Step(VOTES, "gaussian", UNKNOWN, 0.0, note, Kind.ROWS)
+        return Split.of(rho, Step.columns(domain, rho * self.oneway_share), rest=votes)
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.02)
-        total, margins = columns_alone(door, self.oneway_share)
+        total, margins = columns_alone(door, split)
         generator = Generator.start(margins, self.latent, min(self.hidden, 8 * sum(door.domain.sizes)), rng)
         lessons = GeneratorLessons(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
         door.release_rows(self._request(door, total, lessons, rng, progress), step=VOTES)
@@ -120,9 +123,9 @@ class PATEGAN:
     ) -> TeacherVotes:
         """The rounds, with as many teachers as the noisy number of rows gives."""
         cells = sum(door.domain.sizes) + 1
-        most = min(_MOST_TEACHERS, _MOST_WEIGHTS // (cells * self.teacher_units))
-        teachers = max(1, min(most, round(total / self.teacher_rows)))
-        parts = max(teachers, round(total / _MOST_ROWS))
+        allowed = min(MAX_TEACHERS, MAX_WEIGHTS // (cells * self.teacher_units))
+        teachers = max(1, min(allowed, round(total / self.teacher_rows)))
+        parts = max(teachers, round(total / MAX_TEACHER_ROWS))
         # Noise on a vote grows with the root of all votes, and the mean over a round shrinks with the root of its own.
         once = door.stddev_for(door.remaining) / teachers
         rounds = max(1, min(self.rounds, math.floor((self.noise / once) ** 2)))

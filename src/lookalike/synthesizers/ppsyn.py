@@ -4,250 +4,135 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import TYPICAL_SETS, allocate
-from lookalike.select.group_price import Look, Market, effective_cells, looked_at, partition_for
-from lookalike.select.grouping import PartitionPath, partition_path
+from lookalike.select.columns import measure_columns, singles
+from lookalike.select.group_price import (
+    PricedCandidates,
+    ScoringRound,
+    effective_cells,
+    grouped_residuals,
+    partition_for,
+)
 from lookalike.select.model_size import FittingSets, SizeGate, model_zeros
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 from lookalike.tables.measurement import NoisyMarginal
 
-ONEWAYS, ERRORS, GROUPS = "one-way marginals", "errors of the model", "groups of chosen marginals"
-LOOKED_AT = 12
-"""Candidates whose partitions are computed in a round of the paper's way: those with the largest contributions."""
-MOVED = 0.02
-"""A partition of the paper's way is kept until its marginal has moved by this part of the rows."""
+ERRORS, GROUPS = "errors of the model", "groups of chosen marginals"
 MIN_LEFT = 1e-6
 """Part of the budget below which another round would be noise alone."""
 SCORED_GROUPS = 64
 """Errors are released as distances of at most so many groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class PPSyn:
+@method(
+    "ppsyn",
+    title="PPSyn",
+    paper="PPSyn: partition-based differentially private synthetic data generation",
+    good_for="small budgets and columns with many values",
+    corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
+    "from true counts; budgets are clipped to what is left; group sums enter the fit as such. Beyond the paper: "
+    "groups of equal mass, one price for groups and budgets, several marginals a round, a second scoring round",
+    page="docs/reproductions/ppsyn.md",
+    rank=70,
+)
+class PPSyn(Method):
     """One-way marginals, then rounds of: the marginals that improve most per unit of budget, measured in groups.
 
-    Noisy errors of candidates against the model are released twice (`faithful`: once): of all pairs against the
+    Noisy errors of candidates against the model are released in two scoring rounds: of all pairs against the
     independent model, and of what is left of them and of larger sets against the model of the first pairs. In between,
     a candidate's contribution is its noisy error less the distance that the model has moved on it: post-processing, so
-    rounds cost nothing but what they measure. By default a round takes several marginals, with groups and budgets from
-    one price (`select.group_price`); `faithful` is the paper's Algorithm 1, repaired: one marginal a round, with the
-    budget that the paper's formula requires, at least an even share of what is left. A setting of 0 stands for the
-    way's own value, given as (default / faithful).
+    rounds cost nothing but what they measure. A round takes several marginals, with groups and budgets from one price
+    (`select.group_price`); the paper (`ppsyn-paper`) takes one.
 
     Attributes:
         workload: the marginals that should be accurate; their parts are the candidates.
-        faithful: the paper's steps, changed only where privacy demands it.
-        eta: part of a marginal's improvement that noise, grouping (and price) may spoil, the paper's eta.
-        rounds: how many rounds after each look (2), how many in all (4 per column). The last one takes what is left.
-        oneway_share: part of the budget for one-way marginals (0.2 / the paper's 0.1).
-        error_share: part of the budget for noisy errors of candidates (0.09, half of it for each look / 0.2).
-        later_share: part of the budget kept for what the second look finds (default only).
-        candidates: most marginals of the second look (default only).
-        caution: weight of noise against error (default only).
+        eta: part of a marginal's improvement that noise, grouping and price may take, the paper's eta.
+        rounds: how many rounds of measuring follow each scoring round. The last one takes what is left.
+        oneway_share: part of the budget for one-way marginals.
+        error_share: part of the budget for noisy errors of candidates, half of it for each scoring round.
+        later_share: part of the budget for what the second scoring round finds.
+        candidates: largest number of marginals in the second scoring round.
+        caution: weight of noise against error.
         model_ms: largest model, in predicted milliseconds per evaluation.
         iterations: steps of the fit after each round; the last fit takes more.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    faithful: bool = False
-    eta: float = 0.7
-    rounds: int = 0
-    oneway_share: float = 0.0
-    error_share: float = 0.0
-    later_share: float = 0.4
-    candidates: int = 200
-    caution: float = 0.3
-    model_ms: float = 3.0
-    iterations: int = 60
-
-    name: ClassVar[str] = "ppsyn"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PPSyn",
-        paper="PPSyn: partition-based differentially private synthetic data generation",
-        good_for="small budgets and columns with many values",
-        corrected="partitions and required budgets come from the model and from noisy errors that were paid for, not "
-        "from true counts; budgets are clipped to what is left; group sums enter the fit as such. The default goes on: "
-        "groups of equal mass, one price for groups and budgets, several marginals a round, a second look",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    eta: float = paper(0.7)
+    rounds: int = tuned(2)
+    oneway_share: float = tuned(0.2)
+    error_share: float = tuned(0.09)
+    later_share: float = tuned(0.4)
+    candidates: int = tuned(200)
+    caution: float = tuned(0.3)
+    model_ms: float = tuned(3.0)
+    iterations: int = tuned(60)
 
     def __post_init__(self) -> None:
-        if self.oneway_share < 0 or self.error_share < 0:
-            raise BudgetError(f"A share of the budget is {min(self.oneway_share, self.error_share):g}; give 0 or more.")
-        check_shares(self._oneway_share, self._error_share, *(() if self.faithful else (self.later_share,)))
-        check_rounds(self.rounds)
+        check_shares(self.oneway_share, self.error_share, self.later_share)
         check_positive(
-            model_ms=self.model_ms, iterations=self.iterations, caution=self.caution, candidates=self.candidates
-        )
-        if not 0 < self.eta <= 1:
-            raise BudgetError(f"eta is {self.eta:g}; it must be above 0 and at most 1.")
+            rounds=self.rounds, model_ms=self.model_ms, iterations=self.iterations, caution=self.caution,
+            candidates=self.candidates,
+        )  # fmt: skip
+        check_eta(self.eta)
 
-    @property
-    def _oneway_share(self) -> float:
-        return self.oneway_share or (0.1 if self.faithful else 0.2)
-
-    @property
-    def _error_share(self) -> float:
-        return self.error_share or (0.2 if self.faithful else 0.09)
-
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        candidates = self._candidates(domain)
+    def split(self, domain: Domain, rho: float) -> Split:
+        candidates = candidate_sets(self.workload, domain)
         if not candidates:
-            return [PlannedStep(ONEWAYS, "gaussian", d, rho, "counts of every column")]
-        oneways, errors = rho * self._oneway_share, rho * self._error_share
-        looked, rounds, note = len(candidates), self._rounds(domain), "sums of groups of cells"
-        if not self.faithful:
-            errors, looked, rounds = 0.5 * errors, sum(len(clique) == 2 for clique in candidates), -1
-            note += f", and a second look at errors ({0.5 * self._error_share:.1%} of the budget)"
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(ERRORS, "gaussian", looked, errors, "how wrong the independent model is"),
-            PlannedStep(GROUPS, "gaussian", rounds, rho - oneways - errors, note),
-        ]
+            return Split((Step.columns(domain, rho),))
+        pairs, errors = sum(len(clique) == 2 for clique in candidates), 0.5 * (rho * self.error_share)
+        note = f"sums of groups of cells, and a second scoring round ({0.5 * self.error_share:.1%} of the budget)"
+        return Split.of(
+            rho,
+            Step.columns(domain, rho * self.oneway_share),
+            Step.scores(ERRORS, pairs, "how wrong the independent model is", errors),
+            rest=Step(GROUPS, "gaussian", UNKNOWN, 0.0, note),
+        )
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, rho = door.domain, door.remaining
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        candidates = self._candidates(domain)
-        shares = allocate(domain.sizes, rho * self._oneway_share if candidates else rho)
-        measured = door.measure([(n,) for n in domain.names], [door.stddev_for(r) for r in shares], step=ONEWAYS)
-        model = fit(domain, measured, zeros=model_zeros(door.schema))
+        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
+        model = fit(door.domain, measured, zeros=model_zeros(door.schema))
         if not candidates:
             return model
-        rounds = self._faithful_rounds if self.faithful else self._priced_rounds
-        model, measured = rounds(door, model, measured, candidates, rho, progress)
-        progress("fitting the last model", 0.9)
-        return fit(domain, measured, warm=model)
-
-    # The default.
-
-    def _priced_rounds(
-        self,
-        door: GuardedTable,
-        model: GraphicalModel,
-        measured: list[NoisyMarginal],
-        candidates: list[Clique],
-        rho: float,
-        progress: Progress,
-    ) -> tuple[GraphicalModel, list[NoisyMarginal]]:
-        """The model and all measurements after both looks; everything is spent."""
         state = _Rounds(self, door, model, measured, door.stddev_for(rho, TYPICAL_SETS))
-        pairs = [clique for clique in candidates if len(clique) == 2]
-        look_rho = 0.5 * rho * self._error_share
-        progress("looking at all pairs", 0.05)
-        first = state.look(pairs, look_rho, ERRORS)
-        later = (self.later_share + 0.5 * self._error_share) * rho
-        for left in range(self.rounds or 2, 0, -1):
+        self._run(state, candidates, rho, progress)
+        progress("fitting the last model", 0.9)
+        return fit(door.domain, state.measured, warm=state.model)
+
+    def _run(self, state: _Rounds, candidates: list[Clique], rho: float, progress: Progress) -> None:
+        """Run both scoring rounds and the rounds of measuring after each; everything is spent."""
+        door, scoring_rho = state.door, 0.5 * rho * self.error_share
+        progress("scoring all pairs", 0.05)
+        first = state.score([clique for clique in candidates if len(clique) == 2], scoring_rho, ERRORS)
+        later = (self.later_share + 0.5 * self.error_share) * rho
+        for left in range(self.rounds, 0, -1):
             progress("choosing and measuring pairs", 0.15)
-            state.round(first, (door.remaining - later) * (1.0 if left == 1 else 0.5))
-        progress("looking at what is left and at larger sets", 0.5)
+            state.measure(first, (door.remaining - later) * (1.0 if left == 1 else 0.5))
+        progress("scoring what is left and larger sets", 0.5)
         kept = state.promising(candidates, first)
         if kept:
-            second = state.look(kept, look_rho, GROUPS)
-            for left in range(self.rounds or 2, 0, -1):
+            second = state.score(kept, scoring_rho, GROUPS)
+            for left in range(self.rounds, 0, -1):
                 progress("choosing and measuring larger sets", 0.6)
-                state.round(second, door.remaining * (1.0 if left == 1 else 0.5))
+                state.measure(second, door.remaining * (1.0 if left == 1 else 0.5))
         state.spend_rest(MIN_LEFT * rho)
-        return state.model, state.measured
-
-    # The paper's steps.
-
-    def _faithful_rounds(
-        self,
-        door: GuardedTable,
-        model: GraphicalModel,
-        measured: list[NoisyMarginal],
-        candidates: list[Clique],
-        rho: float,
-        progress: Progress,
-    ) -> tuple[GraphicalModel, list[NoisyMarginal]]:
-        """The model and all measurements after Algorithm 1."""
-        domain = door.domain
-        progress("measuring the errors of the independent model", 0.05)
-        score = ResidualL1(tuple(candidates), tuple(model.marginals(candidates)))
-        errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self._error_share), step=ERRORS)
-        gate, rounds, paths = SizeGate(), self._rounds(domain), _Paths(MOVED * model.total)
-        for number in range(rounds):
-            progress("choosing and measuring", 0.1 + 0.8 * number / rounds)
-            usable = set(gate.admitted(model, candidates, self.model_ms))
-            places = [i for i, clique in enumerate(candidates) if clique in usable]
-            if not places:  # every pair is too large for the model: what is left makes the columns better
-                singles = [(name,) for name in domain.names]
-                measured += door.measure(singles, door.stddev_for(door.remaining, len(singles)), step=GROUPS)
-                break
-            left = door.remaining
-            least = left / (rounds - number)
-            present = model.marginals([candidates[i] for i in places])
-            moved = [np.abs(now - score.references[i]).sum() for now, i in zip(present, places, strict=True)]
-            contributions = np.maximum(errors[places] - np.array(moved), 0.0)
-            choice, path, price = self._choose([candidates[i] for i in places], present, contributions, least, paths)
-            stddev = door.stddev_for(min(price, left) if number < rounds - 1 else left)
-            groups = path.partition(path.finest_worthwhile(stddev))
-            measured += door.measure([candidates[places[choice]]], stddev, step=GROUPS, groups=[groups])
-            if door.remaining <= MIN_LEFT * rho:
-                break
-            model = fit(domain, measured, warm=model, iterations=self.iterations)
-        return model, measured
-
-    def _choose(
-        self,
-        cliques: Sequence[Clique],
-        present: Sequence[np.ndarray],
-        contributions: np.ndarray,
-        least: float,
-        paths: _Paths,
-    ) -> tuple[int, PartitionPath, float]:
-        """Index, partitions and price of the marginal with the best contribution per unit of budget.
-
-        A price is at least `least`, and just that where no partition pays for itself.
-        """
-        found = []
-        for i in np.argsort(-contributions, kind="stable")[:LOOKED_AT]:
-            path = paths.of(cliques[i], present[i])
-            _, price = path.cheapest(float(contributions[i]), self.eta)
-            price = least if math.isinf(price) else max(price, least)
-            found.append((contributions[i] / price, -len(found), int(i), path, price))
-        _, _, choice, path, price = max(found, key=lambda entry: entry[:2])
-        return choice, path, price
-
-    def _candidates(self, domain: Domain) -> list[Clique]:
-        return [clique for clique in as_workload(self.workload, domain).closure(domain) if len(clique) > 1]
-
-    def _rounds(self, domain: Domain) -> int:
-        return self.rounds or 4 * len(domain)
-
-
-class _Paths:
-    """Partitions of marginals by the model's counts, computed anew only where the model has moved enough."""
-
-    def __init__(self, tolerance: float) -> None:
-        self._tolerance = tolerance
-        self._known: dict[Clique, tuple[np.ndarray, PartitionPath]] = {}
-
-    def of(self, clique: Clique, counts: np.ndarray) -> PartitionPath:
-        known = self._known.get(clique)
-        if known is None or np.abs(known[0] - counts).sum() > self._tolerance:
-            known = self._known[clique] = counts, partition_path(counts)
-        return known[1]
 
 
 class _Rounds:
-    """What the default's rounds work on: the model, all measurements, and the sets taken so far with their groups."""
+    """The state of a run: the model, all measurements, and the sets measured so far with their groups."""
 
     def __init__(
         self,
@@ -261,57 +146,68 @@ class _Rounds:
         self._gate, self._network = SizeGate(), FittingSets(door.domain, settings.model_ms)
         self._taken: dict[Clique, tuple[np.ndarray | None, float]] = {}
 
-    def look(self, cliques: list[Clique], rho: float, step: str) -> Look:
-        """Noisy errors of the marginals against the present model, in groups, for so much budget."""
-        score = looked_at(cliques, self.model.marginals(cliques), SCORED_GROUPS)
+    def score(self, cliques: list[Clique], rho: float, step: str) -> ScoringRound:
+        """Release noisy errors of the marginals against the present model, in groups, for so much budget."""
+        score = grouped_residuals(cliques, self.model.marginals(cliques), SCORED_GROUPS)
         stddev = self.door.score_stddev_for(score, rho)
-        return Look(score, self.door.noisy_scores(score, stddev, step=step))
+        return ScoringRound(score, self.door.noisy_scores(score, stddev, step=step))
 
-    def round(self, look: Look, rho: float) -> None:
-        """Measures the candidates worth their price at this budget, as far as the model can hold them, and refits."""
-        settings, cliques = self.settings, look.score.cliques
+    def measure(self, scored: ScoringRound, rho: float) -> None:
+        """Measure the candidates worth their price at this budget, as far as the model can hold them, and refit."""
+        settings, cliques = self.settings, scored.score.cliques
         tables = self.model.marginals(cliques)
         usable = set(self._gate.admitted(self.model, cliques, settings.model_ms)) - set(self._taken)
-        open_ones = np.array([clique in usable for clique in cliques])
-        contributions = np.where(open_ones, look.contributions(tables), 0.0)
+        is_usable = np.array([clique in usable for clique in cliques])
+        contributions = np.where(is_usable, scored.contributions(tables), 0.0)
         cells = [effective_cells(table, self.typical) for table in tables]
-        offers = Market(cliques, contributions, cells, settings.eta, settings.caution).at_budget(rho)
-        self._network.offer([cliques[offer.number] for offer in offers])
-        offers = [offer for offer in offers if cliques[offer.number] in self._network.cliques]
-        if not offers:
+        chosen = PricedCandidates(cliques, contributions, cells, settings.eta, settings.caution).at_budget(rho)
+        self._network.offer([cliques[one.number] for one in chosen])
+        chosen = [one for one in chosen if cliques[one.number] in self._network.cliques]
+        if not chosen:
             return
-        groups = [partition_for(offer, tables[offer.number]) for offer in offers]
-        chosen = [cliques[offer.number] for offer in offers]
-        stddevs = [self.door.stddev_for(0.5 * offer.precision) for offer in offers]
-        self.measured = self.measured + self.door.measure(chosen, stddevs, step=GROUPS, groups=groups)
-        for offer, partition in zip(offers, groups, strict=True):
-            self._taken[cliques[offer.number]] = partition, offer.groups
+        sets = [cliques[one.number] for one in chosen]
+        groups = [partition_for(one, tables[one.number]) for one in chosen]
+        stddevs = [self.door.stddev_for(0.5 * one.precision) for one in chosen]
+        self.measured = self.measured + self.door.measure(sets, stddevs, step=GROUPS, groups=groups)
+        for clique, one, partition in zip(sets, chosen, groups, strict=True):
+            self._taken[clique] = partition, one.groups
         self.model = fit(self.door.domain, self.measured, warm=self.model, iterations=settings.iterations)
 
-    def promising(self, candidates: Sequence[Clique], first: Look) -> list[Clique]:
-        """Pairs not measured yet, and the larger candidates that hold most error of pairs for their size."""
-        names = self.door.domain.names
-        singles = self.model.marginals([(name,) for name in names])
-        size = {name: effective_cells(table, self.typical) for name, table in zip(names, singles, strict=True)}
+    def promising(self, candidates: Sequence[Clique], first: ScoringRound) -> list[Clique]:
+        """Return the pairs not measured yet, and the larger candidates whose pairs have most error for their size."""
+        columns = singles(self.door.domain)
+        tables = zip(columns, self.model.marginals(columns), strict=True)
+        size = {name: effective_cells(table, self.typical) for (name,), table in tables}
         error = dict(zip(first.score.cliques, np.maximum(first.errors, 0.0), strict=True))
 
         def merit(clique: Clique) -> float:
             held = sum(error.get(pair, 0.0) for pair in combinations(clique, 2))
             return held / math.prod(size[name] for name in clique) ** (2 / 3)
 
-        most = self.settings.candidates
+        limit = self.settings.candidates
         pairs = [clique for clique in candidates if len(clique) == 2 and clique not in self._taken]
-        larger = sorted((clique for clique in candidates if len(clique) > 2), key=merit, reverse=True)[: 3 * most]
-        pairs = sorted(pairs, key=lambda pair: error.get(pair, 0.0), reverse=True)[:most]
-        return self._gate.admitted(self.model, [*pairs, *larger], self.settings.model_ms)[:most]
+        larger = sorted((clique for clique in candidates if len(clique) > 2), key=merit, reverse=True)[: 3 * limit]
+        pairs = sorted(pairs, key=lambda pair: error.get(pair, 0.0), reverse=True)[:limit]
+        return self._gate.admitted(self.model, [*pairs, *larger], self.settings.model_ms)[:limit]
 
     def spend_rest(self, least: float) -> None:
-        """What is left, unless it is next to nothing, makes the measured sets (or the columns) more precise."""
+        """Measure the sets (or the columns) once more with what is left, unless that is next to nothing."""
         if self.door.remaining <= least:
             return
-        sets = list(self._taken) or [(name,) for name in self.door.domain.names]
+        sets = list(self._taken) or singles(self.door.domain)
         groups = [self._taken[clique][0] if self._taken else None for clique in sets]
         counts = [self._taken[clique][1] if self._taken else float(self.door.domain.cells(clique)) for clique in sets]
         shares = allocate(np.array(counts), self.door.remaining)
         stddevs = [self.door.stddev_for(share) for share in shares]
         self.measured = self.measured + self.door.measure(sets, stddevs, step=GROUPS, groups=groups)
+
+
+def candidate_sets(workload: WorkloadSpec, domain: Domain) -> list[Clique]:
+    """Return the marginals of a workload and their parts, of two or more columns each."""
+    return [clique for clique in as_workload(workload, domain).closure(domain) if len(clique) > 1]
+
+
+def check_eta(eta: float) -> None:
+    """Refuse an eta that is not above 0 and at most 1."""
+    if not 0 < eta <= 1:
+        raise BudgetError(f"eta is {eta:g}; it must be above 0 and at most 1.")

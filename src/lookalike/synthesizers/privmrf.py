@@ -2,201 +2,146 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
 from lookalike.estimate import GraphicalModel, fit
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Clique, Domain
 from lookalike.select.allocation import TYPICAL_SETS, allocate
+from lookalike.select.columns import measure_columns, score_pairs, score_sets, singles
 from lookalike.select.greedy_cover import CliqueSets, MeasuredSets
-from lookalike.select.levels import averaged_oneways, coarse_maps, merged_oneways, spread_counts
+from lookalike.select.levels import averaged_oneways, coarse_maps, hierarchy_levels, merged_oneways, spread_counts
 from lookalike.select.markov_graph import best_graph
 from lookalike.select.model_size import model_zeros
 from lookalike.select.pricing import EffectiveCells, useful_cells
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_shares
-from lookalike.synthesizers.privmrf_paper import COUNT, MARGINALS, SCORES, PaperSettings, column_levels, fit_paper
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_shares,
+    method,
+    paper,
+    tuned,
+)
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 from lookalike.tables.cost import Limits
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ONEWAYS, FIRST, FURTHER = "one-way marginals", "first marginals", "further marginals and their choice"
+FIRST, FURTHER = "first marginals", "further marginals and their choice"
+NOTE = "errors of candidates (at most {:.0%} of the budget), counts of the chosen"
 
 PAIR_CELLS = 250.0
 """Pairs of so many effective cells are small enough at any budget; columns with a hierarchy stay as fine as that."""
 
 FINE_SHARE = 0.02
-"""Part of the budget that the fine counts of a column get in addition if it is looked at through a coarser level."""
+"""Part of the budget for a second count of a column's single values, where other sets hold it at a coarser level."""
 
-_GRAPHS, _GRAPH_WORK = 40, 6000
-_MEMORY_MB = 800.0
+MEMORY_MB = 800.0
+"""Largest memory of the model, in megabytes."""
+
+_STEPS, _LAST_STEPS = 60, 200
 
 
-@dataclass(frozen=True, slots=True)
-class PrivMRF:
+@method(
+    "privmrf",
+    title="PrivMRF",
+    paper="Cai, Lei, Wei, Xiao: Data Synthesis via Differentially Private Markov Random Fields (VLDB 2021)",
+    good_for="tables of up to about 50 columns where higher-order marginals matter, above all with few values each",
+    corrected="noise on the number of rows (the authors' program spends ten times the budget on it); scores in "
+    "counts with constant sensitivity; domains from the schema. Beyond the paper: scores against the noisy "
+    "independent model (sensitivity 1), rows counted by one-ways, sets that cover most error per noise, "
+    "batches, penalised fits",
+    page="docs/reproductions/privmrf.md",
+    sets_per_column=3.8,
+    rank=50,
+)
+class PrivMRF(Method):
     """A chordal graph of the dependent pairs, then marginals inside its cliques: first by pair scores, then by errors.
 
-    The default differs from the paper in how marginals are chosen and fitted; `faithful` repeats the paper's
-    Algorithms 1 to 6. A setting of 0 stands for the way's own value, given as (default / faithful).
+    Differs from the paper (`privmrf-paper`) in how marginals are chosen and fitted.
 
     Attributes:
-        faithful: the paper's steps, corrected only where privacy demands it.
-        theta: a marginal is a candidate if its cells hold theta times the noise on average (the default counts cells
-            that are expected to be empty as less than one; see `select.allocation.effective_cells`).
-        candidates: how many random candidates a choice looks at (150 / the paper's k = 400).
-        batches: how many choices there are; each takes several sets in the default (2) and one set as in the paper
-            (t = floor(0.8 d)).
-        clique_cells: most cells of a clique of the graph, the paper's tau_c (1e6 / 1e7).
-        total_cells: most cells of all cliques together (5e6 / 5e7, as in the authors' program).
-        model_ms: predicted milliseconds of one evaluation of the model; sets that would exceed it are passed over
-            (60 / 15). Cliques of the graph are never held in memory, so this is what bounds time and memory.
-        max_attrs: most attributes of a marginal (6 / 10).
-        graph_share: part of the budget for pair scores (0.04 / 0.1).
-        choice_share: part of the budget for the errors of candidates (0.03 / 0.1).
-        count_share: part of the budget for the number of rows (faithful only).
-        oneway_share: part of the budget for one-way marginals (default only).
-        first_share: part of what is then left for the sets that pair scores suggest (default only).
-        caution: weight of noise against error when sets are chosen (default only).
+        theta: a marginal is a candidate if its cells hold theta times the noise on average, where cells that are
+            expected to be empty count as less than one; see `select.allocation.effective_cells`.
+        candidates: how many random candidates are scored for each batch.
+        batches: how many batches of further sets are chosen, each by the errors of the model so far.
+        clique_cells: largest number of cells of a clique of the graph, the paper's tau_c.
+        total_cells: largest number of cells of all cliques together.
+        model_ms: predicted milliseconds of one evaluation of the model; sets that would exceed it are passed over.
+        max_attrs: largest number of columns of a marginal.
+        graph_share: part of the budget for pair scores.
+        choice_share: part of the budget for the errors of candidates.
+        oneway_share: part of the budget for one-way marginals.
+        first_share: part of what is left after these for the sets that pair scores suggest.
+        caution: weight of noise against error when sets are chosen.
     """
 
-    faithful: bool = False
-    theta: float = 6.0
-    candidates: int = 0
-    batches: int = 0
-    clique_cells: float = 0.0
-    total_cells: float = 0.0
-    model_ms: float = 0.0
-    max_attrs: int = 0
-    graph_share: float = 0.0
-    choice_share: float = 0.0
-    count_share: float = 0.01
-    oneway_share: float = 0.06
-    first_share: float = 0.6
-    caution: float = 0.8
-
-    name: ClassVar[str] = "privmrf"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivMRF",
-        paper="Cai, Lei, Wei, Xiao: Data Synthesis via Differentially Private Markov Random Fields (VLDB 2021)",
-        good_for="tables of up to about 50 columns where higher-order marginals matter, above all with few values each",
-        corrected="noise on the number of rows (the authors' program spends ten times the budget on it); scores in "
-        "counts with constant sensitivity; domains from the schema. The default goes on: scores against the noisy "
-        "independent model (sensitivity 1), rows counted by one-ways, sets that cover most error per noise, "
-        "batches, penalised fits",
-    )
+    theta: float = paper(6.0)
+    candidates: int = tuned(150)
+    batches: int = tuned(2)
+    clique_cells: float = tuned(1e6)
+    total_cells: float = tuned(5e6)
+    model_ms: float = tuned(60.0)
+    max_attrs: int = tuned(6)
+    graph_share: float = tuned(0.04)
+    choice_share: float = tuned(0.03)
+    oneway_share: float = tuned(0.06)
+    first_share: float = tuned(0.6)
+    caution: float = tuned(0.8)
 
     def __post_init__(self) -> None:
-        check_positive(theta=self.theta, caution=self.caution)
-        given = {"candidates": self.candidates, "batches": self.batches, "max_attrs": self.max_attrs}
-        given |= {"clique_cells": self.clique_cells, "total_cells": self.total_cells}
-        given |= {"model_ms": self.model_ms}
-        given |= {"graph_share": self.graph_share, "choice_share": self.choice_share}
-        check_positive(**{name: value for name, value in given.items() if value != 0})
-        check_shares(self.first_share)
-        if self.faithful:
-            check_shares(self._graph_share, self.count_share, self._choice_share)
-        else:
-            check_shares(self.oneway_share, self._graph_share)
-            check_shares(self._choice_share / (1 - self.oneway_share - self._graph_share) + self.first_share)
-
-    @property
-    def _graph_share(self) -> float:
-        return self.graph_share or (0.1 if self.faithful else 0.04)
-
-    @property
-    def _choice_share(self) -> float:
-        return self.choice_share or (0.1 if self.faithful else 0.03)
-
-    @property
-    def _limits(self) -> dict[str, float]:
-        ours, papers = (1e6, 5e6), (1e7, 5e7)
-        clique, total = papers if self.faithful else ours
-        return {"clique_cells": self.clique_cells or clique, "total_cells": self.total_cells or total}
-
-    @property
-    def _model_limits(self) -> Limits:
-        return Limits(1e-3 * (self.model_ms or (15.0 if self.faithful else 60.0)), _MEMORY_MB)
-
-    def rounds(self, columns: int) -> int:
-        """Number of choices for a table of so many columns."""
-        return self.batches or (math.floor(0.8 * columns) if self.faithful else 2)
-
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        scores = PlannedStep(
-            SCORES, "gaussian", d * (d - 1) // 2, rho * self._graph_share, "how far each pair is from independent"
+        check_positive(
+            theta=self.theta, caution=self.caution, candidates=self.candidates, batches=self.batches,
+            max_attrs=self.max_attrs, clique_cells=self.clique_cells, total_cells=self.total_cells,
+            model_ms=self.model_ms, choice_share=self.choice_share, first_share=self.first_share,
         )  # fmt: skip
-        if self.faithful:
-            count = PlannedStep(COUNT, "gaussian", 1, rho * self.count_share, "number of rows")
-            note = f"errors of candidates (at most {self._choice_share:.0%} of the budget), counts of the chosen"
-            return [scores, count, PlannedStep(MARGINALS, "gaussian", -1, rho - scores.rho - count.rho, note)]
-        oneways = PlannedStep(ONEWAYS, "gaussian", d, rho * self.oneway_share, "counts of every column")
-        left = rho - oneways.rho - scores.rho
-        first = left * self.first_share
-        note = f"errors of candidates (at most {self._choice_share:.0%} of the budget), counts of the chosen"
-        return [
-            oneways,
+        check_shares(self.oneway_share, self.graph_share)
+        check_shares(self.choice_share / (1 - self.oneway_share - self.graph_share) + self.first_share)
+
+    def split(self, domain: Domain, rho: float) -> Split:
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        columns = Step.columns(domain, rho * self.oneway_share)
+        scores = Step.pair_scores(domain, rho * self.graph_share)
+        first = (rho - columns.rho - scores.rho) * self.first_share
+        return Split.of(
+            rho,
+            columns,
             scores,
-            PlannedStep(FIRST, "gaussian", -1, first, "counts of the sets that hold most of the dependence"),
-            PlannedStep(FURTHER, "gaussian", -1, left - first, note),
-        ]
-
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        if len(door.domain) == 1:
-            only = door.measure([door.domain.names], door.stddev_for(door.remaining), step=ONEWAYS)
-            return fit(door.domain, only)
-        if self.faithful:
-            return fit_paper(self._paper(len(door.domain)), door, rng, progress)
-        return self._fit(door, rng, progress)
-
-    def _paper(self, columns: int) -> PaperSettings:
-        return PaperSettings(
-            theta=self.theta,
-            rounds=self.rounds(columns),
-            candidates=self.candidates or 400,
-            max_attrs=self.max_attrs or 10,
-            graph_share=self._graph_share,
-            count_share=self.count_share,
-            choice_share=self._choice_share,
-            limits=self._model_limits,
-            **self._limits,
+            Step.sets(FIRST, UNKNOWN, "counts of the sets that hold most of the dependence", first),
+            rest=Step.sets(FURTHER, UNKNOWN, NOTE.format(self.choice_share)),
         )
 
-    def _fit(self, door: GuardedTable, rng: np.random.Generator, progress: Progress) -> Model:
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, zeros = door.remaining, model_zeros(door.schema)
         progress("measuring every column", 0.0)
-        shares = allocate(door.domain.sizes, rho * self.oneway_share)
-        oneways = door.measure(_singles(door.domain), [door.stddev_for(share) for share in shares], step=ONEWAYS)
+        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         independent = fit(door.domain, oneways, zeros=zeros)
+        if len(door.domain) == 1:
+            return independent
         stddev = door.stddev_for(rho, TYPICAL_SETS)
         limit = useful_cells(independent.total, stddev, self.theta)
-        levels = column_levels(door, [name for clique in zeros for name in clique])
+        levels = hierarchy_levels(door.schema, zeros)
         maps = coarse_maps(levels, _columns(independent), stddev, max(limit, PAIR_CELLS))
         if not maps:
-            return self._fit_sets(door, oneways, independent, rho, 0.0, rng, progress)
+            return self._fit_sets(door, split, oneways, independent, rho, 0.0, rng, progress)
         # Sets at a coarser level say nothing about single values, so these are counted once more.
         spent = min(FINE_SHARE * len(maps), 0.1, 0.3 * self.first_share) * rho
         finer = door.measure([(name,) for name in maps], door.stddev_for(spent, len(maps)), step=FIRST)
         oneways = averaged_oneways(oneways, finer)
         view, merged = door.coarsened(maps), merged_oneways(oneways, maps)
         independent = fit(view.domain, merged, zeros=zeros)
-        model = self._fit_sets(view, merged, independent, rho, spent, rng, progress)
+        model = self._fit_sets(view, split, merged, independent, rho, spent, rng, progress)
         return RefinedModel.of(door.domain, model, maps, spread_counts(oneways, maps))
 
     def _fit_sets(
         self,
         door: GuardedTable,
+        split: Split,
         oneways: list[NoisyMarginal],
         independent: GraphicalModel,
         rho: float,
@@ -204,35 +149,35 @@ class PrivMRF:
         rng: np.random.Generator,
         progress: Progress,
     ) -> GraphicalModel:
-        """Everything after the columns by themselves, at the level at which `door` shows them.
+        """Choose, measure and fit sets of several columns, at the level at which `door` shows these.
 
-        `spent` is what the first marginals have had already.
+        `spent` is the part of the budget for the first marginals that is spent already.
         """
         domain = door.domain
         progress("scoring every pair", 0.05)
-        pairs = list(combinations(domain.names, 2))
-        score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
-        errors = door.noisy_scores(score, door.score_stddev_for(score, rho * self._graph_share), step=SCORES)
+        pairs, errors = score_pairs(door, independent, split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("choosing the first sets", 0.1)
         stddev = door.stddev_for(rho, TYPICAL_SETS)
         limit = useful_cells(independent.total, stddev, self.theta)
         cells = EffectiveCells(_columns(independent), independent.total, stddev)
-        cover = CliqueSets(domain, cells, self.caution, self._model_limits, self.max_attrs or 6, limit)
+        limits = Limits(1e-3 * self.model_ms, MEMORY_MB)
+        cover = CliqueSets(domain, cells, self.caution, limits, self.max_attrs, limit)
         graph = best_graph(
             domain, pairs, errors, cells.weights(pairs), rng,
-            tries=max(1, min(_GRAPHS, _GRAPH_WORK // len(pairs))), **self._limits,
+            clique_cells=self.clique_cells, total_cells=self.total_cells,
         )  # fmt: skip
-        sets = cover.first(graph.cliques, pairs, errors, door.remaining, rng) or _singles(domain)
+        sets = cover.first(graph.cliques, pairs, errors, door.remaining, rng) or singles(domain)
         first = (door.remaining + spent) * self.first_share - spent
         shares = allocate([cells(clique) for clique in sets], first)
         cover.measured = MeasuredSets(sets, cells.weights(sets), shares)
         measured = door.measure(sets, [door.stddev_for(share) for share in shares], step=FIRST)
-        model = _refit(domain, [*oneways, *measured], independent, 60)
-        for batch in range(self.rounds(len(domain))):
-            progress("choosing and measuring further sets", 0.3 + 0.5 * batch / self.rounds(len(domain)))
-            left = self.rounds(len(domain)) - batch
-            measured += self._further(door, model, cover, graph.cliques, rho, left, rng)
-            model = _refit(domain, [*oneways, *measured], model, 60 if left > 1 else 200)
+        model = _refit(domain, [*oneways, *measured], independent, _STEPS)
+        for batch in range(self.batches):
+            progress("choosing and measuring further sets", 0.3 + 0.5 * batch / self.batches)
+            left = self.batches - batch
+            sample = cover.sample(graph.cliques, self.candidates, rng)
+            measured += self._further(door, model, cover, sample, rho, door.remaining / left)
+            model = _refit(domain, [*oneways, *measured], model, _STEPS if left > 1 else _LAST_STEPS)
         return model
 
     def _further(
@@ -240,28 +185,19 @@ class PrivMRF:
         door: GuardedTable,
         model: GraphicalModel,
         cover: CliqueSets,
-        cliques: Sequence[Clique],
+        sample: list[Clique],
         rho: float,
-        batches_left: int,
-        rng: np.random.Generator,
+        spend: float,
     ) -> list[NoisyMarginal]:
-        """One batch: errors of random candidates, then counts of those worth it and more of the old ones."""
-        domain, spend = door.domain, door.remaining / batches_left
+        """Score a sample of candidates, measure those worth it, and measure the old sets again, in one batch."""
         kept = door.remaining - spend
-        sample = cover.sample(cliques, self.candidates or 150, rng)
         chosen: list[Clique] = []
         if sample:
             references = model.marginals(sample)
-            score = ResidualL1(tuple(sample), tuple(references))
-            stddev = door.score_stddev_for(score, rho * self._choice_share / self.rounds(len(domain)))
-            errors = door.noisy_scores(score, stddev, step=FURTHER)
+            errors = score_sets(door, sample, references, rho * self.choice_share / self.batches, step=FURTHER)
             chosen = cover.further(sample, references, errors, door.remaining - kept)
         now, shares = cover.measured.topped_up(chosen, cover.cells.weights(chosen), door.remaining - kept)
         return door.measure(now, [door.stddev_for(share) for share in shares], step=FURTHER)
-
-
-def _singles(domain: Domain) -> list[Clique]:
-    return [(name,) for name in domain.names]
 
 
 def _columns(model: GraphicalModel) -> dict[str, np.ndarray]:

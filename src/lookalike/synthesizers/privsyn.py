@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from lookalike.estimate.consistency import norm_sub
 from lookalike.generate.model import Model
 from lookalike.generate.refine import RefinedModel, merged_counts
-from lookalike.generate.row_update import GumSchedule, GumSettings, Start
-from lookalike.generate.rows_model import gum_model
-from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.generate.row_update import GumSchedule
+from lookalike.generate.rows_model import GumSettings, Start, gum_model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import allocate
+from lookalike.select.columns import measure_columns, measure_sets
 from lookalike.select.grouping import merged_values
 from lookalike.select.pair_selection import (
     above_noise,
@@ -30,14 +28,26 @@ from lookalike.select.pair_selection import (
     in_batches,
     independent_tables,
 )
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_choice, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_choice, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ONEWAYS, SCORES, MARGINALS = "one-way marginals", "pair scores", "selected marginals"
+SELECTED = "selected marginals"
 
 
-@dataclass(frozen=True, slots=True)
-class PrivSyn:
+@method(
+    "privsyn",
+    title="PrivSyn",
+    paper="Zhang, Wang, Li, Honorio, Backes, He, Chen, Zhang: PrivSyn (USENIX Security 2021)",
+    good_for="many columns with many dependencies: no limit on the treewidth, seconds for tables of usual size",
+    corrected="noise variances 8m/rho' and 1/(2 rho_i) instead of the printed slips; scores against the noisy "
+    "independent model (sensitivity 1 instead of 4); exact Gaussian accounting; weights and corrections of the "
+    "consistency step; rows start from a reweighted tree; the number of rows is noisy",
+    page="docs/reproductions/privsyn.md",
+    sets_per_column=4.2,
+    rank=60,
+)
+class PrivSyn(Method):
     """One-way marginals, a noisy score for every pair, and as many marginals as the noise allows; rows by GUM.
 
     Attributes:
@@ -51,31 +61,20 @@ class PrivSyn:
         merge_below: values with a noisy count under this many standard deviations are modelled as one; 0 for none.
         merge_share: and under this share of all rows, so that a tiny budget does not merge values that matter.
         start: rows that GUM starts from: "raked", "tree" or, as in the paper, "independent".
-        sweeps: sweeps of GUM. 0 stands for 50 as in the paper, and for at most 5 after a raked start, which makes them
-            only where it could not fit the marginals itself.
+        sweeps: sweeps of GUM. None stands for 50 as in the paper, and for at most 5 after a raked start, which makes
+            them only where it could not fit the marginals itself.
     """
 
-    oneway_share: float = 0.08
-    score_share: float = 0.05
-    score: Literal["residual", "indif"] = "residual"
-    noise_weight: float = 0.6
-    combine: Literal["cover", "cliques", "pairs"] = "cover"
-    max_cells: int = 5000
-    merge_below: float = 3.0
-    merge_share: float = 0.01
-    start: Start = "raked"
-    sweeps: int = 0
-
-    name: ClassVar[str] = "privsyn"
-    accounting: ClassVar[Accounting] = "gdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="PrivSyn",
-        paper="Zhang, Wang, Li, Honorio, Backes, He, Chen, Zhang: PrivSyn (USENIX Security 2021)",
-        good_for="many columns with many dependencies: no limit on the treewidth, seconds for tables of usual size",
-        corrected="noise variances 8m/rho' and 1/(2 rho_i) instead of the printed slips; scores against the noisy "
-        "independent model (sensitivity 1 instead of 4); exact Gaussian accounting; weights and corrections of the "
-        "consistency step; rows start from a reweighted tree; the row count is noisy",
-    )
+    oneway_share: float = tuned(0.08)
+    score_share: float = tuned(0.05)
+    score: Literal["residual", "indif"] = choice("residual")
+    noise_weight: float = tuned(0.6)
+    combine: Literal["cover", "cliques", "pairs"] = tuned("cover")
+    max_cells: int = paper(5000)
+    merge_below: float = tuned(3.0)
+    merge_share: float = tuned(0.01)
+    start: Start = tuned("raked")
+    sweeps: int | None = tuned(None)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share)
@@ -83,34 +82,28 @@ class PrivSyn:
         check_choice("combine", self.combine, ("cover", "cliques", "pairs"))
         check_choice("start", self.start, ("raked", "tree", "independent"))
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
-        rho, d = float(budget.rho), len(domain)
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        oneways, scores = rho * self.oneway_share, rho * self.score_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(SCORES, "gaussian", d * (d - 1) // 2, scores, "how far each pair is from independent"),
-            PlannedStep(MARGINALS, "gaussian", -1, rho - oneways - scores, "counts of the selected marginals"),
-        ]
+    def split(self, domain: Domain, rho: float) -> Split:
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        return Split.of(
+            rho,
+            Step.columns(domain, rho * self.oneway_share),
+            Step.pair_scores(domain, rho * self.score_share),
+            rest=Step.sets(SELECTED, UNKNOWN, "counts of the selected marginals"),
+        )
 
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        fine, rho = door.domain, door.remaining
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        fine = door.domain
         progress("measuring every column", 0.0)
-        oneway_rho = rho * self.oneway_share if len(fine) > 1 else rho
-        stddevs = [door.stddev_for(share) for share in allocate(fine.sizes, oneway_rho)]
-        oneways = door.measure([(name,) for name in fine.names], stddevs, step=ONEWAYS)
+        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         counts = {oneway.attrs[0]: oneway.values for oneway in oneways}
         limit = self.merge_share * estimated_total(oneways)
         codes = {o.attrs[0]: merged_values(o.values, min(self.merge_below * o.stddev, limit)) for o in oneways}
         maps = {name: new for name, new in codes.items() if new.max() + 1 < len(new)}
         door, oneways = door.coarsened(maps), [_merged(oneway, maps.get(oneway.attrs[0])) for oneway in oneways]
-        cliques = self._select(door, oneways, rho * self.score_share, progress) if len(fine) > 1 else []
+        cliques = self._select(door, oneways, split.rho(PAIR_SCORES), progress) if SELECTED in split else []
         progress("measuring the selected marginals", 0.4)
-        shares = allocate([door.domain.cells(clique) for clique in cliques], door.remaining)
-        measured = (
-            door.measure(cliques, [door.stddev_for(share) for share in shares], step=MARGINALS) if cliques else []
-        )
+        measured = measure_sets(door, cliques, door.remaining, step=SELECTED) if cliques else []
         progress("making the marginals consistent and updating rows", 0.5)
         raked = self.start == "raked"
         settings = GumSettings(self.start, GumSchedule(self.sweeps or (5 if raked else 50), stop_early=raked))
@@ -132,7 +125,7 @@ class PrivSyn:
             if self.score == "residual":
                 score = ResidualL1(tuple(batch), tuple(independent_tables(batch, counts, total)))
             stddev = door.score_stddev_for(score, rho * len(batch) / len(pairs))
-            errors.extend(above_noise(door.noisy_scores(score, stddev, step=SCORES), stddev, len(domain)).tolist())
+            errors.extend(above_noise(door.noisy_scores(score, stddev, step=PAIR_SCORES), stddev, len(domain)).tolist())
         progress("selecting marginals", 0.3)
         cells = np.array([domain.cells(pair) for pair in pairs])
         picked = [

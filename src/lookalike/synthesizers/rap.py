@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,201 +10,163 @@ from lookalike.estimate import fit
 from lookalike.estimate.relaxed_projection import RelaxedProjection
 from lookalike.generate.model import Model
 from lookalike.generate.relaxed_rows import RelaxedRows
-from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Clique, Domain
-from lookalike.select.allocation import EXPECTED_ABS, allocate, choose_worst
-from lookalike.select.cell_queries import draw_query, query_sets
+from lookalike.select.allocation import EXPECTED_ABS, choose_worst
+from lookalike.select.cell_queries import random_sets
+from lookalike.select.columns import measure_columns, singles
 from lookalike.select.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import MethodInfo, PlannedStep, Progress, check_positive, check_rounds, check_shares
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
-ROWS, ONEWAYS, CHOICES, CHOSEN = "row count", "one-way marginals", "choices", "chosen marginals"
-CELLS = "chosen cells"
+CHOICES, CHOSEN = "choices", "chosen marginals"
 
-_ROWS_SHARE = 0.02
-_MOST_LOGITS = 20_000_000
-_PAPER_MARGINALS, _PAPER_ROUNDS, _PAPER_QUERIES = 64, 10, 10
+_MAX_LOGITS = 20_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class RAP:
+@method(
+    "rap",
+    title="RAP",
+    paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
+    "Adaptive Projection (ICML 2021)",
+    good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
+    corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
+    "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
+    "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
+    "rounds from one key; whole marginals instead of single cells, at the same price",
+    page="docs/reproductions/query_methods.md",
+    accounting="zcdp",
+    rank=150,
+)
+class RAP(Method):
     """Rounds of: choose what relaxed rows get most wrong, measure it, move the rows towards all noisy counts.
 
     A relaxed row has a distribution in every column; a thousand of them are a mixture of products, whose marginals are
     matrix products and can be followed by gradients however much the measured sets overlap.
 
-    The paper measures single queries, cells of marginals. A whole marginal costs the same, since a row is in one of its
-    cells only, so the default chooses and measures whole marginals, and starts from noisy one-way marginals.
+    The paper (`rap-paper`) measures single queries, cells of marginals. A whole marginal costs the same, since a row is
+    in one of its cells only, so ours chooses and measures whole marginals, and starts from noisy one-way marginals.
 
     Attributes:
         workload: the marginals to choose from, which compete with all their parts; see `lookalike.select.workload`.
-        rounds: how often the rows are fitted; 0 means 8, and 10 if faithful.
-        per_round: marginals (or cells) per round, without two columns in common where possible; 0 means one for every
-            four columns, and 10 cells if faithful.
+        rounds: how often the rows are fitted.
+        per_round: marginals per round, without two columns in common where possible; None means one for every four
+            columns.
         relaxed_rows: how many, fewer for columns of more than 20,000 values in all; the default is the paper's.
         oneway_share: part of the budget for one-way marginals.
-        choice_share: part of every round's budget for choosing; one half if faithful.
-        noise_limit: sets are looked at while the expected noise on all their cells is below this part of the rows.
-        max_cells: sets of more cells are not looked at.
-        candidates: most sets looked at in a round; a random part of them where there are more.
+        choice_share: part of every round's budget for choosing.
+        noise_limit: sets are candidates while the expected noise on all their cells is below this part of the rows.
+        max_cells: sets of more cells are no candidates.
+        candidates: largest number of candidates of a round; a random part of them where there are more.
         steps: gradient steps of every round; the last one takes three times as many.
         rate: size of the first steps, in logits.
         pull: towards independent columns; see `RelaxedProjection.approach`.
-        faithful: single cells of 64 random marginals of the workload, half of the budget for choices, a random start,
-            no pull: the paper's algorithm, with a softmax in place of its sparsemax and a noisy number of rows.
     """
 
-    workload: WorkloadSpec = "all-3way"
-    rounds: int = 0
-    per_round: int = 0
-    relaxed_rows: int = 1000
-    oneway_share: float = 0.1
-    choice_share: float = 0.1
-    noise_limit: float = 0.5
-    max_cells: int = 20_000
-    candidates: int = 600
-    steps: int = 100
-    rate: float = 0.1
-    pull: float = 0.25
-    faithful: bool = False
-
-    name: ClassVar[str] = "rap"
-    accounting: ClassVar[Accounting] = "zcdp"
-    info: ClassVar[MethodInfo] = MethodInfo(
-        title="RAP",
-        paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
-        "Adaptive Projection (ICML 2021)",
-        good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
-        corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-        "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
-        "of half the scale that its charge needs; fresh noise in every round, where that code draws the noise of all "
-        "rounds from one key; whole marginals instead of single cells, at the same price",
-    )
+    workload: WorkloadSpec = choice("all-3way")
+    rounds: int = tuned(8)
+    per_round: int | None = tuned(None)
+    relaxed_rows: int = paper(1000)
+    oneway_share: float = tuned(0.1)
+    choice_share: float = tuned(0.1)
+    noise_limit: float = tuned(0.5)
+    max_cells: int = tuned(20_000)
+    candidates: int = tuned(600)
+    steps: int = tuned(100)
+    rate: float = tuned(0.1)
+    pull: float = tuned(0.25)
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
-        if self.per_round:
-            check_positive(per_round=self.per_round)
         check_positive(
-            relaxed_rows=self.relaxed_rows, noise_limit=self.noise_limit, max_cells=self.max_cells,
-            candidates=self.candidates, steps=self.steps, rate=self.rate, pull=self.pull,
+            rounds=self.rounds, per_round=self.per_round, relaxed_rows=self.relaxed_rows, noise_limit=self.noise_limit,
+            max_cells=self.max_cells, candidates=self.candidates, steps=self.steps, rate=self.rate, pull=self.pull,
         )  # fmt: skip
 
-    def plan(self, domain: Domain, budget: Budget) -> list[PlannedStep]:
+    def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rho, d, chosen = float(budget.rho), len(domain), self._rounds() * self._per_round(domain)
-        if self.faithful:
-            half = rho * (1 - _ROWS_SHARE) / 2
-            return [
-                PlannedStep(ROWS, "gaussian", 1, rho * _ROWS_SHARE, "number of rows"),
-                PlannedStep(CHOICES, "exponential", chosen, half, "which cells the rows get most wrong"),
-                PlannedStep(CELLS, "gaussian", chosen, half, "counts of the chosen cells"),
-            ]
-        if d == 1:
-            return [PlannedStep(ONEWAYS, "gaussian", 1, rho, "counts of the only column")]
-        oneways = rho * self.oneway_share
-        choices = (rho - oneways) * self.choice_share
-        return [
-            PlannedStep(ONEWAYS, "gaussian", d, oneways, "counts of every column"),
-            PlannedStep(CHOICES, "exponential", chosen, choices, "which marginals the rows get most wrong"),
-            PlannedStep(CHOSEN, "gaussian", chosen, rho - oneways - choices, "counts of the chosen marginals"),
-        ]
-
-    def _rounds(self) -> int:
-        return self.rounds or (_PAPER_ROUNDS if self.faithful else 8)
+        if len(domain) == 1:
+            return Split.only_column(rho)
+        chosen, columns = self.rounds * self._per_round(domain), Step.columns(domain, rho * self.oneway_share)
+        choices = (rho - columns.rho) * self.choice_share
+        return Split.of(
+            rho,
+            columns,
+            Step.choices(CHOICES, chosen, "which marginals the rows get most wrong", choices),
+            rest=Step.sets(CHOSEN, chosen, "counts of the chosen marginals"),
+        )
 
     def _per_round(self, domain: Domain) -> int:
-        return self.per_round or (_PAPER_QUERIES if self.faithful else math.ceil(len(domain) / 4))
+        return self.per_round or math.ceil(len(domain) / 4)
 
-    def _relaxed_rows(self, domain: Domain) -> int:
-        return min(self.relaxed_rows, max(_MOST_LOGITS // sum(domain.sizes), 1))
-
-    def fit(self, door: GuardedTable, *, rng: np.random.Generator, progress: Progress) -> Model:
-        if self.faithful:
-            return self._fit_cells(door, rng, progress)
-        domain, rho, rounds = door.domain, door.remaining, self._rounds()
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain = door.domain
         progress("measuring every column", 0.0)
-        singles: list[Clique] = [(name,) for name in domain.names]
-        shares = allocate(domain.sizes, rho * self.oneway_share if len(domain) > 1 else rho)
-        measured = door.measure(singles, [door.stddev_for(share) for share in shares], step=ONEWAYS)
+        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         start = fit(domain, measured)
-        laws = [counts / start.total for counts in start.marginals(singles)]
+        columns = [counts / start.total for counts in start.marginals(singles(domain))]
         if len(domain) == 1:
-            return RelaxedRows(domain, start.total, laws[0][:, None])
-        model = RelaxedProjection(domain, laws, self._relaxed_rows(domain), 0.2, rng)
+            return RelaxedRows(domain, start.total, columns[0][:, None])
+        model = RelaxedProjection(domain, columns, affordable_rows(self.relaxed_rows, domain), 0.2, rng)
         sets = as_workload(self.workload, domain).closure(domain)
-        for number in range(rounds):
-            progress(f"round {number + 1} of {rounds}", (number + 0.5) / (rounds + 2))
-            share, total = door.remaining / (rounds - number), estimated_total(measured)
-            stddev = door.stddev_for(share * (1 - self.choice_share), self._per_round(domain))
-            usable = self._usable(domain, sets, EXPECTED_ABS * stddev / total, rng)
-            chosen = self._choose(door, usable, model, total, stddev, share * self.choice_share)
-            measured += door.measure(chosen, stddev, step=CHOSEN)
-            self._approach(model, measured, last=number == rounds - 1)
+        for number in range(self.rounds):
+            progress(f"round {number + 1} of {self.rounds}", (number + 0.5) / (self.rounds + 2))
+            measured += self._round(door, sets, model, measured, door.remaining / (self.rounds - number), rng)
+            steps = self.steps * (3 if number == self.rounds - 1 else 1)
+            model.approach(measured, estimated_total(measured), steps=steps, rate=self.rate, pull=self.pull)
         return RelaxedRows(domain, estimated_total(measured), model.distributions())
 
-    def _usable(self, domain: Domain, sets: list[Clique], noise: float, rng: np.random.Generator) -> list[Clique]:
-        """Sets that a round looks at, from public facts and chance; the smallest ones where noise drowns all others."""
-        most = min(self.max_cells, self.noise_limit / noise)
-        fitting = [clique for clique in sets if domain.cells(clique) <= most]
+    def _round(
+        self,
+        door: GuardedTable,
+        sets: list[Clique],
+        model: RelaxedProjection,
+        measured: list[NoisyMarginal],
+        rho: float,
+        rng: np.random.Generator,
+    ) -> list[NoisyMarginal]:
+        """Choose the marginals of one round, which may spend `rho`, and measure them."""
+        total = estimated_total(measured)
+        stddev = door.stddev_for(rho * (1 - self.choice_share), self._per_round(door.domain))
+        candidates = self._candidates(door.domain, sets, EXPECTED_ABS * stddev / total, rng)
+        chosen = self._choose(door, candidates, model, total, stddev, rho * self.choice_share)
+        return door.measure(chosen, stddev, step=CHOSEN)
+
+    def _candidates(self, domain: Domain, sets: list[Clique], noise: float, rng: np.random.Generator) -> list[Clique]:
+        """Return the sets that compete in a round, by public facts and chance; the smallest where all are too large."""
+        max_cells = min(self.max_cells, self.noise_limit / noise)
+        fitting = [clique for clique in sets if domain.cells(clique) <= max_cells]
         if len(fitting) < self._per_round(domain):
             fitting = sorted(sets, key=domain.cells)[: self._per_round(domain)]
-        if len(fitting) > self.candidates:
-            fitting = [fitting[i] for i in np.sort(rng.choice(len(fitting), self.candidates, replace=False))]
-        return fitting
+        return random_sets(fitting, self.candidates, rng) if len(fitting) > self.candidates else fitting
 
     def _choose(
         self,
         door: GuardedTable,
-        usable: list[Clique],
+        candidates: list[Clique],
         model: RelaxedProjection,
         total: float,
         stddev: float,
         rho: float,
     ) -> list[Clique]:
-        """Sets by exponential mechanisms, one after another, each without two columns in common with those before."""
+        """Choose sets by exponential mechanisms, one after another, without two columns in common where possible."""
         wanted = self._per_round(door.domain)
-        references = dict(zip(usable, (total * share for share in model.shares(usable)), strict=True))
+        references = dict(zip(candidates, (total * share for share in model.shares(candidates)), strict=True))
         chosen: list[Clique] = []
         for _ in range(wanted):
-            penalties = EXPECTED_ABS * stddev * np.array([references[clique].size for clique in usable])
-            tables = [references[clique] for clique in usable]
-            picked = choose_worst(door, usable, tables, rho=rho / wanted, penalties=penalties, step=CHOICES)
-            chosen.append(usable[picked])
-            taken = set(usable[picked])
-            usable = [clique for clique in usable if len(taken & set(clique)) < min(2, len(taken))] or usable
+            penalties = EXPECTED_ABS * stddev * np.array([references[clique].size for clique in candidates])
+            tables = [references[clique] for clique in candidates]
+            picked = choose_worst(door, candidates, tables, rho=rho / wanted, penalties=penalties, step=CHOICES)
+            chosen.append(candidates[picked])
+            taken = set(candidates[picked])
+            candidates = [
+                clique for clique in candidates if len(taken & set(clique)) < min(2, len(taken))
+            ] or candidates
         return chosen
 
-    def _approach(self, model: RelaxedProjection, measured: list[NoisyMarginal], *, last: bool) -> None:
-        steps, pull = self.steps * (3 if last else 1), 0.0 if self.faithful else self.pull
-        model.approach(measured, estimated_total(measured), steps=steps, rate=self.rate, pull=pull)
 
-    def _fit_cells(self, door: GuardedTable, rng: np.random.Generator, progress: Progress) -> Model:
-        """The paper's algorithm: single cells, chosen and measured at the same price."""
-        domain, rho, rounds, wanted = door.domain, door.remaining, self._rounds(), self._per_round(door.domain)
-        measured = door.measure([()], door.stddev_for(rho * _ROWS_SHARE), step=ROWS)
-        even = [np.full(size, 1 / size) for size in domain.sizes]
-        model = RelaxedProjection(domain, even, self._relaxed_rows(domain), 1.0, rng)
-        sets = query_sets(self.workload, domain, self.max_cells)
-        looked = rng.choice(len(sets), min(_PAPER_MARGINALS, len(sets)), replace=False)
-        sets = [sets[i] for i in np.sort(looked)]
-        asked = {clique: np.zeros(domain.shape(clique), dtype=bool) for clique in sets}
-        for number in range(rounds):
-            progress(f"round {number + 1} of {rounds}", number / rounds)
-            share, total = door.remaining / (rounds - number) / (2 * wanted), estimated_total(measured)
-            references = [total * table for table in model.shares(sets)]
-            stddev = door.stddev_for(share)
-            for _ in range(wanted):
-                query = draw_query(
-                    door, [*sets, *sets], [*references, *references], [1] * len(sets) + [-1] * len(sets),
-                    epsilon=math.sqrt(8 * share), step=CHOICES, asked=asked,
-                )  # fmt: skip
-                asked[query.clique][query.cell] = True
-                others = np.ones(domain.shape(query.clique), dtype=np.int64)
-                others[query.cell] = 0
-                measured += door.measure([query.clique], stddev, step=CELLS, groups=[others])
-            self._approach(model, measured, last=number == rounds - 1)
-        return RelaxedRows(domain, estimated_total(measured), model.distributions())
+def affordable_rows(rows: int, domain: Domain) -> int:
+    """Return the number of relaxed rows: `rows`, or fewer where their logits would be too many."""
+    return min(rows, max(_MAX_LOGITS // sum(domain.sizes), 1))

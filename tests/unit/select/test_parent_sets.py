@@ -40,7 +40,7 @@ def test_no_columns_leave_the_empty_set() -> None:
 @pytest.mark.parametrize("maximal", [True, False])
 def test_draws_from_the_same_sets_where_they_are_many(monkeypatch: pytest.MonkeyPatch, maximal: bool) -> None:
     sizes, rng = [2, 3, 4, 2, 7, 1, 2], np.random.default_rng(0)
-    monkeypatch.setattr(module, "MOST_LISTED", 5)
+    monkeypatch.setattr(module, "MAX_LISTED", 5)
     drawn = as_sets(parent_sets(sizes, 24.0, 4, 400, rng, maximal=maximal))
     allowed = by_hand(sizes, 24.0, 4, maximal)
     assert drawn <= allowed

@@ -44,7 +44,7 @@ def test_rounds_of_aim_stay_or_grow_fourfold_and_the_last_spends_the_rest(epsilo
 
 
 def test_zero_rounds_are_the_papers_sixteen_per_column() -> None:
-    release = run("aim", rounds=0, oneway_share=0.9 / 16, choice_share=0.1)
+    release = run("aim", rounds=None, oneway_share=0.9 / 16, choice_share=0.1)
     total = float(Budget(2.0, 1e-5, "zcdp").rho)
     (oneways,) = [c.rho for c in release.spent.charges if c.step == "one-way marginals"]
     _, measured = rounds_of(release)
@@ -79,7 +79,7 @@ def test_wide_tables_offer_larger_sets_only_around_measured_ones(monkeypatch: py
     everything, _, noise = Candidates(domain, "all-3way").usable(model, 10.0, 0.1, 1e3)
     assert len(everything) == 8 + 28 + 56
     assert noise == pytest.approx([np.sqrt(2 / np.pi) * 10 * 2 ** len(clique) for clique in everything])
-    monkeypatch.setattr(aim, "MOST_SETS", 50)
+    monkeypatch.setattr(aim, "MAX_SETS", 50)
     fewer, weights, _ = Candidates(domain, "all-3way").usable(model, 10.0, 0.1, 1e3)
     assert [clique for clique in fewer if len(clique) == 3] == [("c0", "c1", "c2")]
     assert len(fewer) == len(weights) == 8 + 28 + 1
@@ -101,7 +101,7 @@ def test_a_domain_beyond_the_limit_is_refused_with_number_limit_and_remedy() -> 
     assert caught.value.limit == MWEM().max_cells
     small = Domain.of({"a": 10, "b": 10})
     with pytest.raises(ModelTooLargeError, match="100 cells; the limit is 99 cells"):
-        MWEM(max_cells=99).plan(small, Budget(1.0, 1e-5, "zcdp"))
+        MWEM(max_cells=99).split(small, 0.1)
 
 
 def test_a_wrong_workload_is_refused_before_the_table_is_read() -> None:

@@ -7,7 +7,6 @@ import json
 from typer.testing import CliRunner
 
 from lookalike.cli import app
-from lookalike.privacy.kernel.accounting import Budget
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.auto import Auto, chosen_method
 from lookalike.synthesizers.mosaic import Mosaic
@@ -32,8 +31,7 @@ def test_pairs_beyond_memory_leave_only_single_columns() -> None:
 
 
 def test_the_plan_is_the_chosen_methods_plan_and_the_reason_names_it() -> None:
-    budget = Budget(1.0, 1e-5, "gdp")
-    assert Auto().plan(domain(3, 4, 5), budget) == Mosaic().plan(domain(3, 4, 5), budget)
+    assert Auto().split(domain(3, 4, 5), 0.1) == Mosaic().split(domain(3, 4, 5), 0.1)
     assert "mosaic" in Auto().reason(domain(3, 4, 5))
 
 

@@ -12,18 +12,24 @@ from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
+from lookalike.select.columns import scored_pairs
 from lookalike.select.model_size import FittingSets, tree_first
-from lookalike.synthesizers.mosaic import LARGER, ONEWAYS, SCORES, SETS, TOTAL, Mosaic, scored_pairs
+from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, Step
 from lookalike.tables.contrasts import Contrasts
 from lookalike.tables.measurement import NoisyMarginal, averaged
 
 
+def planned(domain: Domain, epsilon: float) -> tuple[Step, ...]:
+    return Mosaic().split(domain, float(Budget(epsilon, 1e-5, "gdp").rho)).steps
+
+
 def test_small_budgets_and_big_columns_skip_the_larger_sets() -> None:
-    steps = [step.step for step in Mosaic().plan(Domain(("a", "b", "c"), (3, 3, 3)), Budget(1.0, 1e-5, "gdp"))]
+    steps = [step.step for step in planned(Domain(("a", "b", "c"), (3, 3, 3)), 1.0)]
     assert LARGER in steps
-    small = Mosaic().plan(Domain(("a", "b", "c"), (3, 3, 3)), Budget(0.05, 1e-5, "gdp"))
+    small = planned(Domain(("a", "b", "c"), (3, 3, 3)), 0.05)
     assert [step.step for step in small][-1] == SETS
-    big = Mosaic().plan(Domain(("a", "b", "c"), (90, 90, 90)), Budget(1.0, 1e-5, "gdp"))
+    big = planned(Domain(("a", "b", "c"), (90, 90, 90)), 1.0)
     assert [step.step for step in big][-1] == SETS
 
 
@@ -83,7 +89,7 @@ def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPat
     made = synthesize(pa.table(columns), schema=dict.fromkeys(columns, 3), epsilon=2.0, method="mosaic", seed=0,
                       insecure_rng=np.random.default_rng(0))  # fmt: skip
     spent = made.spent.by_step()
-    assert set(spent) == {ONEWAYS, SCORES, SETS, LARGER}
+    assert set(spent) == {ONEWAYS, PAIR_SCORES, SETS, LARGER}
     assert float(made.spent.rho) == pytest.approx(float(Budget(2.0, 1e-5, "gdp").total), rel=1e-9)
     agree = np.mean(made.rows["c0"].to_numpy() == made.rows["c5"].to_numpy())
     assert agree == pytest.approx(np.mean(columns["c0"] == columns["c5"]), abs=0.03)
@@ -91,9 +97,8 @@ def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPat
 
 def test_single_columns_get_more_of_a_small_budget_the_more_values_they_have() -> None:
     def share(size: int, epsilon: float) -> float:
-        budget = Budget(epsilon, 1e-5, "gdp")
-        steps = Mosaic().plan(Domain(tuple("abcd"), (size,) * 4), budget)
-        return next(step.rho for step in steps if step.step == ONEWAYS) / float(budget.rho)
+        rho = float(Budget(epsilon, 1e-5, "gdp").rho)
+        return Mosaic().split(Domain(tuple("abcd"), (size,) * 4), rho).rho(ONEWAYS) / rho
 
     assert share(2, 1.0) == share(20, 1.0) == pytest.approx(0.08)
     assert 0.08 < share(2, 0.1) < share(4, 0.1) < share(20, 0.1) <= 0.4
@@ -120,7 +125,7 @@ def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say(tmp_path:
     hidden = rng.integers(0, 2, 6000)
     columns = {f"c{i}": np.where(rng.random(6000) < 0.8, hidden, 1 - hidden) for i in range(5)}
     made = synthesize(pa.table(columns), schema=dict.fromkeys(columns, 2), epsilon=0.3, method="mosaic", seed=0)
-    assert set(made.spent.by_step()) == {TOTAL, ONEWAYS, SCORES, SETS}
+    assert set(made.spent.by_step()) == {NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, SETS}
     counts = [m for m in made.fitted.measurements if m.contrasts is None]
     assert [m.attrs for m in counts] == [()]
     sets = [m for m in made.fitted.measurements if len(m.attrs) > 1]

@@ -1,4 +1,4 @@
-"""PrivMRF, both ways, on tables made here. What every method must do is in tests/contract."""
+"""PrivMRF, our variant and the paper's, on tables made here. What every method must do is in tests/contract."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lookalike.schema.binned import Integer
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 
+BOTH = pytest.mark.parametrize("method", ["privmrf", "privmrf-paper"])
 SIZES = {"a": 2, "b": 2, "c": 2, "d": 3, "e": 2, "f": 4}
 
 
@@ -26,11 +27,13 @@ def table(rows: int, seed: int = 0) -> np.ndarray:
     return np.column_stack([a, b, c, d, e, (2 * c + rng.integers(0, 2, rows))]).astype(np.int32)
 
 
-def run(codes: np.ndarray, sizes: dict[str, int], *, epsilon: float = 1.0, **settings) -> Release:
+def run(
+    codes: np.ndarray, sizes: dict[str, int], *, method: str = "privmrf", epsilon: float = 1.0, **settings
+) -> Release:
     frame = pa.table({name: codes[:, i] for i, name in enumerate(sizes)})
     noise = np.random.default_rng(5)
     return synthesize(
-        frame, schema=sizes, epsilon=epsilon, delta=1e-6, method="privmrf", seed=1, insecure_rng=noise, **settings
+        frame, schema=sizes, epsilon=epsilon, delta=1e-6, method=method, seed=1, insecure_rng=noise, **settings
     )
 
 
@@ -38,10 +41,10 @@ def codes_of(release: Release, sizes: dict[str, int]) -> np.ndarray:
     return np.column_stack([release.table[name].to_numpy() for name in sizes]).astype(np.int32)
 
 
-@pytest.mark.parametrize("faithful", [False, True])
-def test_marginals_of_three_columns_are_close(faithful: bool) -> None:
+@BOTH
+def test_marginals_of_three_columns_are_close(method: str) -> None:
     codes = table(20_000)
-    made = run(codes, SIZES, epsilon=2.0, faithful=faithful)
+    made = run(codes, SIZES, epsilon=2.0, method=method)
     close = marginal_distances(codes, codes_of(made, SIZES), Domain.of(SIZES), 3).mean
     shuffled = np.column_stack([np.random.default_rng(i).permutation(codes[:, i]) for i in range(codes.shape[1])])
     apart = marginal_distances(codes, shuffled, Domain.of(SIZES), 3).mean
@@ -55,26 +58,22 @@ def test_a_dependence_that_no_pair_shows_is_found_by_the_second_choice() -> None
     assert odd / counts.sum() > 0.9
 
 
-@pytest.mark.parametrize("settings", [{}, {"candidates": 3}, {"batches": 40}, {"theta": 1e6}, {"clique_cells": 2.0}])
-@pytest.mark.parametrize("faithful", [False, True])
-def test_every_setting_spends_the_whole_budget_by_the_plan(faithful: bool, settings: dict) -> None:
-    if settings.get("batches") and not faithful:
+@pytest.mark.parametrize("settings", [{}, {"candidates": 3}, {"rounds": 40}, {"theta": 1e6}, {"clique_cells": 2.0}])
+@BOTH
+def test_every_setting_spends_the_whole_budget_by_the_plan(method: str, settings: dict) -> None:
+    if settings.get("rounds") and method == "privmrf":
         settings = {"batches": 3}
-    made = run(table(500), SIZES, faithful=faithful, **settings)
-    budget, steps = plan_run(
-        Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf", settings={"faithful": faithful, **settings}
-    )
+    made = run(table(500), SIZES, method=method, **settings)
+    budget, steps = plan_run(Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method=method, settings=settings)
     assert float(made.spent.rho / budget.rho) == pytest.approx(1.0, abs=1e-8)
     assert set(made.spent.by_step()) == {step.step for step in steps}
     assert sum(step.rho for step in steps) == pytest.approx(float(budget.rho), rel=1e-9)
 
 
 def test_the_paper_s_shares_and_rounds() -> None:
-    budget, steps = plan_run(
-        Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf", settings={"faithful": True}
-    )
+    budget, steps = plan_run(Schema.from_sizes(SIZES), epsilon=1.0, delta=1e-6, method="privmrf-paper")
     assert [step.rho / float(budget.rho) for step in steps] == pytest.approx([0.1, 0.01, 0.89])
-    made = run(table(2000), SIZES, faithful=True)
+    made = run(table(2000), SIZES, method="privmrf-paper")
     charges = [charge for charge in made.spent.charges if charge.step == steps[2].step]
     rounds = int(0.8 * len(SIZES))
     scored = [charge for charge in charges if "ResidualL1" in charge.detail]
@@ -87,12 +86,12 @@ def test_the_paper_s_shares_and_rounds() -> None:
     assert len(each) == 1
 
 
-@pytest.mark.parametrize("faithful", [False, True])
+@BOTH
 @pytest.mark.parametrize("sizes", [{"x": 4}, {"x": 2, "y": 3}, {"x": 1, "y": 1}, {"x": 1200, "y": 1200}])
-def test_narrow_and_huge_domains(faithful: bool, sizes: dict[str, int]) -> None:
+def test_narrow_and_huge_domains(method: str, sizes: dict[str, int]) -> None:
     rng = np.random.default_rng(0)
     codes = np.column_stack([rng.integers(0, size, 60) for size in sizes.values()])
-    made = run(codes, sizes, faithful=faithful)
+    made = run(codes, sizes, method=method)
     assert made.fitted.model.total > 0
 
 
@@ -128,17 +127,16 @@ def wide_table(rows: int) -> pa.Table:
     return pa.table({"x": x, "y": y, "z": (x > 30).astype(int)})
 
 
-def wide_run(schema: Schema, rows: int, epsilon: float, **settings) -> Release:
+def wide_run(schema: Schema, rows: int, epsilon: float, method: str = "privmrf") -> Release:
     noise = np.random.default_rng(6)
     return synthesize(
-        wide_table(rows), schema=schema, epsilon=epsilon, delta=1e-6, method="privmrf", seed=1, insecure_rng=noise,
-        **settings,
-    )  # fmt: skip
+        wide_table(rows), schema=schema, epsilon=epsilon, delta=1e-6, method=method, seed=1, insecure_rng=noise
+    )
 
 
-@pytest.mark.parametrize("faithful", [False, True])
-def test_pairs_that_are_too_large_are_measured_at_a_coarser_level_and_columns_stay_fine(faithful: bool) -> None:
-    made = wide_run(WIDE, 6000, 1.0, faithful=faithful)
+@BOTH
+def test_pairs_that_are_too_large_are_measured_at_a_coarser_level_and_columns_stay_fine(method: str) -> None:
+    made = wide_run(WIDE, 6000, 1.0, method=method)
     assert made.fitted.model.domain.sizes == (60, 60, 2)
     assert float(made.spent.epsilon_spent) == pytest.approx(1.0, rel=1e-6)
     assert made.fitted.model.marginal(("x",)).shape == (60,)
@@ -151,10 +149,10 @@ def test_pairs_that_are_too_large_are_measured_at_a_coarser_level_and_columns_st
     assert (x % 5 == 0).mean() > 0.45
 
 
-@pytest.mark.parametrize("faithful", [False, True])
-def test_with_budget_enough_a_hierarchy_changes_nothing(faithful: bool) -> None:
+@BOTH
+def test_with_budget_enough_a_hierarchy_changes_nothing(method: str) -> None:
     plain = Schema(tuple(Integer.coded(name, size) for name, size in (("x", 60), ("y", 60), ("z", 2))))
-    with_levels, without = (wide_run(schema, 20_000, 50.0, faithful=faithful) for schema in (WIDE, plain))
+    with_levels, without = (wide_run(schema, 20_000, 50.0, method=method) for schema in (WIDE, plain))
     assert with_levels.fitted.model.kind == without.fitted.model.kind == "graphical"
     assert with_levels.table.equals(without.table)
 
@@ -168,11 +166,11 @@ def test_columns_of_rules_are_not_coarsened() -> None:
     assert not ((np.asarray(got["x"]) < 30) & (np.asarray(got["z"]) == 1)).any()
 
 
-@pytest.mark.parametrize("faithful", [False, True])
-def test_sets_beyond_the_engine_s_limit_are_passed_over(faithful: bool) -> None:
+@BOTH
+def test_sets_beyond_the_engine_s_limit_are_passed_over(method: str) -> None:
     sizes = {"a": 40, "b": 40, "c": 40, "d": 40}
     rng = np.random.default_rng(0)
     codes = np.column_stack([rng.integers(0, 40, 500) for _ in sizes])
-    made = run(codes, sizes, epsilon=20.0, faithful=faithful, model_ms=0.05)
+    made = run(codes, sizes, epsilon=20.0, method=method, model_ms=0.05)
     assert max(Domain.of(sizes).cells(m.attrs) for m in made.fitted.measurements) < 40**3
     assert float(made.spent.epsilon_spent) == pytest.approx(20.0, rel=1e-6)

@@ -16,7 +16,8 @@ from lookalike.generate.rows_model import RowsModel
 from lookalike.privacy.kernel import accounting as prices
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
-from lookalike.synthesizers.privsyn import MARGINALS, ONEWAYS, SCORES, PrivSyn
+from lookalike.synthesizers.privsyn import SELECTED, PrivSyn
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES
 from lookalike.tables.measurement import NoisyMarginal
 
 RHO = 0.5
@@ -37,13 +38,13 @@ class RecordingDoor:
 
     @property
     def remaining(self) -> float:
-        return float(Fraction(RHO) - sum(self.rho_of(step) for step in (ONEWAYS, SCORES, MARGINALS)))
+        return float(Fraction(RHO) - sum(self.rho_of(step) for step in (ONEWAYS, PAIR_SCORES, SELECTED)))
 
     def rho_of(self, step: str) -> Fraction:
         found = Fraction(0)
         for name, _, stddevs in self.requests:
             if name == step:
-                sensitivity = self.score_sensitivity if step == SCORES else 1
+                sensitivity = self.score_sensitivity if step == PAIR_SCORES else 1
                 found += sum(prices.gaussian_rho(sensitivity, s) for s in stddevs)
         return found
 
@@ -86,7 +87,9 @@ def dependent(rows: int = 3000) -> tuple[np.ndarray, Domain]:
 
 
 def fit(door: RecordingDoor, **settings: Any) -> Any:
-    return PrivSyn(**settings).fit(door, rng=np.random.default_rng(2), progress=lambda *_: None)  # type: ignore[arg-type]
+    method = PrivSyn(**settings)
+    split = method.split(door.domain, door.remaining)
+    return method.fit(door, split, rng=np.random.default_rng(2), progress=lambda *_: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("score", "variance"), [("residual", 10 / (2 * 0.025)), ("indif", 8 * 10 / 0.025)])
@@ -94,7 +97,7 @@ def test_scores_have_the_corrected_variance(score: str, variance: float) -> None
     """m/(2 rho') against a fixed reference, 8m/rho' for InDif; not m^2 rho'^2 as printed in section 4.2."""
     door = door_of(*dependent())
     fit(door, score=score)
-    (stddevs,) = [stddevs for step, _, stddevs in door.requests if step == SCORES]
+    (stddevs,) = [stddevs for step, _, stddevs in door.requests if step == PAIR_SCORES]
     assert len(stddevs) == 10
     assert stddevs[0] ** 2 == pytest.approx(variance, rel=1e-3)
 
@@ -102,7 +105,7 @@ def test_scores_have_the_corrected_variance(score: str, variance: float) -> None
 def test_marginals_have_variance_one_over_two_rho_i_with_shares_of_cells_to_two_thirds() -> None:
     door = door_of(*dependent())
     fit(door, combine="pairs", merge_below=0.0)
-    ((_, cliques, stddevs),) = [request for request in door.requests if request[0] == MARGINALS]
+    ((_, cliques, stddevs),) = [request for request in door.requests if request[0] == SELECTED]
     rho = RHO * (1 - 0.08 - 0.05)
     weights = np.array([door.domain.cells(clique) for clique in cliques]) ** (2 / 3)
     np.testing.assert_allclose(np.array(stddevs) ** 2, 1 / (2 * rho * weights / weights.sum()), rtol=1e-6)
@@ -113,8 +116,8 @@ def test_the_whole_budget_is_spent_in_the_planned_shares(settings: dict[str, Any
     door = door_of(*dependent())
     fit(door, **settings)
     assert float(door.rho_of(ONEWAYS)) == pytest.approx(0.08 * RHO, rel=1e-6)
-    assert float(door.rho_of(SCORES)) == pytest.approx(0.05 * RHO, rel=1e-6)
-    assert float(door.rho_of(MARGINALS)) == pytest.approx(0.87 * RHO, rel=1e-6)
+    assert float(door.rho_of(PAIR_SCORES)) == pytest.approx(0.05 * RHO, rel=1e-6)
+    assert float(door.rho_of(SELECTED)) == pytest.approx(0.87 * RHO, rel=1e-6)
 
 
 @pytest.mark.parametrize("start", ["raked", "tree", "independent"])

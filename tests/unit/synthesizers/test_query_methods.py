@@ -30,7 +30,7 @@ def test_rap_finds_strong_dependencies_and_invents_none() -> None:
 
 
 def test_the_papers_steps_of_rap_find_them_too() -> None:
-    assert max(distances(run("rap", epsilon=20.0, faithful=True))) < 0.15
+    assert max(distances(run("rap-paper", epsilon=20.0))) < 0.15
 
 
 def test_rounds_of_rap_cost_the_same() -> None:
@@ -50,7 +50,7 @@ def test_only_parts_of_the_workload_are_measured() -> None:
 
 
 def test_the_papers_steps_measure_single_cells_and_spend_half_on_choices() -> None:
-    release = run("rap", faithful=True, rounds=2, per_round=3, steps=2)
+    release = run("rap-paper", rounds=2, per_round=3, steps=2)
     cells = [m for m in release.fitted.measurements if m.attrs]
     assert len(cells) == 6
     for measured in cells:
@@ -62,17 +62,17 @@ def test_the_papers_steps_measure_single_cells_and_spend_half_on_choices() -> No
     assert float(spent["choices"]) == pytest.approx(float(spent["chosen cells"]), rel=1e-6)
 
 
-@pytest.mark.parametrize(("method", "most"), [("fem", 0.06), ("dualquery", 0.2)])
-def test_drawn_queries_lead_rows_to_strong_dependencies(method: str, most: float) -> None:
+@pytest.mark.parametrize(("method", "largest"), [("fem", 0.06), ("dualquery", 0.2)])
+def test_drawn_queries_lead_rows_to_strong_dependencies(method: str, largest: float) -> None:
     """Independent columns are off by 0.67 and 0.5."""
-    assert max(distances(run(method, epsilon=8.0))) < most
+    assert max(distances(run(method, epsilon=8.0))) < largest
 
 
-@pytest.mark.parametrize("method", ["fem", "dualquery"])
+@pytest.mark.parametrize("method", ["fem-paper", "dualquery-paper"])
 def test_the_papers_steps_measure_nothing_but_the_number_of_rows(method: str) -> None:
-    release = run(method, epsilon=20.0, faithful=True)
+    release = run(method, epsilon=20.0)
     assert [m.attrs for m in release.fitted.measurements] == [()]
-    assert set(release.spent.by_step()) == {"row count", "queries"}
+    assert set(release.spent.by_step()) == {"number of rows", "queries"}
     first, second, independent = distances(release)
     assert first < 0.5
     assert second < 0.4
@@ -102,15 +102,15 @@ def test_a_query_player_draws_the_cell_that_is_most_wrong() -> None:
     rows = np.array(
         [[0, 0, 0, 0], [1, 0, 1, 1], [2, 0, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0], [2, 0, 1, 1]], dtype=np.int32
     )
-    player = QueryPlayer(door.domain, [("a",), ("b",), ("c", "d")], 3, np.random.default_rng(0), both_sides=True)
-    player.face(rows, 2000.0)
+    player = QueryPlayer(door.domain, [("a",), ("b",), ("c", "d")], 3, np.random.default_rng(0), both_signs=True)
+    player.compare_with(rows, 2000.0)
     drawn = [player.draw(door, 1.0, step="queries") for _ in range(5)]
     assert {(query.clique, query.cell, query.sign) for query in drawn} == {(("b",), (0,), -1)}
 
 
-def test_a_draw_looks_at_no_more_cells_than_it_can_draw_from_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs have 4 to 9 cells; with 9 at most a draw looks at one or two of them, and still spends its budget."""
-    monkeypatch.setattr(cell_queries, "MOST_CELLS", 9)
+def test_no_more_cells_compete_in_a_draw_than_can_be_drawn_from_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs have 4 to 9 cells; with 9 at most one or two of them compete in a draw, which still spends its budget."""
+    monkeypatch.setattr(cell_queries, "MAX_CELLS", 9)
     details = [c.detail for c in run("fem", rounds=6).spent.charges if c.step == "queries"]
     counts = [int(detail.split(", ")[-1].split()[0]) for detail in details]
     assert max(counts) <= 9

@@ -1,0 +1,126 @@
+"""How a method divides its budget, as typed steps.
+
+A method declares its split once. The plan that users see, the limits that the ledger enforces before anything is read,
+the amounts that `fit` spends and the forecast of errors all follow from it. Nothing here knows a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from lookalike.schema.domain import Domain
+
+NUMBER_OF_ROWS = "number of rows"
+ONEWAYS = "one-way marginals"
+PAIR_SCORES = "pair scores"
+
+UNKNOWN = -1
+"""The number of releases of a step whose number the method decides as it goes."""
+
+
+class Kind(StrEnum):
+    """What a step releases, as far as a forecast of errors has to know it."""
+
+    NUMBER_OF_ROWS = "number of rows"
+    COLUMNS = "columns"
+    """Counts of every column; columns of more values get more budget (`select.allocation.allocate`)."""
+    COLUMNS_ALIKE = "columns alike"
+    """Counts of every column, all with the same noise."""
+    SETS = "sets"
+    """Counts of sets of several columns, and possibly their choice, which is the small part of such a step."""
+    SCORES = "scores"
+    CHOICES = "choices"
+    ROWS = "rows"
+    """Sums over rows, votes on rows, or rows themselves."""
+    DISCOVERY = "discovery"
+    """Public facts that the schema leaves open."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a run and the maximum that it spends. Charges at the door carry the same step name.
+
+    Attributes:
+        step: name of the step.
+        mechanism: "gaussian", "exponential", "threshold" or what a row-level release calls itself.
+        releases: how many numbers or tables are released, `UNKNOWN` where the method decides as it goes.
+        rho: maximum that the step spends.
+        note: what is released, for people.
+        kind: what is released, for the forecast.
+    """
+
+    step: str
+    mechanism: str
+    releases: int
+    rho: float
+    note: str
+    kind: Kind = Kind.OTHER
+
+    @classmethod
+    def number_of_rows(cls, rho: float, step: str = NUMBER_OF_ROWS) -> Step:
+        """One noisy count: the number of rows."""
+        return cls(step, "gaussian", 1, rho, "number of rows", Kind.NUMBER_OF_ROWS)
+
+    @classmethod
+    def columns(cls, domain: Domain, rho: float, *, alike: bool = False) -> Step:
+        """Noisy counts of every column."""
+        kind = Kind.COLUMNS_ALIKE if alike else Kind.COLUMNS
+        return cls(ONEWAYS, "gaussian", len(domain), rho, "counts of every column", kind)
+
+    @classmethod
+    def pair_scores(cls, domain: Domain, rho: float) -> Step:
+        """A noisy score for each pair of columns."""
+        pairs = len(domain) * (len(domain) - 1) // 2
+        return cls.scores(PAIR_SCORES, pairs, "how far each pair is from independent", rho)
+
+    @classmethod
+    def scores(cls, step: str, releases: int, note: str, rho: float = 0.0) -> Step:
+        """Noisy scores that steer the method."""
+        return cls(step, "gaussian", releases, rho, note, Kind.SCORES)
+
+    @classmethod
+    def choices(cls, step: str, releases: int, note: str, rho: float = 0.0) -> Step:
+        """Choices by the exponential mechanism."""
+        return cls(step, "exponential", releases, rho, note, Kind.CHOICES)
+
+    @classmethod
+    def sets(cls, step: str, releases: int, note: str, rho: float = 0.0) -> Step:
+        """Noisy counts of sets of several columns."""
+        return cls(step, "gaussian", releases, rho, note, Kind.SETS)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The steps among which a method divides its budget, in the order in which users read them."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, rho: float, *steps: Step, rest: Step) -> Split:
+        """The steps as they are, and a last one that gets what they leave of rho."""
+        for step in steps:
+            rho -= step.rho
+        return cls((*steps, replace(rest, rho=rho)))
+
+    @classmethod
+    def only_column(cls, rho: float) -> Split:
+        """The split for a table of one column, which has no pairs: all of rho for its counts."""
+        return cls((Step(ONEWAYS, "gaussian", 1, rho, "counts of the only column", Kind.COLUMNS),))
+
+    def __contains__(self, step: str) -> bool:
+        return any(planned.step == step for planned in self.steps)
+
+    def rho(self, step: str) -> float:
+        """The maximum that the step of that name spends."""
+        return next(planned.rho for planned in self.steps if planned.step == step)
+
+
+def limits_of(steps: Iterable[Step]) -> dict[str, float]:
+    """The maximum rho that each step may spend, by name."""
+    limits: dict[str, float] = {}
+    for step in steps:
+        limits[step.step] = limits.get(step.step, 0.0) + step.rho
+    return limits
