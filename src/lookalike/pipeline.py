@@ -191,15 +191,9 @@ def execute(
             report("updating rows", 0.8)
             model = updated_rows(model, recording.released, np.random.default_rng(seed), generator)
     report("making rows", 0.9)
-    fitted = FittedModel(
-        door.schema,
-        model,
-        _spent(run, account.summary()),
-        door.form,
-        measurements=tuple(recording.released),
-        residuals=tuple(recording.residuals),
-        inputs=_files_of(run.table, book),
-    )
+    spent, files = _spent(run, account.summary()), _files_of(run.table, book)
+    released, residuals = tuple(recording.released), tuple(recording.residuals)
+    fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
     release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)
     report("done", 1.0)
     return release

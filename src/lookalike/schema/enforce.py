@@ -15,7 +15,6 @@ import numpy as np
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.binned import Binned
-from lookalike.schema.cells import cell_numbers
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
 from lookalike.schema.constraints import AtLeast, Determines, Never, Relation, Sum, holds, moved, relation_of, rule_text
@@ -163,39 +162,26 @@ def repaired(
     Raises:
         SchemaError: no row at all keeps the rules; they contradict each other.
     """
-    codes, numbers = codes.copy(), {name: values.copy() for name, values in numbers.items()}
-    broken = _mended(schema, codes, numbers, rng)
+    rows = donors = _Rows(schema, codes.copy(), {name: values.copy() for name, values in numbers.items()})
+    broken = rows.mend(rng)
     if not broken.any():
-        return codes, numbers
-    sound, from_codes, from_numbers = np.flatnonzero(~broken), codes, numbers
+        return rows.codes, rows.numbers
+    sound = np.flatnonzero(~broken)
     if not sound.size:
-        from_codes, from_numbers = _random_rows(schema, rng)
-        sound = np.flatnonzero(~_mended(schema, from_codes, from_numbers, rng))
+        donors = _random_rows(schema, rng)
+        sound = np.flatnonzero(~donors.mend(rng))
     if not sound.size:
         raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
-    rows = np.flatnonzero(broken)
-    donors = rng.choice(sound, len(rows))
-    codes[rows] = from_codes[donors]
-    for name, values in numbers.items():
-        values[rows] = from_numbers[name][donors]
-    return codes, numbers
+    taken = rng.choice(sound, int(broken.sum()))
+    rows.codes[broken] = donors.codes[taken]
+    for name, values in rows.numbers.items():
+        values[broken] = donors.numbers[name][taken]
+    return rows.codes, rows.numbers
 
 
-def _mended(schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator) -> np.ndarray:
-    """Changes codes and numbers in place until every rule holds, for some rounds; which rows are still broken."""
-    zeros = structural_zeros(schema)
-    relations = [relation_of(schema.columns, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
-    for _ in range(_ROUNDS):
-        for attrs, mask in zeros.items():
-            _replace_impossible(schema, codes, numbers, attrs, mask, rng)
-        for rule in schema.constraints:
-            if isinstance(rule, Determines):
-                _set_determined(schema, rule, codes, numbers)
-        for relation in relations:
-            _keep_relation(schema, relation, codes, numbers, rng)
-        if not _broken(schema, zeros, relations, codes, numbers).any():
-            break
-    return _broken(schema, zeros, relations, codes, numbers)
+def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
+    """Which rows break a rule of the schema, as booleans."""
+    return _Rows(schema, codes, numbers).broken()
 
 
 def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
@@ -207,103 +193,111 @@ def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -
     }
 
 
-def _random_rows(schema: Schema, rng: np.random.Generator) -> tuple[np.ndarray, Numbers]:
+def _random_rows(schema: Schema, rng: np.random.Generator) -> _Rows:
     """Rows of codes drawn from all that there are, with numbers to match."""
     codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
-    return codes.astype(np.int32), drawn_numbers(schema, codes, rng)
+    return _Rows(schema, codes.astype(np.int32), drawn_numbers(schema, codes, rng))
 
 
-def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
-    """Which rows break a rule of the schema, as booleans."""
-    relations = [relation_of(schema.columns, rule) for rule in schema.constraints if isinstance(rule, AtLeast | Sum)]
-    return _broken(schema, structural_zeros(schema), relations, codes, numbers)
+class _Rows:
+    """Generated rows with the rules of their schema; `mend` changes the rows in place."""
 
+    def __init__(self, schema: Schema, codes: np.ndarray, numbers: Numbers) -> None:
+        self.schema, self.codes, self.numbers = schema, codes, numbers
+        self.place = schema.domain.position
+        self.zeros = structural_zeros(schema)
+        rules = schema.constraints
+        self.relations = [relation_of(schema.columns, rule) for rule in rules if isinstance(rule, AtLeast | Sum)]
+        self.determines = [rule for rule in rules if isinstance(rule, Determines)]
 
-def _broken(
-    schema: Schema, zeros: dict[Clique, np.ndarray], relations: list[Relation], codes: np.ndarray, numbers: Numbers
-) -> np.ndarray:
-    """Which rows break a rule."""
-    broken = np.zeros(len(codes), dtype=bool)
-    for attrs, mask in zeros.items():
-        broken |= mask[tuple(codes[:, schema.domain.position(name)] for name in attrs)]
-    for rule in schema.constraints:
-        if isinstance(rule, Determines):
-            wanted, number = _wanted(schema, rule, codes)
-            target = codes[:, schema.domain.position(rule.target)]
-            broken |= (wanted >= 0) & (wanted != target)
-            if rule.target in numbers:
-                broken |= (wanted >= 0) & (wanted < schema[rule.target].regular) & (number != numbers[rule.target])
-    for relation in relations:
-        broken |= ~holds(relation, codes, numbers)
-    return broken
+    def mend(self, rng: np.random.Generator) -> np.ndarray:
+        """Change codes and numbers until every rule holds, for some rounds; return which rows are still broken."""
+        for _ in range(_ROUNDS):
+            for attrs, mask in self.zeros.items():
+                self._replace_impossible(attrs, mask, rng)
+            for rule in self.determines:
+                self._set_determined(rule)
+            for relation in self.relations:
+                self._keep_relation(relation, rng)
+            if not self.broken().any():
+                break
+        return self.broken()
 
+    def broken(self) -> np.ndarray:
+        """Which rows break a rule."""
+        broken = np.zeros(len(self.codes), dtype=bool)
+        for attrs, mask in self.zeros.items():
+            broken |= self._in_cells(attrs, mask)
+        for rule in self.determines:
+            wanted, number = self._wanted(rule)
+            broken |= (wanted >= 0) & (wanted != self.codes[:, self.place(rule.target)])
+            if rule.target in self.numbers:
+                has_number = (wanted >= 0) & (wanted < self.schema[rule.target].regular)
+                broken |= has_number & (number != self.numbers[rule.target])
+        for relation in self.relations:
+            broken |= ~holds(relation, self.codes, self.numbers)
+        return broken
 
-def _replace_impossible(
-    schema: Schema, codes: np.ndarray, numbers: Numbers, attrs: Clique, mask: np.ndarray, rng: np.random.Generator
-) -> None:
-    """Gives rows in impossible cells the last attribute of a possible row with the same others, or all attributes."""
-    places = [schema.domain.position(name) for name in attrs]
-    bad = mask[tuple(codes[:, place] for place in places)]
-    if not bad.any() or bad.all():
-        return
-    keys = cell_numbers(codes, places[:-1], schema.domain.sizes)
-    good = np.flatnonzero(~bad)
-    order = good[np.argsort(keys[good], kind="stable")]
-    rows = np.flatnonzero(bad)
-    first = np.searchsorted(keys[order], keys[rows], side="left")
-    after = np.searchsorted(keys[order], keys[rows], side="right")
-    matched = after > first
-    picks = first + (rng.random(len(rows)) * (after - first)).astype(np.int64)
-    donors = np.where(matched, order[np.minimum(picks, len(order) - 1)], rng.choice(good, len(rows)))
-    for i, (name, place) in enumerate(zip(attrs, places, strict=True)):
-        taken = rows if i == len(attrs) - 1 else rows[~matched]
-        given = donors if i == len(attrs) - 1 else donors[~matched]
-        codes[taken, place] = codes[given, place]
-        if name in numbers:
-            numbers[name][taken] = numbers[name][given]
+    def _in_cells(self, attrs: Clique, mask: np.ndarray) -> np.ndarray:
+        """Which rows lie in cells that the mask marks."""
+        return mask[tuple(self.codes[:, self.place(name)] for name in attrs)]
 
+    def _replace_impossible(self, attrs: Clique, mask: np.ndarray, rng: np.random.Generator) -> None:
+        """Give rows in impossible cells the last column of a possible row with the same others, or all columns."""
+        bad = self._in_cells(attrs, mask)
+        if not bad.any() or bad.all():
+            return
+        keys = np.zeros(len(self.codes), int)
+        for name in attrs[:-1]:
+            keys = keys * self.schema[name].size + self.codes[:, self.place(name)]
+        good, rows = np.flatnonzero(~bad), np.flatnonzero(bad)
+        order = good[np.argsort(keys[good], kind="stable")]
+        first = np.searchsorted(keys[order], keys[rows], side="left")
+        after = np.searchsorted(keys[order], keys[rows], side="right")
+        matched = after > first
+        picks = first + (rng.random(len(rows)) * (after - first)).astype(np.int64)
+        donors = np.where(matched, order[np.minimum(picks, len(order) - 1)], rng.choice(good, len(rows)))
+        for name in attrs:
+            given = np.ones(len(rows), dtype=bool) if name == attrs[-1] else ~matched
+            for values in (self.codes[:, self.place(name)], self.numbers.get(name)):
+                if values is not None:
+                    values[rows[given]] = values[donors[given]]
 
-def _wanted(schema: Schema, rule: Determines, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Code and number of the target that each row's source asks for, -1 where it asks for none."""
-    source, target = schema[rule.source], schema[rule.target]
-    table = np.full(source.size, -1, dtype=np.int64)
-    value = np.zeros(source.size, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
-    for code, (wanted, text) in _determined(schema, rule).items():
-        table[code] = wanted
-        if isinstance(target, Binned) and wanted < target.regular:
-            number = target.internal(text)
-            value[code] = number if target.tick is None else target.nearest_tick(number)
-    places = codes[:, schema.domain.position(rule.source)]
-    return table[places], value[places]
+    def _wanted(self, rule: Determines) -> tuple[np.ndarray, np.ndarray]:
+        """Code and number of the target that each row's source asks for, -1 where it asks for none."""
+        source, target = self.schema[rule.source], self.schema[rule.target]
+        table = np.full(source.size, -1, dtype=np.int64)
+        value = np.zeros(source.size, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
+        for code, (wanted, text) in _determined(self.schema, rule).items():
+            table[code] = wanted
+            if isinstance(target, Binned) and wanted < target.regular:
+                number = target.internal(text)
+                value[code] = number if target.tick is None else target.nearest_tick(number)
+        codes = self.codes[:, self.place(rule.source)]
+        return table[codes], value[codes]
 
+    def _set_determined(self, rule: Determines) -> None:
+        wanted, value = self._wanted(rule)
+        rows = wanted >= 0
+        self.codes[rows, self.place(rule.target)] = wanted[rows]
+        if rule.target in self.numbers:
+            self.numbers[rule.target][rows] = value[rows]
 
-def _set_determined(schema: Schema, rule: Determines, codes: np.ndarray, numbers: Numbers) -> None:
-    wanted, value = _wanted(schema, rule, codes)
-    rows = wanted >= 0
-    codes[rows, schema.domain.position(rule.target)] = wanted[rows]
-    if rule.target in numbers:
-        numbers[rule.target][rows] = value[rows]
-
-
-def _keep_relation(
-    schema: Schema, relation: Relation, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator
-) -> None:
-    """Draws numbers again where the relation is broken and bins allow it; moves numbers where that does not help."""
-    if isinstance(relation.rule, AtLeast):
-        for _ in range(_REDRAWS):
-            rows = np.flatnonzero(~holds(relation, codes, numbers))
+    def _keep_relation(self, relation: Relation, rng: np.random.Generator) -> None:
+        """Draw numbers again where the relation is broken and bins allow it; move numbers where that does not help."""
+        for _ in range(_REDRAWS if isinstance(relation.rule, AtLeast) else 0):
+            rows = np.flatnonzero(~holds(relation, self.codes, self.numbers))
             if not rows.size:
                 return
-            for name in relation.names:
-                column = schema[name]
-                bins = codes[rows, schema.domain.position(name)]
-                if isinstance(column, Binned):
-                    numbers[name][rows] = draw_numbers(column, np.minimum(bins, column.regular - 1), rng)
-    rows = np.flatnonzero(~holds(relation, codes, numbers))
-    if not rows.size:
-        return
-    for name, values in moved(relation, {name: numbers[name][rows] for name in relation.names}).items():
-        column, place = schema[name], schema.domain.position(name)
-        numbers[name][rows] = values
-        if isinstance(column, Binned):
-            codes[rows, place] = np.searchsorted(column.edges, column.numbers_at(values), side="right") - 1
+            for column in relation.columns:
+                bins = np.minimum(self.codes[rows, self.place(column.name)], column.regular - 1)
+                self.numbers[column.name][rows] = draw_numbers(column, bins, rng)
+        rows = np.flatnonzero(~holds(relation, self.codes, self.numbers))
+        if not rows.size:
+            return
+        new = moved(relation, {name: self.numbers[name][rows] for name in relation.names})
+        for column in relation.columns:
+            values = new[column.name]
+            self.numbers[column.name][rows] = values
+            bins = np.searchsorted(column.edges, column.numbers_at(values), side="right") - 1
+            self.codes[rows, self.place(column.name)] = bins
