@@ -20,8 +20,8 @@ def wrong_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The method measures as always, but its model has column c all wrong."""
     measure_and_fit = Independent.fit
 
-    def fit_wrongly(self, door, *, rng, progress):
-        model = measure_and_fit(self, door, rng=rng, progress=progress)
+    def fit_wrongly(self, door, split, *, rng, progress):
+        model = measure_and_fit(self, door, split, rng=rng, progress=progress)
         names = model.domain.names
         tables = {name: model.marginal((name,)) for name in names}
         tables["c"] = np.roll(np.linspace(1, 9, 5) * model.total / 25, 1)

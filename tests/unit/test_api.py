@@ -119,7 +119,7 @@ def test_estimators_document_their_settings_and_survive_pickling() -> None:
     ("method", "settings"), [("aim", {"rounds": "9"}), ("mwem", {"rounds": 1.5}), ("bsg", {"k": True})]
 )
 def test_settings_have_the_types_of_their_annotations(method: str, settings: dict) -> None:
-    with pytest.raises(SchemaError, match="it must be a int"):
+    with pytest.raises(SchemaError, match="it must be a whole number"):
         create(method, settings)
 
 
