@@ -27,6 +27,7 @@ EXAMPLE = Path(__file__).parent.parent / "examples" / "admissions"
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "bsg": [{"omega": "3", "seeded_rows": 50}, {"parts": "0.3,0.7"}, {"omega": "4", "seeds": "histogram"}],
     "mosaic": [{}],
+    **{f"{name}-paper": [{}] for name in ("privmrf", "ppsyn", "privbayes", "pb-pgm", "fem", "dualquery", "rap")},
 }
 
 

@@ -247,9 +247,7 @@ class _Rows:
         bad = self._in_cells(attrs, mask)
         if not bad.any() or bad.all():
             return
-        keys = np.zeros(len(self.codes), int)
-        for name in attrs[:-1]:
-            keys = keys * self.schema[name].size + self.codes[:, self.place(name)]
+        keys = cell_numbers(self.codes, [self.place(name) for name in attrs[:-1]], self.schema.domain.sizes)
         good, rows = np.flatnonzero(~bad), np.flatnonzero(bad)
         order = good[np.argsort(keys[good], kind="stable")]
         first = np.searchsorted(keys[order], keys[rows], side="left")

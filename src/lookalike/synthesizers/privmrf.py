@@ -42,7 +42,6 @@ FINE_SHARE = 0.02
 
 MEMORY_MB = 800.0
 """Largest memory of the model, in megabytes."""
-
 _STEPS, _LAST_STEPS = 60, 200
 
 
@@ -125,8 +124,7 @@ class PrivMRF(Method):
             return independent
         stddev = door.stddev_for(rho, TYPICAL_SETS)
         limit = useful_cells(independent.total, stddev, self.theta)
-        levels = hierarchy_levels(door.schema, zeros)
-        maps = coarse_maps(levels, _columns(independent), stddev, max(limit, PAIR_CELLS))
+        maps = coarse_maps(hierarchy_levels(door.schema, zeros), _columns(independent), stddev, max(limit, PAIR_CELLS))
         if not maps:
             return self._fit_sets(door, split, oneways, independent, rho, 0.0, rng, progress)
         # Sets at a coarser level say nothing about single values, so these are counted once more.
@@ -172,9 +170,8 @@ class PrivMRF(Method):
         cover.measured = MeasuredSets(sets, cells.weights(sets), shares)
         measured = door.measure(sets, [door.stddev_for(share) for share in shares], step=FIRST)
         model = _refit(domain, [*oneways, *measured], independent, _STEPS)
-        for batch in range(self.batches):
-            progress("choosing and measuring further sets", 0.3 + 0.5 * batch / self.batches)
-            left = self.batches - batch
+        for left in range(self.batches, 0, -1):
+            progress("choosing and measuring further sets", 0.8 - 0.5 * left / self.batches)
             sample = cover.sample(graph.cliques, self.candidates, rng)
             measured += self._further(door, model, cover, sample, rho, door.remaining / left)
             model = _refit(domain, [*oneways, *measured], model, _STEPS if left > 1 else _LAST_STEPS)
