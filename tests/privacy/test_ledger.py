@@ -253,7 +253,7 @@ def test_a_cut_ledger_of_an_earlier_version_is_found(path: Path) -> None:
     spend(Ledger(path, "t"))
     to_old_names(path)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    with pytest.raises(LedgerError, match=r"nobody can tell whether the ledger .* is complete"):
+    with pytest.raises(LedgerError, match=r"whether the ledger .* is complete is unknown"):
         Ledger(path, "t").entries()
 
 
