@@ -214,7 +214,10 @@ CHANGES = {
     "column of the measurement": lambda d: d["measurements"][0].update(attrs=["z"]),
     "no noise": lambda d: d["measurements"][0].update(stddev=0),
     "delimiter": lambda d: d["form"]["csv"].update(delimiter="\x1b"),
-    "kind": lambda d: d.update(kind=["graphical"]),
+    "kind": lambda d: d["model"].update(kind=["graphical"]),
+    "unknown kind": lambda d: d["model"].update(kind="views"),
+    "an array used twice": lambda d: d["measurements"][0].update(values=d["measurements"][1]["values"]),
+    "no array": lambda d: d["measurements"][0].update(values="nothing"),
     "settings": lambda d: d["spent"].update(settings=None),
 }
 

@@ -37,6 +37,7 @@ def test_every_pair_of_rows_and_of_answers_is_close(settings: dict) -> None:
     made, codes = run(20_000, epsilon=4.0, **settings), table(20_000)
     model = made.fitted.model
     assert isinstance(model, GumRows)
+    assert model.reconstructed
     rows = np.column_stack([made.table[name].to_numpy() for name in SIZES])
     for a, b in combinations(range(10), 2):
         shape = (list(SIZES.values())[a], list(SIZES.values())[b])
@@ -53,7 +54,7 @@ def test_views_grow_with_the_budget() -> None:
     for epsilon in (0.1, 10.0):
         model = run(20_000, epsilon=epsilon).fitted.model
         assert isinstance(model, GumRows)
-        widest.append(max(len(view) for view in model.rows.targets.cliques))
+        widest.append(max(len(view) for view in model.targets.cliques))
     assert widest[0] < widest[1]
 
 
