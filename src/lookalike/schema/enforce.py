@@ -15,6 +15,7 @@ import numpy as np
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.binned import Binned
+from lookalike.schema.cells import cell_numbers
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
 from lookalike.schema.constraints import AtLeast, Determines, Never, Relation, Sum, holds, moved, relation_of, rule_text
