@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
+from lookalike.engine import numba_executor, numba_kernels, numpy_executor, recipes
+from lookalike.engine.layout import Array, Layout, Operation
+from lookalike.engine.plan import ContractionPlan
+from lookalike.engine.recipes import AS_LOOPS, Price
 from lookalike.schema.domain import Domain
-from lookalike.tables import numba_executor, numba_kernels, numpy_executor, recipes
-from lookalike.tables.layout import Array, Layout, Operation
-from lookalike.tables.plan import ContractionPlan
-from lookalike.tables.recipes import AS_LOOPS, Price
 
 FILE = Path(recipes.__file__).with_name("prices.json")
 FIELDS = len(Price._fields)

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.common import DOCS, ROOT, Line, add_grid, markdown, parser_of, replace_parts, results_of
 from benchmarks.runs import SVM_SWITCH, TABLES, Key, method_rows, results_in, run_one, show_progress
 from lookalike.evaluate.compare import Result, jobs_of, read_results, run_jobs, summary, table_rows
-from lookalike.report.comparison import comparison_chart
+from lookalike.evaluate.report import comparison_chart
 
 RESULTS = results_of("accuracy")
 REFERENCES = ("resample", "shuffled")

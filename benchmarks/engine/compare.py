@@ -45,10 +45,10 @@ def ours_per_call(case: Case, variant: str) -> Line:
     else:
         import numba  # noqa: F401 - the baseline of the memory is after all imports, as it is for the other library
     executor = "numba" if variant == "numba" else "numpy"
+    from lookalike.engine.contraction import Network
+    from lookalike.engine.cost import plan_cost
+    from lookalike.engine.planner import make_plan
     from lookalike.schema.domain import Domain
-    from lookalike.tables.contraction import Network
-    from lookalike.tables.cost import plan_cost
-    from lookalike.tables.planner import make_plan
 
     domain = Domain(case.names, case.sizes)
     cliques = [names for names, _ in case.measurements()]
@@ -89,11 +89,11 @@ def ours_per_call(case: Case, variant: str) -> Line:
 
 def ours_fit(case: Case, warm: Any = None, target: float | None = None) -> tuple[Line, Any]:
     """Mirror descent to the noise floor (or to a given loss); CPU seconds with planning."""
-    from lookalike.estimate.graphical import GraphicalModel
-    from lookalike.estimate.mirror_descent import mirror_parameters
-    from lookalike.estimate.problem import Problem
+    from lookalike.fitting.maximum_entropy import mirror_parameters
+    from lookalike.fitting.problem import Problem
+    from lookalike.measurements.marginals import NoisyMarginal
+    from lookalike.models.graphical import GraphicalModel
     from lookalike.schema.domain import Domain
-    from lookalike.tables.measurement import NoisyMarginal
 
     noisy = [NoisyMarginal(names, values, case.sigma) for names, values in case.measurements()]
     start = time.process_time()

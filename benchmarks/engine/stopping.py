@@ -14,11 +14,10 @@ import numpy as np
 
 from benchmarks.common import Line, append, parser_of, results_of
 from benchmarks.engine.cases import counts_of, random_sets
-from lookalike.estimate.dual import dual_parameters
-from lookalike.estimate.mirror_descent import mirror_parameters
-from lookalike.estimate.problem import Problem
+from lookalike.fitting.maximum_entropy import dual_parameters, mirror_parameters
+from lookalike.fitting.problem import Problem
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
 
 RESULTS = results_of("engine")
 RULES = [("mirror", stop) for stop in (1.1, 1.0, 0.96, 0.9, 0.8)] + [("dual", penalty) for penalty in (0.1, 0.5, 2.0)]

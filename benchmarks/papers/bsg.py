@@ -26,14 +26,13 @@ import lookalike
 from benchmarks.common import parser_of, results_of, stored
 from benchmarks.papers import bsg_document
 from benchmarks.runs import marginal_distance, table_of
-from lookalike.evaluate.classifiers import classifier_results, distinguishing_game
-from lookalike.evaluate.features import one_hot
-from lookalike.generate.bayes_net import BayesNet
+from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, one_hot
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.models.bayes_net import BayesNet
+from lookalike.privacy.row_level.prefixes import PrefixCounts
 from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest, paper_price
 from lookalike.privacy.row_level.seeded_rows import SeededRows
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
-from lookalike.tables.prefixes import PrefixCounts
 
 RESULTS = results_of("bsg")
 COLUMNS = ("age", "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex")

@@ -36,12 +36,10 @@ from benchmarks.common import (
 from benchmarks.runs import Key, method_rows, results_in, show_progress
 from lookalike.evaluate.classifiers import svm_errors
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
-from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
-from lookalike.evaluate.ranges import range_errors
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.evaluate.real_data import split_rows
-from lookalike.report.charts import lines
-from lookalike.report.comparison import comparison_chart
-from lookalike.report.page import style_sheet
+from lookalike.evaluate.report import comparison_chart
+from lookalike.report.page import lines, style_sheet
 from lookalike.schema import codec
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical

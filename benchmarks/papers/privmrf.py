@@ -19,8 +19,8 @@ from benchmarks.common import REPRODUCTIONS, Line, add_grid, markdown, parser_of
 from benchmarks.papers import privmrf_wide
 from benchmarks.runs import method_rows, results_in
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
-from lookalike.report.comparison import comparison_chart
-from lookalike.synthesizers import METHODS
+from lookalike.evaluate.report import comparison_chart
+from lookalike.methods import METHODS
 
 RESULTS = results_of("privmrf")
 DOCUMENT = REPRODUCTIONS / "privmrf.md"

@@ -22,8 +22,7 @@ import lookalike
 from benchmarks.common import DATA, Line, add_grid, markdown, parser_of, results_of
 from benchmarks.runs import show_progress
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
-from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
-from lookalike.evaluate.ranges import range_errors
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.evaluate.real_data import split_rows
 from lookalike.schema import codec
 from lookalike.schema.binned import Integer

@@ -26,11 +26,10 @@ import pandas as pd
 from benchmarks.common import Line, append, markdown, parser_of, results_of, stored
 from benchmarks.engine.cases import counts_of
 from benchmarks.runs import marginal_distance, table_of
-from lookalike.estimate.consistency import ConsistentMarginals
-from lookalike.generate.initial_rows import independent_rows
-from lookalike.generate.min_cost_flow import flow_rows
-from lookalike.generate.row_update import GumSchedule, mean_l1, update_rows
+from lookalike.fitting.consistency import ConsistentMarginals
 from lookalike.pipeline import synthesize
+from lookalike.sampling.raking import independent_rows
+from lookalike.sampling.row_update import GumSchedule, flow_rows, mean_l1, update_rows
 from lookalike.schema.cells import cell_numbers
 from lookalike.schema.domain import Domain
 

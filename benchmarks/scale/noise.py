@@ -14,7 +14,7 @@ import scipy
 
 from benchmarks.common import append, parser_of, results_of
 from lookalike.privacy.kernel.noise import rounded_gaussian
-from lookalike.privacy.row_level.geometric import two_sided_geometric
+from lookalike.privacy.row_level.seeded_rows import two_sided_geometric
 
 CELLS = 1_000_000
 SCALES = (0.5, 1.0, 10.0, 100.0, 1e4, 1e6, 1e9)

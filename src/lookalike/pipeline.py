@@ -17,9 +17,12 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
-from lookalike.generate.model import Model
-from lookalike.generate.row_update import GumSettings
-from lookalike.generate.rows_model import RowsModel, gum_model
+from lookalike.measurements.marginals import NoisyMarginal, completed, spread_over_cells
+from lookalike.methods import create, settings_of
+from lookalike.methods.base import Method, Progress
+from lookalike.methods.split import UNKNOWN, Kind, Step, limits_of
+from lookalike.models.model import Model
+from lookalike.models.rows import RowsModel, gum_model
 from lookalike.places import with_side_files
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -36,15 +39,12 @@ from lookalike.privacy.ledger import (
 )
 from lookalike.privacy.recording import Recording
 from lookalike.release import FittedModel, Release, Spent, check_rows
+from lookalike.sampling.row_update import GumSettings
 from lookalike.schema.columns import Identifier
 from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure
-from lookalike.synthesizers import create, settings_of
-from lookalike.synthesizers.base import Method, Progress
-from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
-from lookalike.tables.measurement import NoisyMarginal, completed, spread_over_cells
 
 if TYPE_CHECKING:
     from numpy.random import Generator

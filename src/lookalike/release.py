@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lookalike.archive import MODEL_MB, read_archive, write_archive
 from lookalike.errors import InputError, LookalikeError, ModelFileError
-from lookalike.estimate.answers import AnsweredQuestion, answer_question, rows_where
-from lookalike.estimate.diagnosis import Diagnosis, diagnose
-from lookalike.estimate.intervals import ErrorBars
-from lookalike.generate.kinds import stored_model
-from lookalike.generate.model import Model
-from lookalike.generate.stored import LARGEST_COUNT, Stored, taken_apart
+from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
+from lookalike.methods.split import Step
+from lookalike.models.answers import AnsweredQuestion, answer_question, rows_where
+from lookalike.models.archive import MODEL_MB, read_archive, write_archive
+from lookalike.models.diagnosis import Diagnosis, diagnose
+from lookalike.models.intervals import ErrorBars
+from lookalike.models.kinds import stored_model
+from lookalike.models.model import Model
+from lookalike.models.stored import LARGEST_COUNT, Stored, taken_apart
 from lookalike.places import check_not_read
 from lookalike.privacy.epsilon import epsilon_spent
 from lookalike.privacy.kernel.accounting import (
@@ -40,8 +42,6 @@ from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
-from lookalike.synthesizers.split import Step
-from lookalike.tables.measurement import NoisyMarginal, NoisyResidual
 
 FORMAT = 2
 MAX_CELLS = 25_000_000

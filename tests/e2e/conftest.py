@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike import cli
+from lookalike.cli import main as cli
 
 
 @dataclass(frozen=True)

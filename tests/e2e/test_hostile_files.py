@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.archive import write_archive
+from lookalike.cli.terminal import shown
 from lookalike.errors import InputError, ModelFileError, SchemaError
+from lookalike.models.archive import write_archive
 from lookalike.pipeline import synthesize
 from lookalike.release import load
 from lookalike.schema.schema import Schema
-from lookalike.select.workload import read_workload
+from lookalike.selection.workload import read_workload
 from lookalike.sources.csvfiles import without_formulas
-from lookalike.terminal import shown
 
 from .conftest import Call
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.estimate import fit
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.methods.independent import Independent
+from lookalike.models.graphical import fit
 from lookalike.pipeline import synthesize
-from lookalike.synthesizers.independent import Independent
-from lookalike.tables.measurement import NoisyMarginal
 from tests.e2e.conftest import Call
 
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lookalike.generate.bayes_net import BayesNet
-from lookalike.generate.dense import DenseModel
-from lookalike.generate.network import Generator, NetworkModel
-from lookalike.generate.prefix_histogram import PrefixHistogram
-from lookalike.generate.refine import RefinedModel
-from lookalike.generate.relaxed_rows import RelaxedRows
-from lookalike.generate.rows_model import GumRows, ReleasedRows, RowsModel
+from lookalike.models.bayes_net import BayesNet, PrefixHistogram
+from lookalike.models.dense import DenseModel
+from lookalike.models.network import Generator, NetworkModel
+from lookalike.models.refine import RefinedModel
+from lookalike.models.relaxed_rows import RelaxedRows
+from lookalike.models.rows import GumRows, ReleasedRows, RowsModel
 from lookalike.pipeline import synthesize
 from lookalike.release import FittedModel
 from lookalike.schema.domain import Domain

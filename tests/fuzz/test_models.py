@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike import cli
+from lookalike.cli import main as cli
 from lookalike.errors import BudgetError, ModelFileError, SchemaError
-from lookalike.generate import copula, network, prefix_histogram
+from lookalike.models import bayes_net as prefix_histogram
+from lookalike.models import copula, network
 from lookalike.release import load
 
 from .models import KINDS, Members, members, pack

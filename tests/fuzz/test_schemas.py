@@ -16,7 +16,7 @@ from lookalike.errors import LookalikeError
 from lookalike.pipeline import as_schema, plan_run
 from lookalike.schema.codec import decode
 from lookalike.schema.enforce import check_rules
-from lookalike.select.workload import as_workload, read_workload
+from lookalike.selection.workload import as_workload, read_workload
 
 from .mutations import spoil_bytes, spoil_tree, survive
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.schema.domain import Domain
-from lookalike.select.workload import as_workload
+from lookalike.selection.workload import as_workload
 
 DOMAIN = Domain(tuple("abcde"), (2, 3, 2, 4, 1))
 SETS = st.lists(

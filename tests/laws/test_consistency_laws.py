@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.estimate.consistency import make_consistent
+from lookalike.fitting.consistency import make_consistent
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
 
 
 @st.composite

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookalike.engine.contraction import Network
+from lookalike.engine.planner import make_plan
 from lookalike.schema.domain import Domain
-from lookalike.tables.contraction import Network
-from lookalike.tables.planner import make_plan
 
 
 @st.composite

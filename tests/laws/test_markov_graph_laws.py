@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookalike.schema.domain import Domain
-from lookalike.select.markov_graph import MarkovGraph, grow_graph
+from lookalike.selection.markov_graph import MarkovGraph, grow_graph
 
 
 def is_chordal(cliques: list[tuple[str, ...]], names: tuple[str, ...]) -> bool:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from lookalike.generate.bayes_net import BayesNet
+from lookalike.models.bayes_net import BayesNet
+from lookalike.privacy.row_level.prefixes import PrefixCounts, class_sizes, probability_classes
 from lookalike.schema.domain import Domain
-from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
 
 MODELS = 2400
 

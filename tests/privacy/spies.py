@@ -21,7 +21,7 @@ import numpy as np
 
 from lookalike.privacy.kernel import choice, noise
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.row_level import geometric
+from lookalike.privacy.row_level import seeded_rows as geometric
 
 RELATIONS = [(relation, rows) for relation in ("add-remove", "replace") for rows in (1, 2, 5)]
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from scipy.stats import norm
 
-from lookalike import cli, synthesize
+from lookalike import synthesize
+from lookalike.cli import main as cli
 from lookalike.errors import (
     BudgetError,
     BudgetExceededError,
@@ -20,6 +21,7 @@ from lookalike.errors import (
     RunStoppedError,
     SchemaError,
 )
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel import door
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
@@ -32,7 +34,6 @@ from lookalike.privacy.row_level.rows import OccurringCells
 from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import seeded_rows, seeds_at_least
 from lookalike.schema.schema import Schema
-from lookalike.tables.measurement import NoisyMarginal
 
 TABLE, SIZES = pa.table({"a": [0, 1, 1], "b": [2, 2, 0]}), {"a": 2, "b": 3}
 

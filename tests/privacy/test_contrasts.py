@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
+from lookalike.measurements.contrasts import CellTable, Contrasts
 from lookalike.privacy.kernel.counting import contrasts_rho, noisy_contrasts
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.tables.contrasts import CellTable, Contrasts
 from tests.privacy.test_door import CODES, DOMAIN, door
 
 RELATIONS = [("add-remove", 1), ("add-remove", 2), ("replace", 1), ("replace", 2)]

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import lookalike
-from lookalike import cli
+from lookalike.cli import main as cli
 
 from .hostile import TEXTS, array_of, csv_texts
 

@@ -15,19 +15,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lookalike
+from lookalike.measurements.contrasts import CellTable
 from lookalike.privacy.kernel import noise
 from lookalike.privacy.kernel.accounting import Accountant, Budget, gaussian_rho
 from lookalike.privacy.kernel.counting import contrasts_rho
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.row_level import critic_sums, geometric
+from lookalike.privacy.row_level import critic_sums
+from lookalike.privacy.row_level import seeded_rows as geometric
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
 from lookalike.sources.open import OpenedTable
-from lookalike.tables.contrasts import CellTable
 
 SIZES = {"a": 2, "b": 3, "c": 7}
 CODES = np.array([[0, 1, 6], [1, 2, 3]], dtype=np.int32)

@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from lookalike import synthesize
-from lookalike.cli import app
+from lookalike.cli.main import app
 from lookalike.pipeline import as_ledger
 from lookalike.privacy.kernel import noise, opening
-from lookalike.privacy.row_level import geometric
+from lookalike.privacy.row_level import seeded_rows as geometric
 from lookalike.schema.schema import Schema
 from lookalike.sources import frames, memory, open
 

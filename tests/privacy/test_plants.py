@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lookalike import cli_planning, pipeline
+from lookalike import pipeline
+from lookalike.cli import planning as cli_planning
 from lookalike.privacy.kernel import counting, door, noise, opening, thresholds
 from lookalike.privacy.kernel.accounting import Accountant
 from lookalike.privacy.kernel.door import GuardedTable

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.privacy.scores import ResidualL1
-from lookalike.select.grouping import partition_path
+from lookalike.selection.grouping import partition_path
 
 ETA = 0.7
 

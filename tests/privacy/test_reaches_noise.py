@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lookalike.measurements.contrasts import CellTable
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy import scores as scores_module
 from lookalike.privacy.kernel import choice, noise
 from lookalike.privacy.kernel.accounting import Budget
@@ -23,11 +25,9 @@ from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.recording import Recording
-from lookalike.privacy.row_level.geometric import two_sided_geometric
+from lookalike.privacy.row_level.seeded_rows import two_sided_geometric
 from lookalike.privacy.scores import CellGaps
 from lookalike.schema.schema import Schema
-from lookalike.tables.contrasts import CellTable
-from lookalike.tables.measurement import NoisyMarginal
 from tests.privacy.spies import RELATIONS, Tape, check_paid, largest_move, neighbouring, persons, plain_scores
 from tests.privacy.test_scores import SCORES
 

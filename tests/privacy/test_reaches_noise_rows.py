@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import norm
 
 from lookalike.errors import BudgetError, BudgetExceededError
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import GuardedTable
@@ -28,7 +29,6 @@ from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import SeededRows
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.schema import Schema
-from lookalike.tables.measurement import NoisyMarginal
 from tests.privacy import test_critic_sums as critic_case
 from tests.privacy import test_rows as rows_case
 from tests.privacy import test_teacher_votes as votes_case

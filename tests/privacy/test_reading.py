@@ -19,6 +19,7 @@ from lookalike.errors import (
     RunStoppedError,
     SchemaError,
 )
+from lookalike.measurements.contrasts import CellTable
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -32,7 +33,6 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable
-from lookalike.tables.contrasts import CellTable
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})

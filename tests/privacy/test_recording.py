@@ -7,7 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from lookalike.estimate.intervals import ErrorBars
+from lookalike.measurements.contrasts import CellTable
+from lookalike.models.intervals import ErrorBars
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
@@ -21,7 +22,6 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
 from lookalike.sources.open import OpenedTable
-from lookalike.tables.contrasts import CellTable
 
 DOMAIN = Domain(("a", "b"), (3, 4))
 CODES = np.random.default_rng(0).integers(0, (3, 4), (5000, 2)).astype(np.int32)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.generate.bayes_net import BayesNet
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.models.bayes_net import BayesNet
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import SeededRows, seeds_at_least
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal
 
 DOMAIN = Domain(("x", "y", "z"), (4, 2, 2))
 COUNTED = NoisyMarginal((), np.array(1e6), 1.0)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import lookalike as la
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.row_level import seeded_rows
-from lookalike.privacy.row_level.geometric import two_sided_geometric
 from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest, epsilon_of
-from lookalike.tables.measurement import NoisyMarginal
+from lookalike.privacy.row_level.seeded_rows import two_sided_geometric
 from tests.privacy.seeded_law import class_pair, exact_deltas
 
 EPSILON, DELTA, K, ROWS = 2.0, 1e-6, 300, 40

@@ -13,11 +13,11 @@ import pytest
 from scipy.stats import hypergeom
 
 from lookalike.errors import BudgetExceededError
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.row_level import seed_price
 from lookalike.privacy.row_level.seed_price import ORDERS, SeedBudget, SeedTest, delta_own, epsilon_of, renyi
 from lookalike.privacy.row_level.seeded_rows import affordable_test, seeds_at_least
-from lookalike.tables.measurement import NoisyMarginal
 from tests.privacy.seeded_law import (
     Mixture,
     Pair,

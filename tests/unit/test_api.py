@@ -15,7 +15,7 @@ import pytest
 import lookalike as la
 from lookalike.errors import BudgetExceededError, InputError, SchemaError
 from lookalike.estimators import estimator_names
-from lookalike.synthesizers import create
+from lookalike.methods import create
 
 SIZES = {"a": 3, "b": 2}
 

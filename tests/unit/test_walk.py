@@ -42,7 +42,7 @@ def traced(arguments: list[str]) -> dict[str, int]:
         elif code in calls or not importing(frame):
             calls[code] = calls.get(code, 0) + 1
 
-    from lookalike.cli import main
+    from lookalike.cli.main import main
 
     sys.argv = ["lookalike", *arguments]
     threading.setprofile(note)

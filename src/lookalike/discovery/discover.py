@@ -21,6 +21,7 @@ import numpy as np
 from lookalike.discovery import binning, forms
 from lookalike.discovery.binning import Grid
 from lookalike.errors import BudgetError
+from lookalike.measurements.marginals import NoisyMarginal, estimated_total
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
@@ -33,7 +34,6 @@ from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson, form_probe
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import any_value, holds_identifiers
-from lookalike.tables.measurement import NoisyMarginal, estimated_total
 
 
 class _Step(NamedTuple):

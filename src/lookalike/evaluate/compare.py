@@ -22,8 +22,7 @@ import numpy as np
 
 from lookalike.errors import InputError
 from lookalike.evaluate.classifiers import svm_errors
-from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
-from lookalike.evaluate.ranges import range_errors
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.schema import codec
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema

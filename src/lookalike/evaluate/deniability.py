@@ -11,10 +11,10 @@ import numpy as np
 
 from lookalike.errors import InputError
 from lookalike.evaluate.real_data import encoded
-from lookalike.generate.bayes_net import BayesNet
-from lookalike.generate.model import Model
+from lookalike.models.bayes_net import BayesNet
+from lookalike.models.model import Model
+from lookalike.privacy.row_level.prefixes import PrefixCounts, class_sizes, probability_classes
 from lookalike.release import load
-from lookalike.tables.prefixes import PrefixCounts, class_sizes, probability_classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,12 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.evaluate.association import column_shapes, pair_association, pair_trends
-from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, svm_errors
-from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
-from lookalike.evaluate.private_classifiers import private_reference
-from lookalike.evaluate.ranges import range_errors
-from lookalike.evaluate.scores import copies, group_errors, k_marginal_score, sample_equivalent
+from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, private_reference, svm_errors
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
+from lookalike.evaluate.measures import (
+    column_shapes,
+    copies,
+    group_errors,
+    k_marginal_score,
+    pair_association,
+    pair_trends,
+    sample_equivalent,
+)
 from lookalike.schema.binned import Binned
 from lookalike.schema.columns import Ordinal
 from lookalike.schema.conditions import parse_question

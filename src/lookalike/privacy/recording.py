@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.guards import MAX_REFERENCE_CELLS
+from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, on_finer_domain
 from lookalike.privacy.kernel.requests import Recorder, Score
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
-from lookalike.tables.measurement import NoisyMarginal, NoisyResidual, on_finer_domain
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The numbering of a marginal's cells: the one place where rows of codes become cell numbers.
+"""The one place where rows of codes become cell numbers, or rows of zeros and ones.
 
 Cells are numbered in row-major order (mixed radix): on columns of sizes k_1, ..., k_d a row of codes c_1, ..., c_d
 falls in cell (...(c_1 k_2 + c_2) k_3 + ...) k_d + c_d.
@@ -7,9 +7,10 @@ falls in cell (...(c_1 k_2 + c_2) k_3 + ...) k_d + c_d.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from scipy import sparse  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.schema.domain import Domain
 
@@ -91,3 +92,27 @@ def similar_rows_together(
         used += 1
     key = cell_numbers(codes, positions[:used], sizes)
     return shuffled[np.argsort(key[shuffled], kind="stable")]
+
+
+_sparse = cast(Any, sparse)
+
+
+def first_places(sizes: Sequence[int]) -> np.ndarray:
+    """Where the values of each column begin when those of all columns stand side by side.
+
+    >>> first_places((2, 3, 4)).tolist()
+    [0, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+
+
+def one_hot(codes: np.ndarray, sizes: Sequence[int]) -> Any:
+    """A sparse matrix (rows, values of all columns) of float32 with a 1 at every value that a row has.
+
+    >>> one_hot(np.array([[1, 0], [0, 2]]), (2, 3)).toarray().astype(int).tolist()
+    [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]]
+    """
+    rows, columns = codes.shape
+    places = np.ascontiguousarray(codes.astype(np.int32) + first_places(sizes)).ravel()
+    ends = np.arange(0, places.size + 1, columns, dtype=np.int32)
+    return _sparse.csr_matrix((np.ones(places.size, np.float32), places, ends), shape=(rows, sum(sizes)))

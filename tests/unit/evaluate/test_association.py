@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import contingency, ks_2samp
 
-from lookalike.evaluate.association import column_shapes, correlation, cramers_v, pair_association, pair_trends
 from lookalike.evaluate.marginals import TablePair
+from lookalike.evaluate.measures import column_shapes, correlation, cramers_v, pair_association, pair_trends
 from lookalike.schema.domain import Domain
 
 from .tables import DOMAIN, random_codes

@@ -10,13 +10,16 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from lookalike.errors import InputError, MissingExtraError
-from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, svm_errors
-from lookalike.evaluate.features import one_hot, thinned
-from lookalike.evaluate.private_classifiers import (
+from lookalike.evaluate.classifiers import (
+    classifier_results,
+    distinguishing_game,
     logistic_regression,
     objective_perturbation,
+    one_hot,
     output_perturbation,
     private_reference,
+    svm_errors,
+    thinned,
 )
 from lookalike.schema.domain import Domain
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import lookalike as la
-from lookalike.cli import app
+from lookalike.cli.main import app
 from lookalike.errors import InputError
 from lookalike.evaluate.deniability import deniability
-from lookalike.generate.bayes_net import BayesNet
+from lookalike.models.bayes_net import BayesNet
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("x", "y"), (3, 2))

@@ -7,9 +7,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from lookalike.evaluate.marginals import TablePair, distances_of, marginal_distances, random_cliques
-from lookalike.evaluate.ranges import RangeQuery, random_ranges, range_errors, skewed_cliques
-from lookalike.evaluate.scores import copies, group_errors, k_marginal_score, sample_equivalent
+from lookalike.evaluate.marginals import (
+    RangeQuery,
+    TablePair,
+    distances_of,
+    marginal_distances,
+    random_cliques,
+    random_ranges,
+    range_errors,
+    skewed_cliques,
+)
+from lookalike.evaluate.measures import copies, group_errors, k_marginal_score, sample_equivalent
 from lookalike.schema.domain import Domain
 
 from .tables import DOMAIN, random_codes

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.estimate import GraphicalModel, fit
-from lookalike.estimate.intervals import ErrorBars
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.models.graphical import GraphicalModel, fit
+from lookalike.models.intervals import ErrorBars
 from lookalike.privacy.kernel.accounting import Charge
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.schema import Schema
-from lookalike.tables.measurement import NoisyMarginal
 
 SCHEMA = Schema(
     (

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from lookalike.report.charts import bars, heat_map, histogram, lines
+from lookalike.report.page import bars, heat_map, histogram, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lookalike.evaluate.evaluation import Settings, evaluate_codes
-from lookalike.report.internal import internal_name, internal_report
+from lookalike.evaluate.report import internal_name, internal_report
 
 from .releases import SCHEMA
 from .test_public import Tags

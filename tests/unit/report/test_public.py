@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from lookalike import report
-from lookalike.estimate import fit
-from lookalike.estimate.intervals import ErrorBars
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.models.graphical import fit
+from lookalike.models.intervals import ErrorBars
 from lookalike.report.public import public_numbers, public_report
 from lookalike.schema.binned import Integer
 from lookalike.schema.schema import Schema
-from lookalike.tables.measurement import NoisyMarginal
 
 from .releases import SCHEMA, Account, bars, model
 

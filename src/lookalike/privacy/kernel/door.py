@@ -19,6 +19,8 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lookalike.measurements.contrasts import CellTable
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
 from lookalike.privacy.kernel.accounting import Accountant, Budget, Charge
 from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
@@ -33,8 +35,6 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques, recoded_domain
 from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable
-from lookalike.tables.contrasts import CellTable
-from lookalike.tables.measurement import NoisyMarginal
 
 Answer = TypeVar("Answer")
 Groups = Sequence[np.ndarray | None] | None

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.errors import InputError
+from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import Clique, Domain
-from lookalike.tables.measurement import NoisyMarginal
 
 Rng = np.random.Generator | None
 

@@ -17,8 +17,8 @@ from lookalike.privacy.kernel.accounting import Budget, stddev_for
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import bit_source, rounded_gaussian
 from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
+from lookalike.privacy.row_level.prefixes import PrefixCounts
 from lookalike.schema.domain import Domain
-from lookalike.tables.prefixes import PrefixCounts
 
 Codes = NDArray[np.int32]
 Integers = NDArray[np.int64]

@@ -38,8 +38,8 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.privacy.row_level.rows import Codes, Floats, SystemRandom, stddev_for_rest
+from lookalike.schema.cells import one_hot
 from lookalike.schema.domain import Domain
-from lookalike.tables.one_hot import one_hot
 
 Singles = NDArray[np.float32]
 _sparse = cast(Any, sparse)

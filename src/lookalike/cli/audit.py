@@ -1,0 +1,100 @@
+"""The command that tries to break the guarantee. Thin: parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from lookalike.cli.options import DeltaOption, EpsilonOption, JsonOption
+from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
+from lookalike.discovery.discover import Discovery
+from lookalike.errors import InputError, LookalikeError
+
+_LEAST_RUNS = 6
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Put the command of this module on the command line."""
+    app.command()(audit)
+
+
+def audit(
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="See 'lookalike methods'.")],
+    epsilon: EpsilonOption = 1.0,
+    delta: DeltaOption = 1e-5,
+    runs: Annotated[int, typer.Option(help="Runs on each of two neighbouring tables; more runs can show more.")] = 100,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only this pair of tables, such as 'new category'; may be repeated.")
+    ] = None,
+    failure: Annotated[float, typer.Option(help="Chance of calling a true guarantee false, per pair.")] = 1e-6,
+    as_json: JsonOption = False,
+) -> None:
+    """Try to break the guarantee on small made-up tables; print the largest epsilon shown. Exit code 1 if it breaks."""
+    from lookalike.audit.trial import Claim, Finding, cases, try_pair
+    from lookalike.audit.written import everything
+    from lookalike.methods import create
+
+    if runs < _LEAST_RUNS:
+        raise InputError(f"--runs is {runs}; it must be at least {_LEAST_RUNS}, and some hundreds to show much.")
+    known = {known.name: known for known in cases()}
+    for name in case or []:
+        if name not in known:
+            raise InputError(f"There is no case {name!r}; the cases are {', '.join(known)}.")
+    gaussian = create(method, {}).accounting == "gdp"
+    findings: dict[str, Finding] = {}
+    refused: dict[str, str] = {}
+    wanted = case or list(known)
+    with progress_bar() as progress:
+        for number, name in enumerate(wanted):
+            progress(f"running on two tables: {name}", number / len(wanted))
+            pair = known[name]
+            arguments: dict[str, Any] = {**pair.arguments, "method": method, "epsilon": epsilon, "delta": delta}
+            threshold = 0.0 if "schema" in pair.arguments else delta * Discovery().delta_share
+            try:
+                findings[name] = try_pair(
+                    lambda: everything(pair.table, pair.extra, arguments),  # noqa: B023
+                    lambda: everything(pair.neighbour, pair.extra, arguments),  # noqa: B023
+                    Claim(epsilon, delta, gaussian, threshold),
+                    runs=runs,
+                    rng=np.random.default_rng(),
+                    failure=failure,
+                )
+            except LookalikeError as error:
+                refused[name] = str(error)
+    broken = any(finding.broken for finding in findings.values())
+    if as_json:
+        listed = {name: {**asdict(finding), "broken": finding.broken} for name, finding in findings.items()}
+        print_json({"method": method, "failure": failure, "broken": broken, "cases": listed, "refused": refused})
+    else:
+        _print_findings(method, epsilon, findings, refused, failure)
+    if broken:
+        sys.exit(1)
+
+
+def _print_findings(
+    method: str, epsilon: float, findings: dict[str, Any], refused: dict[str, str], failure: float
+) -> None:
+    right = ("came in", "epsilon shown", "at most")
+    rows = []
+    for name, finding in findings.items():
+        rates = f"{finding.hits[0]} / {finding.hits[1]} of {finding.runs}"
+        shown = f"{finding.epsilon:.3g}{'  BROKEN' if finding.broken else ''}"
+        event = finding.event if len(finding.event) <= 44 else f"...{finding.event[-41:]}"
+        rows.append((name, event, rates, shown, f"{finding.most:.3g}"))
+    title = f"Audit of {method}, claimed epsilon {epsilon:g}"
+    output.print(table_of(title, ("one person more", "event that told most", *right), rows, right=right))
+    if any(finding.broken for finding in findings.values()):
+        output.print("The guarantee is FALSE: please report this, with the version and the line above.")
+    else:
+        output.print(
+            f"Nothing contradicts epsilon {epsilon:g}. A line is wrong with chance {failure:g}; 'at most' is what\n"
+            "so many runs could have shown. An audit can refute a guarantee, never prove it."
+        )
+        if any(finding.most <= epsilon for finding in findings.values()):
+            output.print("Here even a plain leak would have gone unseen: raise --runs or lower --epsilon.")
+    for name, reason in refused.items():
+        notes.print(f"{name}: not run. {reason}")

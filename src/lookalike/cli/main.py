@@ -1,0 +1,352 @@
+"""The command line: parse, call the pipeline, print. Results go to standard output, notes to standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, cast
+
+# Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import typer
+
+from lookalike import __version__
+from lookalike.cli import audit as cli_audit
+from lookalike.cli import judging as cli_judging
+from lookalike.cli import planning as cli_planning
+from lookalike.cli.options import (
+    DeltaOption,
+    DomainOption,
+    EpsilonOption,
+    FormulaOption,
+    JsonOption,
+    LedgerOption,
+    MethodOption,
+    ModelSizeOption,
+    NeighboursOption,
+    PersonOption,
+    RowsPerPersonOption,
+    SchemaOption,
+    SettingOption,
+    TablePath,
+    WorkloadOption,
+    neighbours_of,
+    schema_of,
+    settings_of,
+)
+from lookalike.cli.planning import plan_table
+from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
+from lookalike.errors import InputError, LookalikeError
+from lookalike.models.archive import MODEL_MB
+from lookalike.pipeline import Generation, as_ledger, check_generator, execute, prepare, reason_of
+from lookalike.places import check_apart, check_target, with_side_files
+from lookalike.privacy.ledger import Ledger, RunSummary, epsilon_json, epsilon_text
+from lookalike.release import Release, load, write_page
+from lookalike.schema.columns import Identifier
+from lookalike.schema.schema import Schema
+
+app = typer.Typer(
+    name="lookalike",
+    help="Differentially private synthetic tables: the same columns and formats, rows that belong to nobody.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def synth(
+    table: TablePath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the synthetic table goes; the suffix sets the format.")
+    ],
+    schema: SchemaOption = None,
+    domain: DomainOption = None,
+    epsilon: EpsilonOption = 1.0,
+    delta: DeltaOption = 1e-5,
+    method: MethodOption = "auto",
+    generator: Annotated[
+        str,
+        typer.Option(help="'model' draws from the method's model; 'gum' or 'mcf' update rows to fit its marginals."),
+    ] = "model",
+    rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
+    ] = None,
+    ledger: LedgerOption = None,
+    model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
+    neighbours: NeighboursOption = "add-remove",
+    max_rows_per_person: RowsPerPersonOption = 1,
+    person: PersonOption = None,
+    workload: WorkloadOption = None,
+    setting: SettingOption = None,
+    escape_formulas: FormulaOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a synthetic table from a private one, within a privacy budget."""
+    book = as_ledger(ledger, table)
+    inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
+    check_apart({"--ledger": ledger}, inputs)
+    beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
+    check_apart({"--out": out, "--model": model, "--report": report}, {**inputs, **beside})
+    public = schema_of(schema, domain, table)
+    check_target(out, table=True)
+    for path in filter(None, (model, report)):
+        check_target(path, table=False)
+    made_by = _generator(generator)
+    settings = settings_of(method, setting, workload)
+    run = prepare(
+        table,
+        schema=public,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        neighbours=neighbours_of(neighbours, max_rows_per_person),
+        person=person,
+        settings=settings,
+    )
+    if not as_json:
+        notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
+    with progress_bar() as progress:
+        release = execute(run, generator=made_by, rows=rows, seed=seed, ledger=book, progress=progress)
+    with _rescue(release, book):
+        release.write(out, escape_formulas=escape_formulas)
+        if model is not None:
+            release.fitted.save(model)
+        if report is not None:
+            write_page(report, release.report())
+    _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
+    for note in release.notes:
+        notes.print(note)
+    if not as_json:
+        _note_made_up(run.schema, release.schema, drafted=schema is None and domain is None)
+
+
+@app.command()
+def sample(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'synth --model'.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic table goes.")],
+    rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes the sample.")] = None,
+    escape_formulas: FormulaOption = False,
+    max_model_mb: ModelSizeOption = MODEL_MB,
+) -> None:
+    """Draw more rows from a stored model. Touches no private data and costs nothing."""
+    check_apart({"--out": out}, {"the model": model})
+    check_target(out, table=True)
+    fitted = load(model, max_mb=max_model_mb)
+    written = fitted.write(out, rows, seed=seed, where=where, escape_formulas=escape_formulas)
+    output.print(f"{written:,} rows written to {out}; no budget was spent.")
+
+
+@app.command()
+def ledger(
+    table: TablePath,
+    cap: Annotated[
+        float | None, typer.Option(help="Most epsilon that all runs on this table together may spend.")
+    ] = None,
+    ledger: LedgerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what has been spent on a table, by which run; set what it may ever spend."""
+    check_apart({"--ledger": ledger}, {"the private table": table})
+    book = as_ledger(ledger, table)
+    if cap is not None:
+        book.set_cap(cap)
+    runs = book.runs()
+    spent, spent_delta = book.spent()
+    if as_json:
+        print_json(
+            {
+                "table": book.identity,
+                "ledger": str(book.path),
+                "cap": book.cap,
+                "epsilon": epsilon_json(spent),
+                "delta": spent_delta,
+                "runs": [_run_json(run) for run in runs],
+            }
+        )
+        return
+    _print_ledger(book, runs, spent, spent_delta)
+
+
+def _version(value: bool) -> None:
+    if value:
+        output.print(f"lookalike {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Differentially private synthetic tables."""
+
+
+cli_planning.add_commands(app)
+cli_judging.add_commands(app)
+cli_audit.add_commands(app)
+
+
+def main() -> NoReturn:
+    """Run the command line; a user's mistake ends in one paragraph and exit code 2, never in a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except LookalikeError as error:
+        notes.print(f"Error: {error}", style="red" if notes.is_terminal else None)
+        sys.exit(2)
+    except MemoryError:
+        notes.print("Error: The memory does not suffice. What was charged stays charged; see 'lookalike ledger'.")
+        sys.exit(2)
+    except Exception as error:
+        # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            notes.print("Stopped. What was charged stays charged; see 'lookalike ledger'.")
+            sys.exit(130)
+        if not hasattr(error, "format_message"):
+            raise
+        _print_usage(error)
+        sys.exit(getattr(error, "exit_code", 2))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_usage(error: Any) -> None:
+    context, message = getattr(error, "ctx", None), error.format_message()
+    if message.startswith("Usage:"):
+        notes.print(message)
+        return
+    if context is not None:
+        notes.print(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
+    notes.print(f"Error: {message}")
+
+
+def _file(workload: str | None) -> Path | None:
+    """The file of a workload, None for one in words."""
+    return Path(workload) if workload is not None and Path(workload).suffix else None
+
+
+def _generator(name: str) -> Generation:
+    check_generator(name)
+    return cast(Generation, name)
+
+
+@contextmanager
+def _rescue(release: Release, book: Ledger) -> Generator[None]:
+    """Keep the model beside the ledger when its table cannot be written: the budget for it is spent."""
+    try:
+        yield
+    except InputError as error:
+        if book.path is None:
+            raise
+        kept = book.path.with_name(f"{book.path.name}-run{len(book.runs())}.lookalike")
+        try:
+            release.fitted.save(kept)
+        except LookalikeError:
+            raise error from None
+        raise InputError(
+            f"{error} The budget is spent, so the model was kept at {kept}: 'lookalike sample {kept} -o OUT' makes the "
+            "table without spending again."
+        ) from error
+
+
+def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
+    spent = release.spent
+    if as_json:
+        by_step = {step: float(rho) for step, rho in spent.by_step().items()}
+        print_json(
+            {
+                **{name: str(path) if path else None for name, path in paths.items()},
+                "method": spent.method,
+                "epsilon": spent.epsilon,
+                "epsilon_spent": epsilon_json(spent.epsilon_spent),
+                "delta": spent.delta,
+                "private": spent.private,
+                "rho_by_step": by_step,
+                "notes": list(release.notes),
+            }
+        )
+        return
+    bill = f"epsilon {spent.epsilon:g}, delta {spent.delta:g}"
+    if spent.private:
+        charged = epsilon_text(spent.epsilon_spent)
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}. (Its charges add up to epsilon {charged}.)")
+    else:
+        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was asked for ({bill}).")
+        output.print("It counts as infinite epsilon in the ledger.")
+    for step, rho in spent.by_step().items():
+        output.print(f"  {step}: {float(rho / spent.rho):.1%}")
+    for name, path in paths.items():
+        if path is not None:
+            output.print(f"{name}: {path}")
+
+
+def _note_made_up(before: Schema, after: Schema, *, drafted: bool) -> None:
+    """Say which columns were taken for identifiers or free text, by name or by discovery: their values mean nothing."""
+    named = [c.name for c in before.columns if isinstance(c, Identifier) and not c.person] if drafted else []
+    if named:
+        notes.print(
+            f"Made up: {', '.join(named)}. Their names are those of identifiers, so their values were not looked at.\n"
+            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
+        )
+    names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
+    if names:
+        notes.print(
+            f"Made up: {', '.join(names)}. Few of their values are frequent enough to be told, so these columns hold\n"
+            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
+        )
+
+
+def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
+    rows = [
+        (
+            run.number,
+            run.started[:16].replace("T", " "),
+            run.method,
+            f"{run.epsilon:g}",
+            f"{run.delta:g}",
+            epsilon_text(run.epsilon_counted),
+            run.noise if run.private else f"{run.noise}: NOT PRIVATE",
+            len(run.charges),
+            run.status,
+        )
+        for run in runs
+    ]
+    headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
+    output.print(table_of(f"Ledger of {book.identity}", headings, rows))
+    cap = book.cap
+    left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
+    output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
+    output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
+    output.print(f"File: {book.path}")
+
+
+def _run_json(run: RunSummary) -> dict[str, Any]:
+    charges = [
+        {"step": c.step, "mechanism": c.mechanism, "releases": c.releases, "rho": float(c.rho), "detail": c.detail}
+        for c in run.charges
+    ]
+    names = (
+        "number",
+        "started",
+        "method",
+        "epsilon",
+        "delta",
+        "accounting",
+        "neighbours",
+        "status",
+        "noise",
+        "private",
+    )
+    counted = {"epsilon_counted": epsilon_json(run.epsilon_counted)}
+    return {**{name: getattr(run, name) for name in names}, **counted, "charges": charges}

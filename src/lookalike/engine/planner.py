@@ -1,0 +1,276 @@
+"""Search for a good contraction tree, from scratch or after one more clique.
+
+A model's factors form a tensor network. A binary tree over the factors says in which order they are multiplied; a
+variable is summed out as soon as no factor outside the subtree knows it. Every inner node touches three arrays (its two
+children and itself) and costs the product of the sizes of all variables in them, whichever of the three is computed
+from the other two. So one number per node prices the forward and the adjoint sweep, and the root may be anywhere.
+
+The tree comes from random greedy merging, then annealing by rotations, on predicted time. Nothing here looks at data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lookalike.engine import tree_search
+from lookalike.engine.executor import compiled, numba_available, worth_compiling
+from lookalike.engine.order import NEGATIVE_LOGS, ordered
+from lookalike.engine.plan import (
+    ContractionPlan,
+    Pair,
+    clique_mask,
+    connected_components,
+    mask_positions,
+    maximal_cliques,
+)
+from lookalike.schema.domain import Clique, Domain
+
+_HOT, _COLD = 0.3, 0.003
+_PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 2e-6, 3e-6
+# A plan serves some hundred calls and a compiled move takes 0.03 to 0.1 microseconds: searching costs about as much
+# time as a few calls, and for costly models the better tree found by a longer search pays for itself.
+_MOVES_PER_NS, _MAX_MOVES, _MAX_MOVES_COSTLY, _MAX_MOVES_PURE, _COSTLY_NS = 1.0, 200_000, 1_000_000, 150_000, 1e6
+
+
+class TreeSearch:
+    """Greedy merging, annealing and insertion for the factors of one connected component.
+
+    Args:
+        sizes: of all attributes.
+        masks: the factors' scopes.
+        seed: of the random search; the same seed gives the same trees, compiled or not.
+        effort: multiplies the number of annealing moves.
+    """
+
+    def __init__(self, sizes: Sequence[int], masks: Sequence[int], seed: int, effort: float = 1.0) -> None:
+        self.leaves = len(masks)
+        self.effort = effort
+        used = 0
+        for mask in masks:
+            used |= mask
+        local = {position: i for i, position in enumerate(mask_positions(used))}
+        self.words = -(-len(local) // tree_search.BITS)
+        self.compiled = worth_compiling(tree_search.anneal, self.leaves**2 * _PURE_PAIR_SECONDS * self._tries())
+        self.state = seed % 2147483645 + 1
+        self.table = self._floats(_byte_table([sizes[position] for position in local], self.words))
+        self.draws = self._floats(NEGATIVE_LOGS)
+        self.sets = self._ints((2 * self.leaves - 1) * self.words)
+        self.uses = self._ints(self.words * tree_search.BITS)
+        for leaf, mask in enumerate(masks):
+            for position in mask_positions(mask):
+                word, bit = divmod(local[position], tree_search.BITS)
+                self.sets[leaf * self.words + word] |= 1 << bit
+                self.uses[local[position]] += 1
+
+    def search(self) -> tuple[float, list[Pair]]:
+        """Predicted nanoseconds of both sweeps, and the best tree found."""
+        if self.leaves < 2:
+            return 0.0, []
+        cost, tree = self.greedy(0.0, 1.0)
+        for number in range(1, self._tries()):
+            noise, alpha = (0.0, 0.1, 0.3, 1.0)[number % 4], (0.0, 0.5, 1.0)[number % 3]
+            cost, tree = min((cost, tree), self.greedy(noise, alpha), key=lambda found: found[0])
+        cost, tree = self.anneal(cost, tree, self._moves(cost))
+        return cost, self.pairs(tree)
+
+    def _moves(self, cost: float) -> int:
+        limit = _MAX_MOVES if cost < _COSTLY_NS else _MAX_MOVES_COSTLY
+        moves = int(self.effort * min(max(cost * _MOVES_PER_NS, 20 * self.leaves), limit))
+        return moves if numba_available() else min(moves, _MAX_MOVES_PURE)
+
+    def greedy(self, noise: float, alpha: float):
+        """Cost and tree of one greedy run."""
+        n, words = self.leaves, self.words
+        sets, uses = self.sets[:], self.uses[:]
+        if self.compiled:
+            sets, uses = sets.copy(), uses.copy()
+        twice = self._ints(words)
+        for at, count in enumerate(uses):
+            if count == 2:
+                twice[at // tree_search.BITS] |= 1 << at % tree_search.BITS
+            elif count == 1:
+                # A private variable is summed out of its factor before the tree begins.
+                for leaf in range(n):
+                    sets[leaf * words + at // tree_search.BITS] &= ~(1 << at % tree_search.BITS)
+        tree, nodes = self._ints(4 * n - 2), 2 * n - 1
+        run = self._kernel(tree_search.greedy)
+        self.state = run(
+            n, words, sets, twice, uses, self.table, self._floats(nodes), tree, self._ints(nodes), self._floats(nodes),
+            self._ints(nodes), alpha, noise, self.state, self.draws,
+        )  # fmt: skip
+        return self._priced(tree)[0], tree
+
+    def anneal(self, cost: float, tree, moves: int):
+        """Cost and tree after so many rotations; never worse."""
+        if self.leaves < 3 or moves < 1:
+            return cost, tree
+        if not self.compiled and worth_compiling(tree_search.anneal, moves * _PURE_MOVE_SECONDS):
+            self._switch_to_compiled()
+            tree = np.array(tree, dtype=np.int64)
+        total, scope, cells, ns = self._priced(tree)
+        best = self._ints(4 * self.leaves - 2)
+        moves_decay = (_COLD / _HOT) ** (1.0 / moves)
+        cost = self._kernel(tree_search.anneal)(
+            self.leaves, self.words, tree, scope, cells, ns, self.table, total, self.state, moves, _HOT, moves_decay,
+            self.draws, self._ints(self.words), best,
+        )  # fmt: skip
+        self.state = tree_search.next_random(self.state)
+        return float(cost), self._from_pairs(self.pairs(best))
+
+    def insert_last(self, children: Sequence[Pair]):
+        """Cost and tree when the last leaf is joined at the best place to a tree over the others."""
+        n, words = self.leaves, self.words
+        tree = self._ints(4 * n - 2)
+        parent = self._ints(2 * n)
+        for v in range(2 * n):
+            parent[v] = -1
+        for j, pair in enumerate(children):
+            for side, child in enumerate(pair):
+                # Inner nodes move up by one to make room for the new leaf's number.
+                child += child >= n - 1
+                tree[2 * (n + j) + side] = child
+                parent[child] = n + j
+        below, above = self._below_above(tree)
+        run = self._kernel(tree_search.best_insertion)
+        at, _ = run(n, words, tree, parent, below, above, self.table, self._ints(2 * n))
+        self._kernel(tree_search.insert_leaf)(n, tree, at, parent[at])
+        return self._priced(tree)[0], tree
+
+    def price(self, children: Sequence[Pair]) -> tuple[float, float]:
+        """Predicted nanoseconds and cells of a given tree."""
+        tree = self._from_pairs(children)
+        return self._priced(tree)[0], self.cells(tree)
+
+    def cells(self, tree) -> float:
+        """Cells of the tree's arrays: a value and an adjoint for every node."""
+        return 2.0 * float(sum(self._priced(self._from_pairs(self.pairs(tree)))[2]))
+
+    def pairs(self, tree) -> list[Pair]:
+        """The tree's inner nodes as pairs of children, children before parents."""
+        n = self.leaves
+        number: dict[int, int] = {leaf: leaf for leaf in range(n)}
+        children: list[Pair] = []
+        used = {int(child) for child in tree[2 * n :]}
+        stack = [(v, False) for v in range(n, 2 * n - 1) if v not in used]
+        while stack:
+            v, done = stack.pop()
+            if v < n:
+                continue
+            a, b = int(tree[2 * v]), int(tree[2 * v + 1])
+            if done:
+                number[v] = n + len(children)
+                children.append((number[a], number[b]))
+            else:
+                stack += [(v, True), (b, False), (a, False)]
+        return children
+
+    def _from_pairs(self, children: Sequence[Pair]):
+        tree = self._ints(4 * self.leaves - 2)
+        for j, (a, b) in enumerate(children):
+            tree[2 * (self.leaves + j)], tree[2 * (self.leaves + j) + 1] = a, b
+        return tree
+
+    def _priced(self, tree):
+        nodes = 2 * self.leaves - 1
+        below, above, scope = (self._ints(nodes * self.words) for _ in range(3))
+        below[: self.leaves * self.words] = self.sets[: self.leaves * self.words]
+        self._kernel(tree_search.fill_scopes)(self.leaves, self.words, tree, below, above, scope)
+        cells, ns = self._floats(nodes), self._floats(nodes)
+        cost = self._kernel(tree_search.tree_cost)(self.leaves, self.words, tree, scope, cells, ns, self.table)
+        return float(cost), scope, cells, ns
+
+    def _below_above(self, tree: Any) -> Any:
+        """Variables below and elsewhere, for a tree that lacks the last leaf; the leaf's own set is its `below`."""
+        n, words = self.leaves, self.words
+        below: Any = self._ints(2 * n * words)
+        above: Any = self._ints(2 * n * words)
+        below[: n * words] = self.sets[: n * words]
+        for v in range(n, 2 * n - 2):
+            for w in range(words):
+                below[v * words + w] = below[tree[2 * v] * words + w] | below[tree[2 * v + 1] * words + w]
+        for v in range(2 * n - 3, n - 1, -1):
+            for w in range(words):
+                up = above[v * words + w]
+                above[tree[2 * v] * words + w] = up | below[tree[2 * v + 1] * words + w]
+                above[tree[2 * v + 1] * words + w] = up | below[tree[2 * v] * words + w]
+        return below, above
+
+    def _tries(self) -> int:
+        return max(3, min(16, 1200 // self.leaves))
+
+    def _switch_to_compiled(self) -> None:
+        self.compiled = True
+        self.table, self.draws = self._floats(self.table), self._floats(self.draws)
+        self.sets, self.uses = (np.array(values, dtype=np.int64) for values in (self.sets, self.uses))
+
+    def _kernel(self, function):
+        return compiled(function) if self.compiled else function
+
+    def _ints(self, length: int) -> Any:
+        return np.zeros(length, dtype=np.int64) if self.compiled else [0] * length
+
+    def _floats(self, values: Any) -> Any:
+        if isinstance(values, int):
+            return np.zeros(values) if self.compiled else [0.0] * values
+        return np.array(values, dtype=float) if self.compiled else list(values)
+
+
+def _byte_table(sizes: Sequence[int], words: int) -> list[float]:
+    """For each byte of a set and each of its 256 values, the product of the sizes of the variables it stands for."""
+    table = []
+    for word in range(words):
+        for byte in range(tree_search.BYTES):
+            first = word * tree_search.BITS + 8 * byte
+            row = [1.0] * 256
+            for bit, size in enumerate(sizes[first : first + 8]):
+                for value in range(1 << bit, 1 << (bit + 1)):
+                    row[value] = row[value - (1 << bit)] * size
+            for value in range(1 << max(0, min(8, len(sizes) - first)), 256):
+                row[value] = 1.0
+            table += row
+    return table
+
+
+def start_order(domain: Domain) -> tuple[int, ...]:
+    """Attributes by ascending size: the longest runs become the inner loops."""
+    return tuple(sorted(range(len(domain)), key=lambda position: (domain.sizes[position], position)))
+
+
+def make_plan(
+    domain: Domain, cliques: Iterable[Iterable[str]], *, seed: int = 0, effort: float = 1.0
+) -> ContractionPlan:
+    """A plan for the model whose factors are the maximal ones among `cliques`. The same seed gives the same plan.
+
+    >>> domain = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
+    >>> make_plan(domain, [("a", "b"), ("b", "c"), ("b",)]).leaves
+    (('a', 'b'), ('b', 'c'))
+    """
+    return _cached_plan(domain, tuple(maximal_cliques(domain, cliques)), seed, effort)
+
+
+@lru_cache(maxsize=256)
+def _cached_plan(domain: Domain, maximal: tuple[Clique, ...], seed: int, effort: float) -> ContractionPlan:
+    masks = [clique_mask(domain, clique) for clique in maximal]
+    leaves: list[Clique] = []
+    trees: list[tuple[list[int], list[Pair]]] = []
+    for members in connected_components(masks):
+        _, children = TreeSearch(domain.sizes, [masks[i] for i in members], seed, effort).search()
+        trees.append((list(range(len(leaves), len(leaves) + len(members))), children))
+        leaves += [maximal[i] for i in members]
+    plan = ContractionPlan(domain, tuple(leaves), join_trees(len(leaves), trees), start_order(domain))
+    return ordered(plan, seed=seed)
+
+
+def join_trees(count: int, trees: Iterable[tuple[list[int], list[Pair]]]) -> tuple[Pair, ...]:
+    """Trees over the leaves of single components, renumbered as trees over all `count` leaves."""
+    joined: list[Pair] = []
+    for leaves, children in trees:
+        number = list(leaves)
+        for a, b in children:
+            number.append(count + len(joined))
+            joined.append((number[a], number[b]))
+    return tuple(joined)

@@ -1,0 +1,133 @@
+"""The pages for the data holder: real against synthetic rows, and methods compared. NOT PRIVATE on every screen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from lookalike.evaluate.compare import Result, summary, table_rows
+from lookalike.evaluate.evaluation import Evaluation
+from lookalike.report.page import lines, render, style_sheet
+
+_MAX_COLUMNS = 60
+_MAX_MAP_COLUMNS = 32
+_MAX_BARS = 14
+_MAX_BINS = 128
+MARK = "NOT-PRIVATE"
+_OPTIONAL = ("groups", "questions", "rules", "distinguishing", "classifiers", "private_reference", "svm")
+
+
+def internal_name(path: str | Path) -> Path:
+    """The path with NOT-PRIVATE in the file's name, whatever was asked for.
+
+    >>> internal_name("out/adult.html").name, internal_name("a.NOT-PRIVATE.html").name
+    ('adult.NOT-PRIVATE.html', 'a.NOT-PRIVATE.html')
+    """
+    path = Path(path)
+    return path if MARK in path.name else path.with_name(f"{path.stem}.{MARK}{path.suffix or '.html'}")
+
+
+def internal_report(evaluation: Evaluation) -> str:
+    """The page of an evaluation."""
+    numbers = evaluation.numbers
+    association = numbers["association"]
+    shown = slice(_MAX_MAP_COLUMNS)
+    names = association["names"][shown]
+    errors = np.array(association["distances"])[shown, shown]
+    differences = np.abs(np.array(association["real"]) - np.array(association["synth"]))[shown, shown]
+    return render(
+        "internal.html",
+        numbers={**dict.fromkeys(_OPTIONAL), **numbers},
+        columns=_columns(numbers),
+        left_out=max(0, len(numbers["histograms"]) - _MAX_COLUMNS),
+        names=names,
+        errors=errors.tolist(),
+        largest_error=max(0.02, float(errors.max())),
+        differences=differences.tolist(),
+        largest_difference=max(0.02, float(differences.max())),
+        svm=_svm(numbers.get("svm")),
+    )
+
+
+def _columns(numbers: dict[str, Any]) -> list[dict[str, Any]]:
+    """One-way overlays: real counts scaled to the synthetic number of rows, so that bars can be compared."""
+    scale = numbers["rows"]["synth"] / numbers["rows"]["real"]
+    found = []
+    for name, histogram in list(numbers["histograms"].items())[:_MAX_COLUMNS]:
+        labels = histogram["labels"]
+        real, synth = np.array(histogram["real"]) * scale, np.array(histogram["synth"], dtype=float)
+        distance = 0.5 * float(np.abs(real - synth).sum()) / max(1.0, float(synth.sum()))
+        as_histogram = histogram["ordered"] and _MAX_BARS < len(labels) <= _MAX_BINS
+        if len(labels) > _MAX_BARS and not as_histogram:
+            kept = np.sort(np.argsort(-real, kind="stable")[: _MAX_BARS - 1])
+            labels = [labels[i] for i in kept] + [f"{len(labels) - len(kept):,} others"]
+            real, synth = (np.append(side[kept], side.sum() - side[kept].sum()) for side in (real, synth))
+        found.append(
+            {
+                "name": name,
+                "labels": labels,
+                "real": real.tolist(),
+                "synth": synth.tolist(),
+                "distance": distance,
+                "as_histogram": as_histogram,
+            }
+        )
+    return found
+
+
+def _svm(errors: dict[str, dict[str, float]] | None) -> list[dict[str, Any]]:
+    if errors is None:
+        return []
+    return [{"column": name, "real": errors["real"][name], "synth": errors["synth"][name]} for name in errors["real"]]
+
+
+MEASURES = {
+    "tvd.1": "mean distance of 1-way marginals",
+    "tvd.2": "mean distance of 2-way marginals",
+    "tvd.3": "mean distance of 3-way marginals",
+    "tvd.5": "mean distance of 5-way marginals",
+    "ranges.3": "mean squared error of 3-way range queries",
+    "svm_error": "mean SVM error",
+    "cpu_seconds": "processor seconds",
+    "peak_mb": "peak memory in MB",
+}
+
+
+def comparison_report(results: Iterable[Result]) -> str:
+    """One page with a table and a plot per table and measure."""
+    results = list(results)
+    sections = []
+    for table in dict.fromkeys(str(line["table"]) for line in results):
+        own = [line for line in results if line["table"] == table]
+        parts = []
+        for measure, title in MEASURES.items():
+            rows: list[dict[str, Any]] = table_rows(own, measure)
+            if rows:
+                epsilons = [name for name in rows[0] if name not in ("table", "method")]
+                parts.append({"title": title, "rows": rows, "epsilons": epsilons, "chart": _chart(own, measure, "")})
+        failures = [line for line in own if "error" in line]
+        sections.append({"table": table, "parts": parts, "failures": failures, "runs": len(own) - len(failures)})
+    return render("comparison.html", sections=sections)
+
+
+def comparison_chart(results: Iterable[Result], measure: str, table: str | None = None) -> str:
+    """A standalone SVG file: one line per method (and table, where there are several), over epsilon."""
+    chosen = [line for line in results if table is None or line["table"] == table]
+    chart = _chart(chosen, measure, MEASURES.get(measure, measure))
+    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
+    at = chart.index(">") + 1
+    return str(chart[:at] + style + chart[at:])
+
+
+def _chart(results: Iterable[Result], measure: str, title: str) -> Markup:
+    cells: Mapping[tuple[str, str, float], tuple[float, float, int]] = summary(results, measure)
+    tables = {key[0] for key in cells}
+    series: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for (table, method, epsilon), (mean, error, _) in cells.items():
+        series[method if len(tables) < 2 else f"{method}, {table}"].append((epsilon, mean, error))
+    return lines(series, x_title="epsilon", y_title=title, title=measure)

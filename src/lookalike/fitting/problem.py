@@ -1,0 +1,181 @@
+"""The estimation problem: noisy marginals turned into flat vectors over one network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from lookalike.engine.contraction import ExecutorName, Network
+from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
+from lookalike.engine.extension import extend_plan
+from lookalike.engine.layout import make_layout
+from lookalike.engine.plan import ContractionPlan, clique_mask
+from lookalike.engine.planner import make_plan
+from lookalike.engine.queries import Query, QuerySet
+from lookalike.errors import SchemaError
+from lookalike.measurements.contrasts import ContrastSpace, Shape
+from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total, group_means
+from lookalike.schema.domain import Clique, Domain
+
+_CHEAP, _DEARER = 5e-3, 4.0
+"""Tables of impossible cells may bring an evaluation to so many seconds, or to so many times its time without them."""
+
+
+class Problem:
+    """Measurements, the network of their column sets, and what both estimators compute from them.
+
+    Repeated measurements of the same cells are first averaged with weights 1/stddev^2: the average carries all they
+    say.
+
+    Attributes:
+        measurements: after averaging, one per set of cells.
+        total: the number of rows the model stands for.
+        observed: all noisy counts, flat.
+        sigma: the standard deviation of each entry of `observed`.
+        answers: the model's expected counts for the same cells, after `evaluate`.
+        measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
+        zeros: the tables of impossible cells that the model takes.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None,
+        zeros: Mapping[Clique, np.ndarray] | None,
+        seed: int = 0,
+        warm_plan: ContractionPlan | None = None,
+        limits: Limits | None = None,
+        executor: ExecutorName = "auto",
+        calls: int = 1,
+    ) -> None:
+        for measurement in measurements:
+            _check(domain, measurement)
+        self.domain = domain
+        self.total = float(total) if total is not None else estimated_total(measurements)
+        self.measurements = [m for m in averaged(measurements) if m.attrs]
+        limits = limits or DEFAULT_LIMITS
+        self.zeros = dict(zeros or {})
+        plan = self._planned(warm_plan, seed, limits)
+        limits.check(f"A model of {len(plan.leaves)} column sets", plan_cost(plan))
+        impossible = impossible_cells(plan, self.zeros) if self.zeros else None
+        self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
+        self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
+        self.observed = np.empty(self.queries.size)
+        self.sigma = np.empty(self.queries.size)
+        for number, measurement in enumerate(self.measurements):
+            self.observed[self.queries.slices[number]] = self.queries.pack(number, measurement.values)
+            self.sigma[self.queries.slices[number]] = measurement.stddev
+        self.measurable = ContrastSpace(self.queries.size, self._contrasts())
+        if impossible is not None:
+            self._forget_impossible_cells()
+        self.answers = np.zeros(self.queries.size)
+        self.calls = 0
+
+    def evaluate(self, parameters: np.ndarray) -> float:
+        """Log-normaliser at the parameters; expected counts of all measured cells are left in `answers`."""
+        self.calls += 1
+        log_z = self.network.sweep(self.queries.expand(parameters))
+        self.queries.answer(self.answers)
+        self.answers *= self.total
+        return log_z
+
+    def start_from(self, potentials: Mapping[Clique, np.ndarray]) -> np.ndarray:
+        """Parameters that repeat an earlier model's potentials where the same sets were measured, else zeros."""
+        parameters = np.zeros(self.queries.size)
+        taken: set[Clique] = set()
+        # Plain marginals first: what a group query on the same columns added is contained in the table already.
+        for number in sorted(range(len(self.measurements)), key=lambda i: self.measurements[i].groups is not None):
+            measurement = self.measurements[number]
+            known = potentials.get(measurement.attrs)
+            if known is None or measurement.attrs in taken or known.shape != self.domain.shape(measurement.attrs):
+                continue
+            taken.add(measurement.attrs)
+            finite = np.where(np.isfinite(known), known, 0.0)
+            parameters[self.queries.slices[number]] = self.queries.pack(number, group_means(measurement, finite))
+        return parameters
+
+    def potentials(self, parameters: np.ndarray) -> dict[Clique, np.ndarray]:
+        """Parameters as one table per measured set, in domain order."""
+        tables: dict[Clique, np.ndarray] = {}
+        for number, measurement in enumerate(self.measurements):
+            table = self.queries.unpack(number, parameters)
+            known = tables.get(measurement.attrs)
+            tables[measurement.attrs] = np.array(table) if known is None else known + table
+        return tables
+
+    def _contrasts(self) -> Iterator[tuple[slice, Shape, np.ndarray]]:
+        """Where contrasts of several axes lie in the flat vectors, and the places of their cells on each axis."""
+        for number, measurement in enumerate(self.measurements):
+            shape = measurement.contrasts
+            if shape is not None and len(shape) > 1:
+                places = [axis.reshape(measurement.values.shape) for axis in np.indices(shape)]
+                yield self.queries.slices[number], shape, np.array([self.queries.pack(number, p) for p in places])
+
+    def _planned(self, warm_plan: ContractionPlan | None, seed: int, limits: Limits) -> ContractionPlan:
+        """The plan of the measured sets and of the zeros, without those zeros that would make it far dearer."""
+        sets = [measurement.attrs for measurement in self.measurements]
+        plan = _plan(self.domain, [*sets, *self.zeros], warm_plan, seed)
+        if not self.zeros or plan_cost(plan).seconds_per_call <= _CHEAP:
+            return plan
+        least = plan_cost(_plan(self.domain, sets, None, seed)).seconds_per_call
+        allowed = Limits(min(limits.seconds_per_call, max(_CHEAP, _DEARER * least)), limits.memory_mb)
+        while self.zeros and not allowed.allow(plan_cost(plan)):
+            del self.zeros[max(self.zeros, key=self.domain.cells)]
+            plan = _plan(self.domain, [*sets, *self.zeros], None, seed)
+        return plan
+
+    def _forget_impossible_cells(self) -> None:
+        """Counts of impossible cells are pure noise; at 0 they ask nothing of the parameters."""
+        log_z = self.network.sweep(np.zeros(self.network.layout.leaf_cells))
+        if not np.isfinite(log_z):
+            raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
+        support = np.empty(self.queries.size)
+        self.queries.answer(support)
+        self.observed[support <= 0.0] = 0.0
+
+
+def _plan(domain: Domain, cliques: Sequence[Clique], warm_plan: ContractionPlan | None, seed: int) -> ContractionPlan:
+    """A plan for these cliques, grown from an earlier one where that is a part of it."""
+    if warm_plan is None or warm_plan.domain != domain:
+        return make_plan(domain, cliques, seed=seed)
+    wanted = [clique_mask(domain, clique) for clique in cliques]
+    for leaf in warm_plan.leaves:
+        mask = clique_mask(domain, leaf)
+        if not any(mask & other == mask for other in wanted):
+            return make_plan(domain, cliques, seed=seed)
+    return extend_plan(warm_plan, cliques, seed=seed)
+
+
+def impossible_cells(plan: ContractionPlan, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
+    """The leaf cells that some table of impossible combinations rules out, as a flat mask in storage order."""
+    domain, layout = plan.domain, make_layout(plan)
+    flags = np.zeros(layout.leaf_cells, dtype=bool)
+    for attrs, table in zeros.items():
+        clique = domain.canonical(attrs)
+        if tuple(attrs) != clique or table.shape != domain.shape(clique):
+            raise SchemaError(
+                f"Structural zeros of {attrs} have shape {table.shape}; "
+                f"expected {domain.shape(clique)} in the order {clique}."
+            )
+        leaf = next(i for i, leaf in enumerate(plan.leaves) if set(clique) <= set(leaf))
+        names = plan.leaves[leaf]
+        wide = np.broadcast_to(
+            table.astype(bool).reshape([domain.size(name) if name in clique else 1 for name in names]),
+            domain.shape(names),
+        )
+        part = slice(layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1])
+        flags[part] |= wide.transpose(layout.axes_from_domain(layout.leaf_masks[leaf])).ravel()
+    return flags
+
+
+def _check(domain: Domain, measurement: NoisyMarginal) -> None:
+    if measurement.attrs != domain.canonical(measurement.attrs):
+        raise SchemaError(f"Measured columns {measurement.attrs} are not in domain order; use domain.canonical.")
+    shape = measurement.values.shape if measurement.groups is None else measurement.groups.shape
+    if shape != domain.shape(measurement.attrs):
+        raise SchemaError(
+            f"Measured {measurement.attrs} has shape {shape}, expected {domain.shape(measurement.attrs)}."
+        )

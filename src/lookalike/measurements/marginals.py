@@ -1,0 +1,182 @@
+"""What leaves the door: noisy counts, with all that post-processing may know about their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lookalike.measurements.contrasts import CellTable, Contrasts, Shape
+from lookalike.schema.domain import Clique, Domain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMarginal:
+    """Noisy counts of one marginal, or of groups of its cells.
+
+    Attributes:
+        attrs: the columns, in domain order.
+        values: noisy counts. Without `groups`, an array of the marginal's shape; with `groups`, one number per group.
+        stddev: standard deviation of the independent noise on each entry of `values`.
+        groups: None, or an integer array of the marginal's shape that gives each cell's group, 0..len(values)-1.
+        ledger_entry: number of the ledger line that paid for it, -1 where there is none (public or simulated counts).
+        contrasts: None, or the shape of the table of counts whose contrasts alone were measured
+            (`contrasts.py`). `values` then says nothing of the table's total, nor of its single axes where it has
+            several; `completed` fills these in.
+    """
+
+    attrs: Clique
+    values: np.ndarray
+    stddev: float
+    groups: np.ndarray | None = None
+    ledger_entry: int = -1
+    contrasts: Shape | None = None
+
+    def __post_init__(self) -> None:
+        # The number of rows alone may come as a NumPy scalar.
+        object.__setattr__(self, "values", np.asarray(self.values))
+        if not self.stddev > 0:
+            raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
+        if self.contrasts is not None and math.prod(self.contrasts) != self.values.size:
+            raise ValueError(f"contrasts of {self.attrs}: {self.values.size} values of a table {self.contrasts}")
+        if self.groups is None and self.values.ndim != len(self.attrs):
+            raise ValueError(f"values of {self.attrs} have {self.values.ndim} axes, expected {len(self.attrs)}")
+        if self.groups is not None and (self.groups.ndim != len(self.attrs) or self.values.ndim != 1):
+            raise ValueError(f"groups of {self.attrs} need one axis per column, and values one entry per group")
+
+    @property
+    def cells(self) -> int:
+        """How many noisy numbers were released."""
+        return int(self.values.size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyResidual:
+    """Noisy L1 distance, in counts, of a marginal from a fixed table of counts that everybody may know.
+
+    Attributes:
+        attrs: the columns, in domain order.
+        reference: the table of counts, whole numbers, of the marginal's shape.
+        value: the distance with its noise.
+        stddev: standard deviation of that noise.
+    """
+
+    attrs: Clique
+    reference: np.ndarray
+    value: float
+    stddev: float
+
+    def __post_init__(self) -> None:
+        if not self.stddev > 0:
+            raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
+        if self.reference.ndim != len(self.attrs):
+            raise ValueError(f"reference of {self.attrs} has {self.reference.ndim} axes, expected {len(self.attrs)}")
+
+
+def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], domain: Domain) -> NoisyMarginal:
+    """The same noisy numbers as counts of groups of cells of `domain`, whose codes `maps` sends to the measured ones.
+
+    Columns without a map have the same codes in both domains.
+
+    >>> coarse = NoisyMarginal(("a",), np.array([5.0, 7.0]), 1.0)
+    >>> on_finer_domain(coarse, {"a": np.array([0, 1, 1])}, Domain(("a",), (3,))).groups.tolist()
+    [0, 1, 1]
+    """
+    if not any(name in maps for name in measurement.attrs):
+        return measurement
+    codes = [np.asarray(maps.get(name, np.arange(domain.size(name)))) for name in measurement.attrs]
+    if measurement.groups is None:
+        groups = np.arange(measurement.values.size).reshape(measurement.values.shape)
+    else:
+        groups = measurement.groups
+    return replace(measurement, values=measurement.values.ravel(), groups=groups[np.ix_(*codes)].astype(np.int32))
+
+
+def completed(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
+    """Contrasts as counts: what was not measured is taken from `expected`, a model's counts of the marginal.
+
+    The result still says that contrasts were measured, so that a fit does not take the rest for measured.
+
+    >>> noisy = NoisyMarginal(("a",), np.array([-2.0, 2.0]), 1.0, contrasts=(2,))
+    >>> completed(noisy, np.array([6.0, 4.0])).values.tolist()
+    [3.0, 7.0]
+    """
+    if measurement.contrasts is None:
+        return measurement
+    sums = CellTable(measurement.attrs, measurement.contrasts, measurement.groups).sums(expected)
+    rest = sums - Contrasts(measurement.contrasts).of(sums)
+    return replace(measurement, values=measurement.values + rest)
+
+
+def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
+    """Group sums as counts of single cells, each group shared out like `expected`, a model's counts of the marginal.
+
+    For methods that know cells only. A cell's error is that of its group times its share, so the stddev that is kept
+    is an upper bound; what the model gets wrong inside a group stays wrong.
+
+    >>> sums = NoisyMarginal(("a",), np.array([6.0, 8.0]), 1.0, np.array([0, 0, 1]))
+    >>> spread_over_cells(sums, np.array([1.0, 2.0, 5.0])).values.tolist()
+    [2.0, 4.0, 8.0]
+    """
+    if measurement.groups is None:
+        return measurement
+    labels, weights = measurement.groups.ravel(), np.maximum(expected, 0.0).ravel()
+    empty = np.bincount(labels, weights, minlength=measurement.cells) <= 0
+    weights = np.where(empty[labels], 1.0, weights)
+    sums = np.bincount(labels, weights, minlength=measurement.cells)
+    return replace(
+        measurement,
+        values=(weights * (measurement.values / sums)[labels]).reshape(expected.shape),
+        groups=None,
+        contrasts=None,
+    )
+
+
+def group_means(measurement: NoisyMarginal, table: np.ndarray) -> np.ndarray:
+    """Return the means of a table of the marginal over the measured groups of cells; the table where there are none."""
+    if measurement.groups is None:
+        return table
+    labels = measurement.groups.ravel()
+    sizes = np.maximum(np.bincount(labels, minlength=measurement.cells), 1)
+    return np.bincount(labels, table.ravel(), minlength=measurement.cells) / sizes
+
+
+def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
+    """Repeats of the same numbers as one measurement of smaller noise: their mean by precision carries all they say.
+
+    >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
+    >>> mean, = averaged([first, second])
+    >>> mean.values.tolist(), round(mean.stddev, 3)
+    ([8.0], 0.894)
+    """
+    repeats: dict[tuple[Clique, Shape | None, bytes | None], list[NoisyMarginal]] = {}
+    for m in measurements:
+        groups = None if m.groups is None else np.asarray(m.groups, dtype=np.int64).tobytes()
+        repeats.setdefault((m.attrs, m.contrasts, groups), []).append(m)
+    results: list[NoisyMarginal] = []
+    for first, *others in repeats.values():
+        if others:
+            precision = np.array([m.stddev**-2.0 for m in (first, *others)])
+            mean = np.average([m.values for m in (first, *others)], axis=0, weights=precision)
+            first = replace(first, values=mean, stddev=float(precision.sum()) ** -0.5)
+        results.append(first)
+    return results
+
+
+def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
+    """Number of rows by the inverse-variance mean of the noisy totals, at least 1.
+
+    A marginal of c noisy cells has a total of variance c * stddev^2; contrasts say nothing of it. Post-processing: the
+    true count is never used.
+    """
+    weights, totals = [], []
+    for measurement in measurements:
+        if measurement.contrasts is not None:
+            continue
+        weights.append(1.0 / (measurement.cells * measurement.stddev**2))
+        totals.append(float(measurement.values.sum()))
+    if not weights:
+        raise ValueError("no measurements to estimate a total from")
+    return max(1.0, float(np.average(totals, weights=weights)))

@@ -1,0 +1,300 @@
+"""A log-linear model over the measured column sets, and `fit`, the one call from measurements to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from lookalike.engine.contraction import ExecutorName, Network
+from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
+from lookalike.engine.extension import extend_plan
+from lookalike.engine.many_marginals import BlockQueries, blocks_of, flat_potentials, projections
+from lookalike.engine.plan import ContractionPlan, clique_mask, connected_components
+from lookalike.engine.planner import make_plan
+from lookalike.errors import SchemaError
+from lookalike.fitting.maximum_entropy import STOP_AT, dual_parameters, mirror_parameters
+from lookalike.fitting.problem import Problem
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.models.stored import Stored, taken_apart
+from lookalike.sampling.tree_rows import tree_rows
+from lookalike.schema.domain import Clique, Domain
+
+_ITERATIONS = {"dual": 200, "mirror": 1000}
+
+
+def fit(
+    domain: Domain,
+    measurements: Sequence[NoisyMarginal],
+    *,
+    total: float | None = None,
+    warm: GraphicalModel | None = None,
+    method: Literal["dual", "mirror"] = "dual",
+    iterations: int | None = None,
+    penalty: float = 0.5,
+    single: float = 1.0,
+    stop_at: float = STOP_AT,
+    zeros: Mapping[Clique, np.ndarray] | None = None,
+    limits: Limits | None = None,
+    seed: int = 0,
+    executor: ExecutorName = "auto",
+    callback: Callable[[int, float], None] | None = None,
+) -> GraphicalModel:
+    """The maximum-entropy model that explains the noisy marginals, with weights 1/stddev^2.
+
+    Attributes in no measurement are uniform. Deterministic given the arguments.
+
+    Args:
+        domain: all columns of the table.
+        measurements: noisy marginals, with or without groups; repeats are averaged.
+        total: number of rows; by default the inverse-variance mean of the noisy totals.
+        warm: an earlier model of the same domain to start from.
+        method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
+        iterations: largest number of steps; by default 200 (dual) or 1000 (mirror).
+        penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
+        single: part of the dual's penalty on single columns.
+        stop_at: part of the noise floor at which mirror descent stops; see `mirror_parameters`.
+        zeros: impossible combinations of values: a boolean table per column set, True where impossible. Those of
+            `warm` stay impossible without being named again; those that make the model far dearer are left out.
+        limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
+        seed: of the plan's random search.
+        executor: "auto" takes numba for costly models and NumPy for the rest.
+        callback: called with the step's number and the objective (dual) or the loss (mirror).
+    """
+    steps = iterations if iterations is not None else _ITERATIONS[method]
+    zeros = {**(warm.zeros if warm is not None else {}), **(zeros or {})}
+    problem = Problem(
+        domain,
+        measurements,
+        total=total,
+        zeros=zeros,
+        seed=seed,
+        warm_plan=warm.plan if warm is not None else None,
+        limits=limits,
+        executor=executor,
+        calls=steps,
+    )
+    start = problem.start_from(warm.potentials) if warm is not None else np.zeros(problem.queries.size)
+    if method == "dual":
+        parameters = dual_parameters(
+            problem, start, penalty=penalty, single=single, iterations=steps, callback=callback
+        )
+    elif method == "mirror":
+        parameters = mirror_parameters(problem, start, iterations=steps, stop_at=stop_at, callback=callback)
+    else:
+        raise ValueError(f"method is {method!r}; it must be 'dual' or 'mirror'")
+    potentials = problem.potentials(parameters)
+    for attrs, table in problem.zeros.items():
+        known = potentials.get(attrs, np.zeros(table.shape))
+        potentials[attrs] = np.where(table, -np.inf, known)
+    problem.evaluate(parameters)
+    return GraphicalModel(
+        domain,
+        potentials,
+        problem.total,
+        problem.network.plan,
+        network=problem.network,
+        limits=limits or DEFAULT_LIMITS,
+    )
+
+
+_LARGEST = 1e5
+"""Largest potential of a stored model: exp of a tenth of it is beyond any table."""
+_STORED_LIMITS = Limits(60.0, 1000.0)
+
+
+class GraphicalModel:
+    """p(x) proportional to exp(sum of potentials), with exact marginals of any set and rows on demand.
+
+    Attributes in no potential are uniform and independent of all others. The model is a function of noisy measurements
+    and public facts only.
+
+    Attributes:
+        domain: all columns.
+        potentials: one table per column set, in domain order; -inf marks impossible cells.
+        total: the number of rows the model stands for; marginals sum to it.
+        plan: how the model is evaluated.
+        limits: on the predicted cost of marginals that are asked for later.
+    """
+
+    kind: ClassVar[str] = "graphical"
+    stored_fields: ClassVar[tuple[str, ...]] = ("domain", "total", "potentials", "plan")
+
+    def __init__(
+        self,
+        domain: Domain,
+        potentials: Mapping[Clique, np.ndarray],
+        total: float,
+        plan: ContractionPlan | None = None,
+        *,
+        network: Network | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.domain = domain
+        self.potentials = dict(potentials)
+        self.total = float(total)
+        self.plan = plan if plan is not None else make_plan(domain, self.potentials)
+        self.limits = limits
+        self._network = network
+        masks = [clique_mask(domain, leaf) for leaf in self.plan.leaves]
+        components = enumerate(connected_components(masks))
+        self._component = {
+            name: number for number, members in components for leaf in members for name in self.plan.leaves[leaf]
+        }
+
+    @property
+    def cliques(self) -> list[Clique]:
+        """The column sets that carry a potential."""
+        return list(self.potentials)
+
+    @property
+    def zeros(self) -> dict[Clique, np.ndarray]:
+        """Tables of impossible cells, by column set, of the sets that have any."""
+        return {attrs: np.isneginf(table) for attrs, table in self.potentials.items() if np.isneginf(table).any()}
+
+    @property
+    def network(self) -> Network:
+        """The evaluated network of the model's own plan."""
+        if self._network is None:
+            self._network = evaluated(self.plan, self.potentials)
+        return self._network
+
+    def marginal(self, attrs: Iterable[str]) -> np.ndarray:
+        """Expected counts of any column set, measured or not, with axes in domain order; they sum to `total`."""
+        return self.marginals([attrs])[0]
+
+    def marginals(self, sets: Sequence[Iterable[str]]) -> list[np.ndarray]:
+        """Expected counts of several column sets, much cheaper together than one by one.
+
+        Raises a ModelTooLargeError for a set whose evaluation would exceed the model's limits.
+        """
+        cliques = [self.domain.canonical(attrs) for attrs in sets]
+        parts = {clique: self._parts(clique) for clique in cliques}
+        tables = self._tables({part for found in parts.values() for part in found})
+        return [self.total * self._product(clique, parts[clique], tables) for clique in cliques]
+
+    def sample(
+        self,
+        rows: int,
+        rng: np.random.Generator,
+        *,
+        independent: bool = False,
+        where: Mapping[str, int | Sequence[int]] | None = None,
+    ) -> np.ndarray:
+        """Rows of codes; see `lookalike.sampling.tree_rows` for how and with what guarantee.
+
+        Args:
+            rows: how many.
+            rng: source of randomness; the same state gives the same rows.
+            independent: draw rows independently instead of with low variance.
+            where: allowed codes of some columns: rows come from the model's distribution given these.
+        """
+        if not where:
+            return tree_rows(self.network, rows, rng, independent=independent)
+        kept = {name: np.unique(np.atleast_1d(codes)) for name, codes in where.items()}
+        masks = dict(self.potentials)
+        for name, codes in kept.items():
+            size = self.domain.size(name)
+            if not len(codes) or codes[0] < 0 or codes[-1] >= size:
+                raise SchemaError(f"The condition on {name!r} needs codes from 0 to {size - 1}, not {list(codes)}.")
+            if name in self._component:
+                table = np.full(size, -np.inf)
+                table[codes] = 0.0
+                masks[name,] = masks.get((name,), 0.0) + table
+        network = evaluated(self.plan, masks)
+        if not np.isfinite(network.log_z):
+            raise SchemaError(f"No row of the model can satisfy {dict(where)}; relax the condition.")
+        allowed = {self.domain.position(name): codes for name, codes in kept.items()}
+        return tree_rows(network, rows, rng, independent=independent, allowed=allowed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds what a model file holds: the network's running parts are made anew."""
+        return type(self).from_stored, (Stored(*taken_apart(self)),)
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Self:
+        domain, listed = stored.domain(), stored.part("potentials")
+        cliques = listed.cliques("keys", domain)
+        stored.require(len(set(cliques)) == len(cliques), "has a potential twice")
+        shapes = [domain.shape(clique) for clique in cliques]
+        tables = listed.tables("values", shapes, -_LARGEST, _LARGEST, never=True)
+        plan = _stored_plan(stored.part("plan"), domain)
+        masks = [clique_mask(domain, leaf) for leaf in plan.leaves]
+        inside = (any(mask & ~leaf == 0 for leaf in masks) for mask in (clique_mask(domain, c) for c in cliques))
+        stored.require(all(inside), "has a potential that no leaf of its plan holds")
+        _STORED_LIMITS.check("The stored model", plan_cost(plan))
+        model = cls(domain, dict(zip(cliques, tables, strict=True)), stored.total(), plan)
+        if model.zeros:
+            stored.require(bool(np.isfinite(model.network.log_z)), "gives every row the probability 0")
+        return model
+
+    def _parts(self, clique: Clique) -> list[Clique]:
+        """The clique cut into what lies in each connected component of the model; uncovered columns are left out."""
+        groups: dict[int, list[str]] = {}
+        for name in clique:
+            if name in self._component:
+                groups.setdefault(self._component[name], []).append(name)
+        return [tuple(names) for names in groups.values()]
+
+    def _product(self, clique: Clique, parts: Sequence[Clique], tables: Mapping[Clique, np.ndarray]) -> np.ndarray:
+        """Probabilities of a clique from those of its independent parts; the rest is uniform."""
+        free = self.domain.cells([name for name in clique if name not in self._component])
+        result = np.full([1] * len(clique), 1.0 / free)
+        for part in parts:
+            result = result * tables[part].reshape([self.domain.size(name) if name in part else 1 for name in clique])
+        return np.broadcast_to(result, self.domain.shape(clique)).copy()
+
+    def _tables(self, wanted: set[Clique]) -> dict[Clique, np.ndarray]:
+        """Probabilities of sets that lie in one component each."""
+        network, masks = self.network, self.network.layout.leaf_masks
+        by_leaf: dict[int, list[Clique]] = {}
+        elsewhere: dict[int, list[Clique]] = {}
+        for part in sorted(wanted, key=lambda clique: tuple(map(self.domain.position, clique))):
+            mask = clique_mask(self.domain, part)
+            leaf = next((i for i, other in enumerate(masks) if mask & other == mask), None)
+            if leaf is None:
+                elsewhere.setdefault(self._component[part[0]], []).append(part)
+            else:
+                by_leaf.setdefault(leaf, []).append(part)
+        tables: dict[Clique, np.ndarray] = {}
+        for leaf, parts in by_leaf.items():
+            tables |= projections(network.plan.leaves[leaf], network.unpack(leaf, network.marginals), parts)
+        if elsewhere:
+            queries = BlockQueries(self.plan, self.potentials, self.limits)
+            for parts in elsewhere.values():
+                for block, members in blocks_of(self.domain, parts).items():
+                    tables |= projections(block, self._block(queries, block), members)
+        return tables
+
+    def _block(self, queries: BlockQueries, block: Clique) -> np.ndarray:
+        table = queries.table(block)
+        if table is None:
+            network = evaluated(extend_plan(self.plan, [block]), self.potentials)
+            table = network.unpack(network.plan.leaves.index(block), network.marginals)
+        return table
+
+
+def evaluated(plan: ContractionPlan, potentials: Mapping[Clique, np.ndarray]) -> Network:
+    """A network of the plan after one sweep at the given potentials, each of which lies in some leaf of the plan."""
+    flat = flat_potentials(plan, potentials)
+    impossible = np.isneginf(flat)
+    flat[impossible] = 0.0
+    network = Network(plan, impossible=impossible)
+    network.sweep(flat)
+    return network
+
+
+def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:
+    """The plan of a model file: whole numbers and known columns, no leaf inside another, one tree per component."""
+    leaves = stored.cliques("leaves", domain)
+    masks = [clique_mask(domain, leaf) for leaf in leaves]
+    apart = all(a & ~b for i, a in enumerate(masks) for j, b in enumerate(masks) if i != j)
+    stored.require(apart and all(leaves), "has a leaf inside another, or an empty one")
+    stored.wholes("order", 0, len(domain) - 1)
+    children = stored.entries("children")
+    pairs = [children.wholes(node, 0, 2 * len(leaves)) for node in children.meta]
+    stored.require(all(len(pair) == 2 for pair in pairs), "has a node without two children")
+    plan = ContractionPlan.from_json(domain, dict(stored.meta))
+    stored.require(len(plan.roots) == len(connected_components(masks)), "has another number of trees than components")
+    return plan

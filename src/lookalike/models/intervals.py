@@ -1,0 +1,399 @@
+"""Error bars without the data: intervals from the recorded noise of a release. Pure post-processing, costs nothing.
+
+**What was measured** has an exact answer to the question how wrong it is. A weighted sum w of the cells of a marginal
+splits into parts, one per subset r of its columns (the part of r depends on the columns of r only and sums to
+zero along each). Every unsplit measurement on a superset C of r estimates that part with variance |w_r|^2 * stddev^2
+* cells(C) / cells(r), and errors of different parts are uncorrelated; so the best linear unbiased estimate takes,
+part by part, the inverse-variance mean over all measurements that contain r. (The same decomposition underlies
+ResidualPlanner and GReM.) Its error is Gaussian with a known deviation whatever the table is, and the interval is
+that of Feldman and Cousins (1998) for a mean that cannot be negative: it covers with the stated probability, and is
+never empty.
+
+**What was not measured** is not an estimate with noise but a consequence of the model's assumption that what was not
+measured is independent. Nothing in the release tells how wrong that is, so the interval is a bound that holds
+whatever the association: no more rows than each measured sum that contains the cells, no fewer than their overlap
+must be (Frechet's bounds), with the noise of those sums added. It is wide; that is honest.
+
+Neither interval speaks of the *sampling part*: how much a count in a table of rows drawn from the model (or of people
+drawn from a population) varies by chance. That deviation, sqrt(answer * (1 - answer / total)), is reported beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, product
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from lookalike.errors import InputError
+from lookalike.measurements.contrasts import Contrasts
+from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, averaged
+from lookalike.schema.domain import Clique, Domain
+
+_ROUNDING_VARIANCE = 1.0 / 12.0
+"""Counts leave the door rounded to integers, which adds the variance of a uniform number between -1/2 and 1/2."""
+_MAX_BOUNDS = 8
+_ZERO = 1e-12
+Basis = Literal["measured", "bounded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A count with its error bars.
+
+    Attributes:
+        value: the model's answer.
+        low: lower end of the interval for the true count in the private table.
+        high: upper end.
+        level: probability that the interval holds the true count, over the noise.
+        basis: `measured` (the interval is exact), or `bounded` (no measurement holds the answer; the interval is what
+            the measured sums allow, whatever the association).
+        noise_stddev: standard deviation of the best linear estimate from the noisy counts; None where bounded.
+        sampling_stddev: standard deviation of the same count in a table of as many rows drawn from the model.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    basis: Basis
+    noise_stddev: float | None
+    sampling_stddev: float
+
+
+class ErrorBars:
+    """Intervals for all counts that a release answers.
+
+    Args:
+        domain: names and sizes of the columns.
+        measurements: the noisy marginals that the release is made from.
+        residuals: noisy distances of marginals from public references; of several for the same columns the last counts.
+    """
+
+    def __init__(
+        self, domain: Domain, measurements: Iterable[NoisyMarginal], residuals: Iterable[NoisyResidual] = ()
+    ) -> None:
+        self.domain = domain
+        self.measurements = list(measurements)
+        self.residuals = {residual.attrs: residual for residual in residuals}
+        self._plain = [m for m in self.measurements if m.groups is None]
+        self._grouped = [m for m in averaged(self.measurements) if m.groups is not None]
+
+    def answer(self, attrs: Clique, weights: np.ndarray, value: float, total: float, level: float = 0.9) -> Answer:
+        """Return the interval for the sum of `weights` times the counts of the marginal on `attrs`.
+
+        Args:
+            attrs: columns in domain order.
+            weights: one weight between 0 and 1 per cell of the marginal.
+            value: the model's answer.
+            total: the model's number of rows.
+            level: probability with which the interval is to hold the true count.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"An interval of level {level} makes no sense; give for instance 0.9.")
+        share = min(1.0, max(0.0, value / total)) if total > 0 else 0.0
+        sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
+        found = self.linear(attrs, weights)
+        if found is not None:
+            low, high = map(float, _measured_interval(*found, float(weights.max(initial=0.0)), level))
+            return Answer(value, min(low, value), max(high, value), level, "measured", found[1], sampling)
+        low, high = self._bounds(attrs, weights, level)
+        return Answer(value, min(low, value), max(high, value), level, "bounded", None, sampling)
+
+    def marginal(
+        self, attrs: Clique, values: np.ndarray, total: float, level: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray, Basis]:
+        """Lower and upper ends for every cell of a marginal that the model puts at `values`, and their basis.
+
+        Each interval holds its own cell with probability `level`; all of them together hold with less. The basis is
+        `bounded` as soon as one cell's is.
+        """
+        found = self._linear_marginal(attrs)
+        if found is not None:
+            low, high = _measured_interval(*found, 1.0, level)
+            return np.fmin(low, values), np.fmax(high, values), "measured"
+        answers = []
+        for cell in range(values.size):
+            weights = np.zeros(values.size)
+            weights[cell] = 1.0
+            answers.append(self.answer(attrs, weights.reshape(values.shape), float(values.flat[cell]), total, level))
+        low, high = (np.reshape([getattr(a, end) for a in answers], values.shape) for end in ("low", "high"))
+        return low, high, "bounded" if any(a.basis == "bounded" for a in answers) else "measured"
+
+    def linear(self, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+        """The best linear unbiased estimate of a weighted sum and its standard deviation, None where not measured.
+
+        Measurements of groups of cells serve where the weights are constant on every group; they are combined with the
+        estimate from the unsplit ones by inverse variance.
+        """
+        # Estimates that lean on the same counts of single columns are not independent: the best of them is taken.
+        alike = [self._from_plain(attrs, weights)]
+        alike += [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is not None]
+        best = min((one for one in alike if one is not None), key=lambda one: one[1], default=None)
+        apart = [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is None]
+        found = [estimate for estimate in (best, *apart) if estimate is not None]
+        if not found:
+            return None
+        precisions = [1.0 / max(variance, 1e-300) for _, variance in found]
+        value = sum(p * estimate for p, (estimate, _) in zip(precisions, found, strict=True)) / sum(precisions)
+        return value, math.sqrt(1.0 / sum(precisions))
+
+    def _from_plain(self, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+        """Estimate and variance from the unsplit measurements, part by part."""
+        estimate = variance = 0.0
+        negligible = _ZERO * max(1.0, float((weights**2).sum()))
+        for axes, values in _parts(weights):
+            squared = float((values**2).sum())
+            if squared <= negligible:
+                continue
+            found = self._mean_of(tuple(attrs[axis] for axis in axes))
+            if found is None:
+                return None
+            counts, unit_variance = found
+            estimate += float((values * counts).sum())
+            variance += squared * unit_variance
+        return estimate, variance
+
+    def _linear_marginal(self, attrs: Clique) -> tuple[np.ndarray, float] | None:
+        """Estimates of all cells of a marginal at once and their common deviation; None where groups must serve."""
+        if any(set(attrs) <= set(m.attrs) for m in self._grouped):
+            return None
+        shape = self.domain.shape(attrs)
+        estimates, variance = np.zeros(shape), 0.0
+        for kept in product((False, True), repeat=len(attrs)):
+            found = self._mean_of(tuple(name for name, keep in zip(attrs, kept, strict=True) if keep))
+            if found is None:
+                return None
+            counts, unit_variance = found
+            part = counts.reshape([size if keep else 1 for size, keep in zip(shape, kept, strict=True)])
+            for axis, (size, keep) in enumerate(zip(shape, kept, strict=True)):
+                # A single cell's weights: the mean 1/size where the axis is averaged away, else 1 less that mean.
+                part = part - part.mean(axis=axis, keepdims=True) if keep else part / size
+                unit_variance *= 1.0 - 1.0 / size if keep else 1.0 / size**2
+            estimates = estimates + part
+            variance += unit_variance
+        return estimates, math.sqrt(variance)
+
+    def _mean_of(self, names: Clique) -> tuple[np.ndarray, float] | None:
+        """Inverse-variance mean of the measured marginals on `names`, and the variance of each of its cells."""
+        usable = [m for m in self._plain if set(names) <= set(m.attrs) and len(names) >= _least_part(m)]
+        if not usable:
+            return None
+        cells = self.domain.cells(names)
+        precisions = [cells / ((m.stddev**2 + _ROUNDING_VARIANCE) * m.cells) for m in usable]
+        counts = sum(p * _projected(m, names) for p, m in zip(precisions, usable, strict=True))
+        return np.asarray(counts / sum(precisions)), 1.0 / sum(precisions)
+
+    def _bounds(self, attrs: Clique, weights: np.ndarray, level: float) -> tuple[float, float]:
+        """Bounds from measured sums over fewer columns, each with its noise, holding together with probability `level`.
+
+        Counts are at most the measured count of any larger set of cells, and at least the total less the measured
+        counts of sets that together hold all other cells; and they lie near a reference whose noisy distance was
+        released. Each side may fail with half of what is allowed, shared by the noisy numbers that it looks at.
+        """
+        subsets = self._measured_subsets(attrs)
+        near = [r for r in self.residuals.values() if r.attrs and set(r.attrs) <= set(attrs)][:_MAX_BOUNDS]
+        above = [found for subset in subsets if (found := self._larger_sum(attrs, weights, subset)) is not None]
+        total = self.linear((), np.array(1.0))
+        z = _quantile(level, len(above) + 1 + len(near))
+        highs = [estimate + z * stddev + 1.0 for estimate, stddev in above]
+        lows = [0.0]
+        if total is not None:
+            highs.append(total[0] + z * total[1] + 1.0)
+            highs += [_near_reference(r, attrs, weights, total, z)[1] for r in near]
+            outside = [[found] for subset in subsets if (found := self._larger_sum(attrs, 1.0 - weights, subset))]
+            outside = list(filter(None, [*outside, self._cover(attrs, weights, subsets)]))
+            z = _quantile(level, len(outside) + 1 + len(near))
+            # Deviations are added, not squared: sums from the same measurement may err in the same direction.
+            for sums in outside:
+                spread = total[1] + sum(stddev for _, stddev in sums)
+                lows.append(total[0] - sum(estimate for estimate, _ in sums) - z * spread - 1.0)
+            lows += [_near_reference(r, attrs, weights, total, z)[0] for r in near]
+        return max(lows), max(0.0, min(highs, default=math.inf))
+
+    def _measured_subsets(self, attrs: Clique) -> list[Clique]:
+        """The largest subsets of `attrs` (itself too) that lie in one measurement, a few of them."""
+        found: list[Clique] = []
+        for size in range(len(attrs), 0, -1):
+            for subset in combinations(attrs, size):
+                inside = any(set(subset) <= set(larger) for larger in found)
+                if not inside and any(set(subset) <= set(m.attrs) for m in self.measurements):
+                    found.append(subset)
+        return found[:_MAX_BOUNDS]
+
+    def _larger_sum(self, attrs: Clique, weights: np.ndarray, subset: Clique) -> tuple[float, float] | None:
+        """Estimate and deviation of a larger sum: cells of `subset`, or groups of them, take their largest weight."""
+        axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
+        largest = weights.max(axis=axes)
+        found = self.linear(subset, largest)
+        if found is not None:
+            return found
+        sums = [self._largest_groups(m, subset, largest) for m in self._grouped]
+        # Chosen by deviation alone, which is public: choosing by estimate would favour sums that came out too small.
+        return min((one for one in sums if one is not None), key=lambda one: one[1], default=None)
+
+    def _from_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+        """Estimate and variance from a measurement of groups, None where the weights differ within a group."""
+        spread = _spread_over(m, attrs, weights, self.domain)
+        if spread is None or m.groups is None:
+            return None
+        groups = m.groups.ravel()
+        by_group = np.zeros(m.cells)
+        by_group[groups] = spread.ravel()
+        if not np.allclose(by_group[groups], spread.ravel(), rtol=0, atol=_ZERO):
+            return None
+        return self._sum_of_groups(m, by_group)
+
+    def _largest_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+        """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
+        spread = _spread_over(m, attrs, weights, self.domain)
+        if spread is None or m.groups is None:
+            return None
+        by_group = np.zeros(m.cells)
+        np.maximum.at(by_group, m.groups.ravel(), spread.ravel())
+        found = self._sum_of_groups(m, by_group)
+        return None if found is None else (found[0], math.sqrt(found[1]))
+
+    def _sum_of_groups(self, measurement: NoisyMarginal, by_group: np.ndarray) -> tuple[float, float] | None:
+        """Estimate and variance of a weighted sum of groups.
+
+        Contrasts hold a part of it; the rest is the total and sums of single columns, which were measured apart.
+        """
+        noise = measurement.stddev**2 + _ROUNDING_VARIANCE
+        if measurement.contrasts is None or measurement.groups is None:
+            return float(by_group @ measurement.values), noise * float((by_group**2).sum())
+        part = Contrasts(measurement.contrasts).of(by_group)
+        rest = self._from_plain(measurement.attrs, (by_group - part)[measurement.groups])
+        if rest is None:
+            return None
+        return rest[0] + float(part @ measurement.values), rest[1] + noise * float((part**2).sum())
+
+    def _cover(self, attrs: Clique, weights: np.ndarray, subsets: Sequence[Clique]) -> list[tuple[float, float]]:
+        """Sums whose cells together hold every cell outside a box of weights, empty where the weights are no box."""
+        box = np.ones(weights.shape)
+        sums: list[tuple[float, float]] = []
+        seen: set[str] = set()
+        for subset in subsets:
+            if set(subset) <= seen:
+                continue
+            seen |= set(subset)
+            axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
+            inside = weights.max(axis=axes)
+            box = box * np.expand_dims(inside, axes)
+            found = self._larger_sum(subset, 1.0 - inside, subset)
+            if found is None:
+                return []
+            sums.append(found)
+        return sums if np.allclose(box, weights) else []
+
+
+def _near_reference(
+    residual: NoisyResidual, attrs: Clique, weights: np.ndarray, total: tuple[float, float], z: float
+) -> tuple[float, float]:
+    """Bounds from a marginal's noisy distance to a reference R: with d = M - R and weights between 0 and 1,
+
+    sum(w d) <= sum of the positive d = (|d| + sum d) / 2, and likewise below; sum d is the total less that of R.
+    """
+    away = tuple(axis for axis, name in enumerate(attrs) if name not in residual.attrs)
+    distance = max(0.0, residual.value + z * residual.stddev + 0.5)
+    shift, doubt = total[0] - float(residual.reference.sum()), z * total[1] + 0.5
+    low = float((weights.min(axis=away) * residual.reference).sum()) - (distance - shift + doubt) / 2
+    high = float((weights.max(axis=away) * residual.reference).sum()) + (distance + shift + doubt) / 2
+    return low, high
+
+
+def _quantile(level: float, sums: int) -> float:
+    """How many deviations one side must allow for so that all its sums hold together."""
+    return float(ndtri(1.0 - (1.0 - level) / 2.0 / max(1, sums)))
+
+
+def nonnegative_interval(observed: np.ndarray | float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return Feldman-Cousins intervals for the mean of a unit Gaussian that cannot be negative, one per observation.
+
+    >>> low, high = nonnegative_interval([-0.5, 5.0], 0.9)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 3.355], [1.184, 6.645])
+    """
+    observed = np.asarray(observed, dtype=np.float64)
+    half = float(ndtri(0.5 + level / 2.0))
+    means, lows, highs = _acceptance(level)
+    far = observed >= 2 * half
+    low = np.where(far, observed - half, np.interp(observed, highs, means, left=0.0))
+    high = np.where(far, observed + half, np.interp(observed, lows, means))
+    return low, high
+
+
+@cache
+def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For a grid of means, the ends of the observations that are accepted: the likeliest against the best other mean.
+
+    The likelihood ratio of an observation x to its best mean max(x, 0) is exp(-(x - mean)^2 / 2) for x >= 0 and
+    exp(x mean - mean^2 / 2) below; both ends have the same ratio, and `level` of the probability lies between.
+    """
+    half = float(ndtri(0.5 + level / 2.0))
+    means = np.concatenate([np.geomspace(1e-4, half, 200), np.linspace(half, 4 * half, 100)[1:]])
+    lows, highs = means - half, means + half
+
+    def lower_end(mean: float, high: float) -> float:
+        return (mean**2 - (high - mean) ** 2) / (2.0 * mean)
+
+    for i, mean in enumerate(means):
+        if mean < half:
+            excess = lambda high, mean=mean: ndtr(high - mean) - ndtr(lower_end(mean, high) - mean) - level  # noqa: E731
+            start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
+            highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
+            lows[i] = lower_end(mean, highs[i])
+    # At a mean of zero every negative observation is equally likely against its best mean, so all are accepted.
+    return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)
+
+
+def _measured_interval(
+    estimate: np.ndarray | float, stddev: float, largest_weight: float, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    stddev = max(stddev, _ZERO)
+    low, high = nonnegative_interval(np.asarray(estimate) / stddev, level)
+    # Half a count more on either side: the noise is rounded, which matters where its deviation is below two or three.
+    slack = 0.5 * largest_weight
+    return np.maximum(0.0, low * stddev - slack), high * stddev + slack
+
+
+def _parts(weights: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """The part of the weights that belongs to each set of axes, as an array over those axes alone.
+
+    >>> [(axes, part.tolist()) for axes, part in _parts(np.array([1.0, 0.0]))]
+    [((), 0.5), ((0,), [0.5, -0.5])]
+    """
+    parts: list[tuple[tuple[int, ...], np.ndarray]] = [((), weights)]
+    for axis in range(weights.ndim):
+        split = []
+        for axes, values in parts:
+            # Axes already averaged away are gone, so this axis lies behind those that were kept.
+            at = len(axes)
+            mean = values.mean(axis=at)
+            split += [(axes, mean), ((*axes, axis), values - np.expand_dims(mean, at))]
+        parts = split
+    return parts
+
+
+def _projected(measurement: NoisyMarginal, names: Clique) -> np.ndarray:
+    away = tuple(axis for axis, name in enumerate(measurement.attrs) if name not in names)
+    return measurement.values.sum(axis=away)
+
+
+def _least_part(measurement: NoisyMarginal) -> int:
+    """How many columns the parts have that the measurement speaks of, at least."""
+    return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
+
+
+def _spread_over(measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain) -> np.ndarray | None:
+    """The weights over the cells of a measurement of groups, None where it lacks one of the columns."""
+    if not set(attrs) <= set(measurement.attrs):
+        return None
+    shape = [domain.size(name) if name in attrs else 1 for name in measurement.attrs]
+    return np.broadcast_to(weights.reshape(shape), domain.shape(measurement.attrs))

@@ -1,0 +1,156 @@
+"""Single cells of marginals as signed counting queries: drawing those whose counts a model gets most wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lookalike.privacy.scores import CellGaps
+from lookalike.sampling.best_rows import PerturbedLeader
+from lookalike.schema.cells import counted
+from lookalike.schema.domain import Clique, Domain
+from lookalike.selection.workload import WorkloadSpec, as_workload
+
+if TYPE_CHECKING:
+    from lookalike.privacy.kernel.door import GuardedTable
+
+_OUT_OF_REACH = 1e12
+MAX_CELLS = 100_000
+"""Largest number of cells that compete in one draw: with many more, exact draws need high precision too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellQuery:
+    """The number of rows that have these values: the model has too few if the sign is 1, too many if it is -1.
+
+    Attributes:
+        clique: the columns, in domain order.
+        cell: their codes.
+        sign: 1 or -1.
+    """
+
+    clique: Clique
+    cell: tuple[int, ...]
+    sign: int
+
+
+def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Clique]:
+    """Return the marginals of a workload, where those of more than `max_cells` cells are replaced by a part of them.
+
+    A part lacks the column of most values, and the next one, until it is small enough or a single column.
+
+    >>> query_sets([["a", "b"], ["b", "c"]], Domain.of({"a": 2, "b": 9, "c": 3}), 20)
+    [('a', 'b'), ('c',)]
+    """
+    found: dict[Clique, None] = {}
+    for clique in as_workload(spec, domain).cliques:
+        part = clique
+        while domain.cells(part) > max_cells and len(part) > 1:
+            widest = max(part, key=domain.size)
+            part = tuple(name for name in part if name != widest)
+        found[part] = None
+    return list(found)
+
+
+def random_sets(sets: Sequence[Clique], count: int, rng: np.random.Generator) -> list[Clique]:
+    """Return `count` random ones of the sets, or all of them, in the given order."""
+    kept = rng.choice(len(sets), min(count, len(sets)), replace=False)
+    return [sets[i] for i in np.sort(kept)]
+
+
+def draw_query(
+    door: GuardedTable,
+    cliques: Sequence[Clique],
+    references: Sequence[np.ndarray],
+    signs: Sequence[int],
+    *,
+    epsilon: float,
+    step: str,
+    asked: Mapping[Clique, np.ndarray] | None = None,
+) -> CellQuery:
+    """Draw a cell by the exponential mechanism on sign_i * (M_i(D)_c - reference_i,c); costs epsilon^2/8 in rho.
+
+    Cells that are True in `asked`, a public table per marginal, are drawn only where there are no others.
+    """
+    score = CellGaps(tuple(cliques), tuple(references), tuple(signs))
+    ends = np.cumsum([reference.size for reference in references])
+    cells = int(ends[-1])
+    offsets = np.zeros(cells)
+    if asked is not None:
+        offsets = _OUT_OF_REACH * np.concatenate([asked[clique].ravel() for clique in cliques])
+    drawn = door.choose(score, epsilon, step=step, weights=np.ones(cells), offsets=offsets)
+    place = int(np.searchsorted(ends, drawn, side="right"))
+    shape = references[place].shape
+    cell = np.unravel_index(drawn - int(ends[place]) + math.prod(shape), shape)
+    return CellQuery(cliques[place], tuple(int(code) for code in cell), signs[place])
+
+
+class QueryPlayer:
+    """Draws queries that given rows get wrong; in every draw the cells of a random part of all marginals compete.
+
+    Which part, and which sign each of its marginals has, is public chance: a draw is the exponential mechanism on the
+    competing cells, whichever they are. A part takes less time, and among fewer cells the worst ones stand out more.
+
+    Attributes:
+        domain: names and sizes of the columns.
+        sets: the marginals.
+        marginals_per_draw: how many of them compete; fewer where they have more than MAX_CELLS cells in all.
+        both_signs: whether each of them competes with both signs instead of a random one.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        sets: Sequence[Clique],
+        marginals_per_draw: int,
+        rng: np.random.Generator,
+        *,
+        both_signs: bool = False,
+    ) -> None:
+        self.domain, self.sets, self.both_signs = domain, list(sets), both_signs
+        self.marginals_per_draw = min(marginals_per_draw, len(self.sets))
+        self._rng = rng
+        self._references: dict[Clique, np.ndarray] = {}
+        self._codes, self._total = np.zeros((1, len(domain)), dtype=np.int32), 1.0
+
+    def compare_with(self, codes: np.ndarray, total: float) -> None:
+        """From now on, compare the data with these rows, scaled to `total`."""
+        self._codes, self._total = codes, total
+        self._references.clear()
+
+    def draw(self, door: GuardedTable, epsilon: float, *, step: str) -> CellQuery:
+        """Draw a query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho."""
+        chosen = [self.sets[i] for i in self._rng.choice(len(self.sets), self.marginals_per_draw, replace=False)]
+        cells = np.cumsum([self.domain.cells(clique) for clique in chosen])
+        chosen = chosen[: max(1, int((cells <= MAX_CELLS).sum()))]
+        signs = [1 if heads else -1 for heads in self._rng.random(len(chosen)) < 0.5]
+        if self.both_signs:
+            chosen, signs = [*chosen, *chosen], [1] * len(chosen) + [-1] * len(chosen)
+        references = [self._reference(clique) for clique in chosen]
+        return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step)
+
+    def _reference(self, clique: Clique) -> np.ndarray:
+        if clique not in self._references:
+            counts = counted(self.domain, self._codes, clique)
+            self._references[clique] = counts * (self._total / len(self._codes))
+        return self._references[clique]
+
+
+def weigh_drawn_queries(
+    door: GuardedTable,
+    player: QueryPlayer,
+    leader: PerturbedLeader,
+    draws: int,
+    rho: float,
+    *,
+    weight: float,
+    step: str,
+) -> None:
+    """Draw queries, at a price of `rho` each, and add the signed weight to their cells' weights for future rows."""
+    for _ in range(draws):
+        query = player.draw(door, math.sqrt(8 * rho), step=step)
+        leader.prefer(query.clique, query.cell, query.sign * weight)

@@ -1,0 +1,245 @@
+"""A Bayesian network learnt through the door: structure by feature selection, tables from noisy families.
+
+Structure learning of the plausible-deniability paper (section 3.3), from noisy numbers only: correlation-based feature
+selection (Hall 1999) says which few columns predict each column, as an acyclic graph. The paper's correlation,
+symmetric uncertainty from noisy entropies, is replaced by one in counts: the L1 distance of a pair from independence,
+whose sensitivity is 1 whatever the number of rows, scaled so that independent columns have 0 and equal ones 1.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from lookalike.fitting.consistency import norm_sub
+from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.models.bayes_net import BayesNet, dirichlet_means
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.scores import ResidualL1
+from lookalike.schema.domain import Domain
+from lookalike.selection.allocation import allocate
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Columns with parents before children, and the parents of each, in the same order."""
+
+    order: tuple[str, ...]
+    parents: tuple[tuple[str, ...], ...]
+
+
+def mass_buckets(counts: np.ndarray, max_buckets: int) -> np.ndarray:
+    """Return a map from code to bucket: at most `max_buckets` runs of neighbouring codes of about equal (noisy) count.
+
+    A code with more than its share has a bucket of its own. Made from noisy counts, hence public and free.
+
+    >>> mass_buckets(np.array([1.0, 1.0, 90.0, 2.0, 3.0, 3.0]), 3).tolist()
+    [0, 0, 1, 2, 2, 2]
+    """
+    if len(counts) <= max_buckets:
+        return np.arange(len(counts))
+    weights = np.maximum(counts, 0.0) + 1e-9 * max(1.0, float(np.abs(counts).max()))
+    low, high = 0.0, float(weights.sum())
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _runs(weights, middle)[-1] >= max_buckets else (low, middle)
+    return _runs(weights, high)
+
+
+def _runs(weights: np.ndarray, limit: float) -> np.ndarray:
+    """Bucket of each code when a run may weigh at most `limit`, a single code whatever it weighs."""
+    buckets, bucket, weight = np.zeros(len(weights), dtype=np.int64), 0, 0.0
+    for code, own in enumerate(weights):
+        if code and weight + own > limit:
+            bucket, weight = bucket + 1, 0.0
+        weight += own
+        buckets[code] = bucket
+    return buckets
+
+
+def bucketed(counts: np.ndarray, buckets: np.ndarray | None) -> np.ndarray:
+    """Counts of the buckets."""
+    return counts if buckets is None else np.bincount(buckets, weights=counts)
+
+
+def correlations(distances: np.ndarray, oneways: Sequence[np.ndarray], spread: float = 0.0) -> np.ndarray:
+    """Symmetric matrix of correlations in [0, 1] from the noisy L1 distances of all pairs from independence.
+
+    With t half the distance as a share of the rows and g = 1 - sum p^2 of a column, the correlation is
+    2t / (g_a + g_b): 1 for columns that determine each other, as for symmetric uncertainty 2 I / (H_a + H_b). What the
+    rows' own chance is expected to add, sqrt(2/pi) * sum sqrt(cell), and `spread` more, are taken off first.
+
+    Args:
+        distances: one per pair, pairs in the order of `itertools.combinations`, in rows.
+        oneways: non-negative counts of every column, all with about the same total.
+        spread: distance that is not worth believing, in rows: some standard deviations of the noise.
+    """
+    width = len(oneways)
+    total = max(1.0, float(np.mean([counts.sum() for counts in oneways])))
+    shares = [counts / max(counts.sum(), 1e-12) for counts in oneways]
+    gini = [max(1e-12, 1.0 - float(share @ share)) for share in shares]
+    matrix = np.eye(width)
+    for (a, b), distance in zip(combinations(range(width), 2), distances, strict=True):
+        chance = math.sqrt(2 / math.pi * total) * float(np.sqrt(shares[a]).sum() * np.sqrt(shares[b]).sum())
+        half = max(0.0, float(distance) - chance - spread) / (2 * total)
+        matrix[a, b] = matrix[b, a] = min(1.0, 2 * half / (gini[a] + gini[b]))
+    return matrix
+
+
+def merit(child: int, parents: Sequence[int], correlation: np.ndarray) -> float:
+    """Equation (4) of the paper: correlation with the child, less what the parents say twice.
+
+    sum_j c(child, j) / sqrt(|parents| + sum_{j != k} c(j, k))
+    """
+    if not parents:
+        return 0.0
+    chosen = list(parents)
+    among = correlation[np.ix_(chosen, chosen)].sum() - correlation[chosen, chosen].sum()
+    return float(correlation[child, chosen].sum() / math.sqrt(len(chosen) + among))
+
+
+def greedy_network(
+    domain: Domain,
+    correlation: np.ndarray,
+    bucket_counts: Mapping[str, int],
+    affordable: Callable[[int, int], bool],
+) -> Network:
+    """The edge of the largest gain in merit, again and again, while the graph stays acyclic and affordable.
+
+    Args:
+        domain: the columns.
+        correlation: their correlations, in domain order.
+        bucket_counts: number of values that children see of each column.
+        affordable: whether a family with that many parent configurations and values of the child may be measured.
+    """
+    width = len(domain)
+    parents: list[list[int]] = [[] for _ in range(width)]
+    reaches = np.eye(width, dtype=bool)
+    while True:
+        best, edge = 1e-9, None
+        for child in range(width):
+            now = merit(child, parents[child], correlation)
+            configurations = math.prod(bucket_counts[domain.names[p]] for p in parents[child])
+            for parent in range(width):
+                if parent in parents[child] or reaches[child, parent]:
+                    continue
+                if not affordable(configurations * bucket_counts[domain.names[parent]], domain.sizes[child]):
+                    continue
+                gain = merit(child, [*parents[child], parent], correlation) - now
+                # Of two directions of equal merit the one with the smaller parent is cheaper.
+                gain -= 1e-12 * bucket_counts[domain.names[parent]]
+                if gain > best:
+                    best, edge = gain, (parent, child)
+        if edge is None:
+            break
+        parent, child = edge
+        parents[child].append(parent)
+        reaches |= np.outer(reaches[:, parent], reaches[child])
+    return _ordered(domain, parents)
+
+
+def _ordered(domain: Domain, parents: Sequence[Sequence[int]]) -> Network:
+    """Parents first; among columns that may come next, the one with fewest values, so that prefixes stay shared."""
+    waiting = {child: set(ps) for child, ps in enumerate(parents)}
+    ready = [(domain.sizes[child], child) for child, ps in waiting.items() if not ps]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, place = heapq.heappop(ready)
+        order.append(place)
+        for child, ps in waiting.items():
+            if place in ps:
+                ps.discard(place)
+                if not ps:
+                    heapq.heappush(ready, (domain.sizes[child], child))
+    names = domain.names
+    return Network(tuple(names[i] for i in order), tuple(tuple(names[p] for p in parents[i]) for i in order))
+
+
+def learn_network(
+    door: GuardedTable,
+    oneways: Sequence[NoisyMarginal],
+    parent_values: int,
+    affordable: Callable[[int, int], bool],
+    rho: float,
+    *,
+    step: str,
+) -> tuple[Network, dict[str, np.ndarray]]:
+    """The network of most merit, and the buckets of about equal mass in which children see columns of many values.
+
+    Args:
+        door: the table; every pair of columns is scored in buckets, for rho in all.
+        oneways: noisy counts of every column.
+        parent_values: maximum number of buckets of a column.
+        affordable: whether a family with that many parent configurations and values of the child may be measured.
+        rho: the budget of the scores.
+        step: their step.
+    """
+    domain, total = door.domain, estimated_total(oneways)
+    counts = {name: norm_sub(oneway.values, total) for name, oneway in zip(domain.names, oneways, strict=True)}
+    maps = {name: mass_buckets(count, parent_values) for name, count in counts.items()}
+    maps = {name: mapping for name, mapping in maps.items() if mapping[-1] + 1 < domain.size(name)}
+    coarse = {name: bucketed(count, maps.get(name)) for name, count in counts.items()}
+    pairs = tuple(combinations(domain.names, 2))
+    score = ResidualL1(pairs, tuple(np.outer(coarse[a], coarse[b]) / total for a, b in pairs))
+    stddev = door.score_stddev_for(score, rho)
+    distances = door.coarsened(maps).noisy_scores(score, stddev, step=step)
+    sizes = {name: len(count) for name, count in coarse.items()}
+    return greedy_network(domain, correlations(distances, list(coarse.values()), stddev), sizes, affordable), maps
+
+
+def measure_families(
+    door: GuardedTable, network: Network, buckets: Mapping[str, np.ndarray], rho: float, *, step: str
+) -> list[NoisyMarginal]:
+    """The noisy counts of every column with its parents, as children see them, for rho in all."""
+    sizes = [
+        door.domain.size(name) * math.prod(_seen(door.domain, buckets, parent) for parent in parents)
+        for name, parents in zip(network.order, network.parents, strict=True)
+    ]
+    measured = []
+    for name, parents, share in zip(network.order, network.parents, allocate(sizes, rho), strict=True):
+        view = door.coarsened({parent: buckets[parent] for parent in parents if parent in buckets})
+        family = view.domain.canonical((name, *parents))
+        measured.append(view.measure([family], door.stddev_for(share), step=step)[0])
+    return measured
+
+
+def network_of(
+    domain: Domain,
+    network: Network,
+    buckets: Mapping[str, np.ndarray],
+    families: Sequence[NoisyMarginal],
+    oneways: Sequence[NoisyMarginal],
+    prior: float,
+) -> BayesNet:
+    """The network with Dirichlet means of its families; the prior's strength is in stddevs of their noise.
+
+    `oneways` are noisy counts of the same rows, if there are any.
+    """
+    known = {oneway.attrs[0]: oneway for oneway in oneways}
+    total = estimated_total([*families, *known.values()])
+    tables = []
+    for name, parents, family in zip(network.order, network.parents, families, strict=True):
+        axes = [family.attrs.index(attr) for attr in (*parents, name)]
+        counts = norm_sub(family.values, total).transpose(axes)
+        own = counts.reshape(-1, counts.shape[-1]).sum(axis=0)
+        if not parents and name in known:
+            own = counts = norm_sub(_average(family, known[name]), total)
+        tables.append(dirichlet_means(counts, own + 1e-3, max(1.0, prior * family.stddev)))
+    return BayesNet(domain, total, network.order, network.parents, tuple(tables), buckets)
+
+
+def _seen(domain: Domain, buckets: Mapping[str, np.ndarray], name: str) -> int:
+    """The number of values that children see of a column."""
+    return int(buckets[name].max()) + 1 if name in buckets else domain.size(name)
+
+
+def _average(first: NoisyMarginal, second: NoisyMarginal) -> np.ndarray:
+    """The two noisy counts of one marginal, each weighted by its precision."""
+    weights = [1 / first.stddev**2, 1 / second.stddev**2]
+    return np.average([first.values, second.values], axis=0, weights=weights)

@@ -1,0 +1,261 @@
+"""Groups of cells that are measured as one, and rare values that are merged: fewer noisy numbers for a marginal.
+
+All groups are computed from *public* counts, a model's or noisy ones, never from the table: the printed PPSyn takes
+them from true counts, which reveals them uncharged (its section 4.2.2, algorithms 3 and 4). The error of a partition,
+sum over groups of |count - mean of its group|, is likewise that of the public counts. Marginals may have any number of
+axes; on one axis `halved_boxes` makes bins of about equal mass and `merged_neighbours` bins of about equal density.
+
+>>> halved_boxes(np.array([1.0, 1.0, 8.0, 1.0, 1.0, 4.0]), 3).tolist()
+[0, 0, 1, 2, 2, 2]
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lookalike.measurements.contrasts import CellTable, merged_columns
+from lookalike.schema.domain import Clique
+from lookalike.selection.allocation import effective_cells
+
+Box = tuple[slice, ...]
+_Heavy = tuple[float, int, Box, int]
+_MIN_BALANCE_GAIN = 0.15
+"""How much larger the lighter half's share must be for an axis to be cut out of turn. Chosen with the first version of
+ppsyn (docs/reproductions/ppsyn.md); no page compares other values."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionPath:
+    """Partitions of one marginal from coarse to fine, each splitting one group of the one before.
+
+    Computed once per model; every contribution then finds its own place on the path.
+
+    Attributes:
+        shape: the marginal's shape.
+        errors: error of the partition with 1, 2, ... groups.
+        splits: the part of the marginal (a tuple of slices) that becomes a group of its own in each step.
+        orders: for every axis the order of codes in which those slices are meant; None is the order of the codes.
+    """
+
+    shape: tuple[int, ...]
+    errors: np.ndarray
+    splits: tuple[tuple[slice, ...], ...]
+    orders: tuple[np.ndarray, ...] | None = None
+
+    def partition(self, count: int) -> np.ndarray:
+        """The group of every cell, 0..count-1, in the marginal's shape."""
+        groups = np.zeros(self.shape, dtype=np.int64)
+        for number, part in enumerate(self.splits[: count - 1], start=1):
+            groups[part] = number
+        if self.orders is None:
+            return groups
+        original = np.empty_like(groups)
+        original[np.ix_(*self.orders)] = groups
+        return original
+
+    def finest_worthwhile(self, stddev: float) -> int:
+        """Number of groups that minimises error plus expected noise, sqrt(2/pi) * stddev per group."""
+        counts = np.arange(1, len(self.errors) + 1)
+        return 1 + int(np.argmin(self.errors + math.sqrt(2 / math.pi) * stddev * counts))
+
+    def cheapest(self, contribution: float, eta: float) -> tuple[int, float]:
+        """Number of groups with the least required budget, and that budget; infinite where no partition will do."""
+        counts = np.arange(1, len(self.errors) + 1)
+        room = eta * contribution - self.errors
+        prices = np.full(len(room), math.inf)
+        prices[room > 0] = counts[room > 0] ** 2 / (math.pi * room[room > 0] ** 2)
+        best = int(np.argmin(prices))
+        return best + 1, float(prices[best])
+
+
+def partition_path(counts: np.ndarray, max_groups: int = 1024) -> PartitionPath:
+    """The path of a model's counts: neighbours merged in one dimension (algorithm 3), boxes split in more (4).
+
+    Codes are put in order of their mass first, so that neighbours are alike also where values have no order.
+    """
+    orders = by_mass(counts)
+    sorted_counts = counts[np.ix_(*orders)]
+    path = merged_neighbours(sorted_counts) if counts.ndim == 1 else split_boxes(sorted_counts, max_groups)
+    return replace(path, orders=tuple(orders))
+
+
+def by_mass(counts: np.ndarray) -> list[np.ndarray]:
+    """For every axis its codes from frequent to rare."""
+    axes = range(counts.ndim)
+    return [np.argsort(-counts.sum(axis=tuple(i for i in axes if i != axis)), kind="stable") for axis in axes]
+
+
+def merged_neighbours(counts: np.ndarray) -> PartitionPath:
+    """Bottom-up: from single cells, always merge the two neighbouring groups that add the least error."""
+    starts = list(range(len(counts)))
+    error, errors, removed = 0.0, [0.0], []
+    while len(starts) > 1:
+        ends = [*starts[1:], len(counts)]
+        own = [_spread(counts[a:b]) for a, b in zip(starts, ends, strict=True)]
+        added = [_spread(counts[starts[i] : ends[i + 1]]) - own[i] - own[i + 1] for i in range(len(starts) - 1)]
+        best = int(np.argmin(added))
+        error += added[best]
+        errors.append(error)
+        removed.append((starts.pop(best + 1), ends[best + 1]))
+    splits = tuple((slice(start, stop),) for start, stop in reversed(removed))
+    return PartitionPath(counts.shape, np.maximum(errors[::-1], 0.0), splits)
+
+
+def split_boxes(counts: np.ndarray, max_groups: int) -> PartitionPath:
+    """Top-down: from the whole marginal, always split the box with the largest error, axes taken in turn.
+
+    Where to cut is decided by squared error, whose best place prefix sums find in one pass; `errors` are L1.
+    """
+    whole = tuple(slice(0, size) for size in counts.shape)
+    heap = [(-_spread(counts), 0, whole, 0)]
+    total, errors, splits = -heap[0][0], [-heap[0][0]], []
+    while heap and len(errors) < min(max_groups, counts.size):
+        error, _, box, axis = heapq.heappop(heap)
+        cut = _best_cut(counts, box, axis)
+        if cut is None or -error <= 1e-9 * total:
+            continue
+        children = [_with(box, cut[0], cut[1]), _with(box, cut[0], cut[2])]
+        spreads = [_spread(counts[child]) for child in children]
+        errors.append(max(0.0, errors[-1] + error + sum(spreads)))
+        splits.append(children[1])
+        for child, spread in zip(children, spreads, strict=True):
+            heapq.heappush(heap, (-spread, len(splits), child, cut[0] + 1))
+    return PartitionPath(counts.shape, np.array(errors), tuple(splits))
+
+
+def halved_boxes(counts: np.ndarray, groups: int) -> np.ndarray:
+    """The group of every cell: boxes of about equal mass, at most `groups` of them, codes in their own order.
+
+    Always splits the box with the largest mass where it falls into the most equal halves, axes in turn unless another
+    axis splits it much better. A heavy cell thus becomes a group of its own, and neighbours of little mass share one.
+    Unlike `split_boxes` it does not ask whether counts within a box are alike: where groups enter a fit as sums, the
+    model fills the boxes by its own knowledge, and only mass against noise matters.
+    """
+    if groups >= counts.size:
+        return np.arange(counts.size).reshape(counts.shape)
+    heap: list[_Heavy] = [(-float(counts.sum()), 0, tuple(slice(0, size) for size in counts.shape), 0)]
+    single: list[Box] = []
+    while heap and len(heap) + len(single) < groups:
+        _, number, box, axis = heapq.heappop(heap)
+        halves = _halves(counts, box, axis)
+        if halves is None:
+            single.append(box)
+            continue
+        for side, (mass, half, turn) in enumerate(halves):
+            heapq.heappush(heap, (-mass, 2 * number + side + 1, half, turn))
+    labels = np.zeros(counts.shape, dtype=np.int64)
+    boxes = sorted([*single, *(entry[2] for entry in heap)], key=lambda box: [part.start for part in box])
+    for label, box in enumerate(boxes):
+        labels[box] = label
+    return labels
+
+
+def visible_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
+    """Return boxes of cells that hold about `least` or more each; None where every cell does so alone.
+
+    As many `halved_boxes` as there are cells of `least`, rarer cells counted in proportion. With `least` about the
+    noise, cells that would be lost in it are counted together: noise is then added once per group that can be seen,
+    not once per cell.
+
+    >>> visible_groups(np.array([9.0, 1.0, 1.0, 8.0]), 2.0).tolist()
+    [0, 1, 1, 2]
+    """
+    groups = math.ceil(effective_cells(counts, least, at_least=2.0))
+    return halved_boxes(counts, groups) if groups < counts.size else None
+
+
+def merged_values(counts: np.ndarray, least: float) -> np.ndarray:
+    """Return a map from old to new codes in which all values counted less than `least` become one, the last.
+
+    Kept values keep their order. Fewer than two rare values stay as they are, and where all values are rare the most
+    frequent one is kept, so that two values are left. From noisy counts, hence free.
+
+    >>> merged_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
+    [0, 2, 1, 2]
+    >>> merged_values(np.array([1.0, 0.5, 0.0]), 2.0).tolist()
+    [0, 1, 1]
+    """
+    rare = counts < least
+    if rare.all():
+        rare[np.argmax(counts)] = False
+    if rare.sum() < 2:
+        return np.arange(len(counts))
+    return np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1)
+
+
+def counted_table(
+    attrs: Clique, expected: np.ndarray, columns: Sequence[np.ndarray], least_in_group: float, least_of_value: float
+) -> CellTable:
+    """Return the table in which the cells of a marginal are counted, so that its contrasts are few and large.
+
+    Either rare values of each column are merged, and single columns need not be paid for again, or cells are grouped in
+    boxes of any form (`visible_groups`), which follow the counts more closely: whichever has fewer contrasts.
+
+    Args:
+        attrs: the attributes, in domain order.
+        expected: public counts of the marginal's cells, a model's or noisy ones.
+        columns: the same of every single column.
+        least_in_group: a box holds at least about so many; with 0 every cell is counted.
+        least_of_value: values of fewer are merged.
+    """
+    whole = CellTable(attrs, expected.shape)
+    if not least_in_group:
+        return whole
+    boxes = visible_groups(expected, least_in_group)
+    merged = merged_columns(attrs, [merged_values(column, least_of_value) for column in columns])
+    boxed = whole if boxes is None else CellTable(attrs, (int(boxes.max()) + 1,), boxes)
+    usable = [table for table in (merged, boxed) if table.contrasts.dimensions > 0]
+    return min(usable, key=lambda table: table.contrasts.dimensions)
+
+
+def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, int]] | None:
+    """Mass, box and next axis in turn of the two halves; None for a single cell."""
+    part = counts[box]
+    best: tuple[float, int, int, float, float] | None = None
+    for offset in range(counts.ndim):
+        place = (axis + offset) % counts.ndim
+        if part.shape[place] < 2:
+            continue
+        sums = np.cumsum(part.sum(axis=tuple(i for i in range(counts.ndim) if i != place)))
+        total = float(sums[-1])
+        cut = int(np.argmin(np.abs(sums[:-1] - total / 2)))
+        left, right = float(sums[cut]), total - float(sums[cut])
+        balance = min(left, right) / max(total, 1e-300)
+        if best is None or balance > best[0] + _MIN_BALANCE_GAIN:
+            best = balance, place, box[place].start + cut + 1, left, right
+    if best is None:
+        return None
+    _, place, middle, left, right = best
+    low, high = slice(box[place].start, middle), slice(middle, box[place].stop)
+    return [(left, _with(box, place, low), place + 1), (right, _with(box, place, high), place + 1)]
+
+
+def _spread(counts: np.ndarray) -> float:
+    """L1 distance of the cells to their mean."""
+    return float(np.abs(counts - counts.sum() / counts.size).sum())
+
+
+def _best_cut(counts: np.ndarray, box: tuple[slice, ...], axis: int) -> tuple[int, slice, slice] | None:
+    """Axis and the two halves of the best cut, on the first axis in turn that is longer than one cell."""
+    for offset in range(counts.ndim):
+        place = (axis + offset) % counts.ndim
+        start, stop = box[place].start, box[place].stop
+        if stop - start > 1:
+            others = tuple(i for i in range(counts.ndim) if i != place)
+            sums = np.cumsum(counts[box].sum(axis=others))
+            size = counts[box].size // (stop - start)
+            cells = size * np.arange(1, stop - start)
+            # Squared error falls by the between-part sum of squares: S_left^2 / n_left + S_right^2 / n_right.
+            gain = sums[:-1] ** 2 / cells + (sums[-1] - sums[:-1]) ** 2 / (size * (stop - start) - cells)
+            middle = start + 1 + int(np.argmax(gain))
+            return place, slice(start, middle), slice(middle, stop)
+    return None
+
+
+def _with(box: tuple[slice, ...], axis: int, part: slice) -> tuple[slice, ...]:
+    return (*box[:axis], part, *box[axis + 1 :])

@@ -1,0 +1,64 @@
+"""The model of all cells: marginals by summing, rows within one of their expectation, storage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lookalike.models.dense import DenseModel
+from lookalike.models.kinds import model_from_parts
+from lookalike.models.stored import taken_apart
+from lookalike.schema.domain import Domain
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+
+
+def model(total: float = 1000.0) -> DenseModel:
+    weights = np.random.default_rng(0).exponential(1.0, DOMAIN.sizes)
+    return DenseModel(DOMAIN, weights / weights.sum(), total)
+
+
+def test_marginals_sum_the_other_attributes_out() -> None:
+    dense = model()
+    np.testing.assert_allclose(dense.marginal(("c", "a")), 1000 * dense.probabilities.sum(axis=1))
+    first, second = dense.marginals([("b",), ()])
+    np.testing.assert_allclose(first, 1000 * dense.probabilities.sum(axis=(0, 2)))
+    assert float(second) == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 777])
+def test_no_cell_is_off_by_more_than_one_row(rows: int) -> None:
+    dense = model()
+    codes = dense.sample(rows, np.random.default_rng(1))
+    assert codes.shape == (rows, 3)
+    assert codes.dtype == np.int32
+    counts = np.zeros(DOMAIN.sizes)
+    np.add.at(counts, tuple(codes.T), 1)
+    assert np.abs(counts - rows * dense.probabilities).max() <= 1 + 1e-9
+
+
+def test_rows_come_in_random_order() -> None:
+    codes = model().sample(500, np.random.default_rng(1))
+    cells = np.ravel_multi_index(tuple(codes.T), DOMAIN.sizes)
+    assert (np.diff(cells) < 0).mean() > 0.3
+
+
+def test_a_cell_without_probability_is_never_drawn() -> None:
+    table = np.zeros(DOMAIN.sizes)
+    table[1, 2, 3] = 1.0
+    codes = DenseModel(DOMAIN, table, 10.0).sample(50, np.random.default_rng(0))
+    assert (codes == [1, 2, 3]).all()
+
+
+def test_parts_make_the_same_model() -> None:
+    dense = model()
+    again = model_from_parts(*taken_apart(dense))
+    assert isinstance(again, DenseModel)
+    assert again.domain == DOMAIN
+    assert again.total == dense.total
+    np.testing.assert_array_equal(again.probabilities, dense.probabilities)
+
+
+def test_the_table_has_the_shape_of_the_domain() -> None:
+    with pytest.raises(ValueError, match="shape"):
+        DenseModel(DOMAIN, np.ones((2, 3)), 1.0)

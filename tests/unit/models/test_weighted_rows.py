@@ -1,0 +1,336 @@
+"""Weighted rows: weights that match marginals, Gibbs sweeps, row exchange, and the model they make."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from lookalike.fitting.row_weights import (
+    MeasuredCells,
+    WeightPenalty,
+    _add_counts,
+    _add_potentials,
+    cell_counts,
+    fit_weights,
+    row_potentials,
+)
+from lookalike.measurements.contrasts import Contrasts
+from lookalike.measurements.marginals import NoisyMarginal, completed
+from lookalike.models.graphical import fit
+from lookalike.models.kinds import model_from_parts
+from lookalike.models.stored import taken_apart
+from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
+from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
+from lookalike.sampling.exchange import (
+    ExchangeSettings,
+    MarginalCells,
+    _add_weights,
+    _exchange_block,
+    _exchange_rows,
+    choose_rows,
+)
+from lookalike.schema.domain import Domain
+
+DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
+
+
+def joint(domain: Domain = DOMAIN, seed: int = 0) -> np.ndarray:
+    table = np.random.default_rng(seed).dirichlet(np.full(domain.cells(), 0.3)) + 0.5 / domain.cells()
+    return (table / table.sum()).reshape(domain.sizes)
+
+
+def marginal_of(table: np.ndarray, clique: tuple[str, ...]) -> np.ndarray:
+    return table.sum(axis=tuple(i for i, name in enumerate(DOMAIN.names) if name not in clique))
+
+
+def measured_pairs(total: float, stddev: float) -> list[NoisyMarginal]:
+    singles = [(name,) for name in DOMAIN.names]
+    cliques = [*singles, *combinations(DOMAIN.names, 2)]
+    return [NoisyMarginal(c, total * marginal_of(joint(), c), stddev) for c in cliques]
+
+
+def model(settings: SupportSettings) -> ReweightedModel:
+    measured = measured_pairs(10_000.0, 1.0)
+    network = fit(DOMAIN, [m for m in measured if len(m.attrs) == 1 or m.attrs in {("a", "b"), ("b", "c")}])
+    return ReweightedModel(network, measured, settings)
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_sets_outside_the_network_are_met(whole_domain: int) -> None:
+    made = model(SupportSettings(max_rows=40_000, whole_domain=whole_domain))
+    for clique in combinations(DOMAIN.names, 2):
+        wanted = 10_000 * marginal_of(joint(), clique)
+        assert np.abs(made.marginal(clique) - wanted).sum() / 20_000 < 0.004, clique
+        assert made.marginal(clique).sum() == pytest.approx(made.total)
+    outside = np.abs(made.network.marginal(("a", "d")) - 10_000 * marginal_of(joint(), ("a", "d"))).sum() / 20_000
+    assert outside > 0.05
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_contrasts_are_met_whatever_completes_them(whole_domain: int) -> None:
+    """Single columns and contrasts of pairs, completed from a model that has single columns quite wrong."""
+    other = joint(seed=9)
+    measured = [m for m in measured_pairs(10_000.0, 1.0) if len(m.attrs) == 1]
+    for pair in [("a", "d"), ("b", "d")]:
+        shape = DOMAIN.shape(pair)
+        contrasts = Contrasts(shape).of(10_000 * marginal_of(joint(), pair))
+        noisy = NoisyMarginal(pair, contrasts, 1.0, contrasts=shape)
+        measured.append(completed(noisy, 10_000 * marginal_of(other, pair)))
+    network = fit(DOMAIN, [m for m in measured if m.attrs != ("b", "d")], total=10_000)
+    made = ReweightedModel(network, measured, SupportSettings(max_rows=40_000, whole_domain=whole_domain))
+    for clique in [("a",), ("b",), ("d",), ("a", "d"), ("b", "d")]:
+        wanted = 10_000 * marginal_of(joint(), clique)
+        assert np.abs(made.marginal(clique) - wanted).sum() / 20_000 < 0.006, clique
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_sums_of_groups_are_met_and_cells_within_follow_the_rest(whole_domain: int) -> None:
+    """The group of two cells of (a, d) has the measured sum; nothing says how the two share it but single columns."""
+    groups = np.arange(15).reshape(3, 5)
+    groups[1, 1] = groups[1, 0]
+    groups = np.unique(groups, return_inverse=True)[1].reshape(3, 5)
+    wanted = 10_000 * marginal_of(joint(), ("a", "d"))
+    sums = np.bincount(groups.ravel(), wanted.ravel())
+    singles = [m for m in measured_pairs(10_000.0, 1.0) if len(m.attrs) == 1]
+    measured = [*singles, NoisyMarginal(("a", "d"), sums, 1.0, groups)]
+    settings = SupportSettings(max_rows=40_000, whole_domain=whole_domain)
+    for network in (fit(DOMAIN, singles), fit(DOMAIN, measured)):
+        made = ReweightedModel(network, measured, settings)
+        found = made.marginal(("a", "d"))
+        assert np.abs(np.bincount(groups.ravel(), found.ravel()) - sums).sum() / 20_000 < 0.004
+        meta, arrays = taken_apart(made)
+        np.testing.assert_allclose(model_from_parts(meta, arrays).marginal(("a", "d")), found)
+
+
+@pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
+def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
+    impossible = np.zeros(DOMAIN.shape(("a", "d")), dtype=bool)
+    impossible[0, :3] = impossible[2, 4] = True
+    truth = joint() * ~impossible[:, None, None, :]
+    rng = np.random.default_rng(3)
+    measured = [
+        NoisyMarginal(
+            m.attrs, 10_000 * marginal_of(truth / truth.sum(), m.attrs) + rng.normal(0, 5, m.values.shape), 5.0
+        )
+        for m in measured_pairs(10_000.0, 1.0)
+    ]
+    network = fit(DOMAIN, [m for m in measured if len(m.attrs) == 1], zeros={("a", "d"): impossible})
+    settings = SupportSettings(max_rows=20_000, whole_domain=whole_domain)
+    made = ReweightedModel(network, measured, settings)
+    assert made.marginal(("a", "d"))[impossible].sum() == 0
+    again = model_from_parts(*taken_apart(made))
+    assert isinstance(again, ReweightedModel)
+    rows = again.sample(2000, np.random.default_rng(1))
+    assert not impossible[rows[:, 0], rows[:, 3]].any()
+    for noisy in measured:
+        assert np.abs(made.marginal(noisy.attrs) - noisy.values).sum() / 20_000 < 0.01, noisy.attrs
+
+
+def test_rows_are_the_same_for_the_same_seed_and_follow_the_model() -> None:
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0))
+    rows = made.sample(3000, np.random.default_rng(5))
+    assert rows.dtype == np.int32
+    assert np.array_equal(rows, made.sample(3000, np.random.default_rng(5)))
+    for clique in combinations(DOMAIN.names, 2):
+        places = [DOMAIN.position(name) for name in clique]
+        counts = np.zeros(DOMAIN.shape(clique))
+        np.add.at(counts, tuple(rows[:, places].T), 1)
+        # An independent sample of 3000 rows would miss by about 0.01 to 0.02.
+        assert np.abs(counts / 3000 - made.marginal(clique) / made.total).sum() / 2 < 0.005
+
+
+def test_any_number_of_rows_can_be_made() -> None:
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0, iterations=5, exchange=ExchangeSettings(passes=1)))
+    assert made.sample(0, np.random.default_rng(0)).shape == (0, 4)
+    assert made.sample(1, np.random.default_rng(0)).shape == (1, 4)
+    many = made.sample(25_000, np.random.default_rng(0))
+    assert many.shape == (25_000, 4)
+    assert np.all(many < np.array(DOMAIN.sizes))
+
+
+def test_parts_make_the_same_model() -> None:
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0, iterations=10))
+    again = model_from_parts(*taken_apart(made))
+    assert isinstance(again, ReweightedModel)
+    assert again.settings == made.settings
+    np.testing.assert_allclose(again.marginal(("a", "c", "d")), made.marginal(("a", "c", "d")))
+    assert np.array_equal(again.sample(50, np.random.default_rng(1)), made.sample(50, np.random.default_rng(1)))
+
+
+def test_repeated_sets_are_refused() -> None:
+    measured = measured_pairs(100.0, 1.0)
+    with pytest.raises(ValueError, match="each column set once"):
+        ReweightedModel(fit(DOMAIN, measured[:4]), [*measured, measured[0]])
+
+
+def test_compiled_and_plain_sums_agree() -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 30, (3, 5000)).astype(np.int32)
+    values, weights = rng.normal(size=30), rng.random(5000)
+    looped, counted = np.zeros(5000), np.zeros(30)
+    _add_potentials(cells[:, :200], values, looped[:200])
+    _add_counts(cells[:, :200], weights[:200], counted)
+    np.testing.assert_allclose(row_potentials(cells, values)[:200], looped[:200])
+    np.testing.assert_allclose(cell_counts(cells[:, :200], weights[:200], 30), counted)
+    wide = np.tile(cells, 10)
+    np.testing.assert_allclose(row_potentials(wide, values)[:5000], row_potentials(cells, values))
+    np.testing.assert_allclose(cell_counts(wide, np.tile(weights, 10), 30), 10 * cell_counts(cells, weights, 30))
+
+
+def test_cells_without_rows_and_trust_hold_parameters_back() -> None:
+    domain = Domain(("a", "b"), (2, 2))
+    measured = MeasuredCells(domain, [NoisyMarginal(("a", "b"), np.array([[900.0, 50.0], [30.0, 20.0]]), 1.0)])
+    codes = np.array([[0, 0], [0, 1], [1, 0]] * 5, np.int32)
+    penalty = WeightPenalty(0.01, 0.0, trust=0.7)
+    theta, weights = fit_weights(measured, measured.cells(codes), 1000.0, np.zeros(4), penalty)
+    assert theta[3] == 0.0
+    assert np.abs(theta).max() <= 0.7 + 1e-9
+    assert weights.sum() == pytest.approx(1.0)
+    far, far_weights = fit_weights(
+        measured, measured.cells(codes), 980.0, np.zeros(4), WeightPenalty(1e-6, 0.0, trust=9.0)
+    )
+    assert far_weights[::3].sum() * 980 == pytest.approx(900, abs=0.5)
+    assert far[3] == 0.0
+
+
+def test_rare_values_of_single_columns_are_raised_less() -> None:
+    domain = Domain(("a",), (3,))
+    measured = MeasuredCells(domain, [NoisyMarginal(("a",), np.array([980.0, 19.0, 1.0]), 5.0)])
+    cells = measured.cells(np.arange(3, dtype=np.int32)[:, None])
+
+    def rare(single: float) -> float:
+        penalty = WeightPenalty(0.5, 0.0, trust=np.inf, single=single)
+        return 1000.0 * fit_weights(measured, cells, 1000.0, np.zeros(3), penalty)[1][2]
+
+    assert 1.0 < rare(0.3) < 0.7 * rare(1.0)
+
+
+def test_gibbs_leaves_the_model_unchanged_and_finds_it() -> None:
+    domain = Domain(("a", "b", "c"), (2, 3, 2))
+    rng = np.random.default_rng(3)
+    tables = [rng.normal(size=(2, 3)), rng.normal(size=(3, 2)), rng.normal(size=(2, 2))]
+    scopes = [(0, 1), (1, 2), (0, 2)]
+    exact = np.exp(tables[0][:, :, None] + tables[1][None] + tables[2][:, None, :])
+    exact /= exact.sum()
+    codes = np.asfortranarray(
+        np.column_stack([rng.integers(0, size, 40_000) for size in domain.sizes]).astype(np.int32)
+    )
+    for _ in range(12):
+        gibbs_sweep(domain, codes, scopes, tables, rng)
+    counts = np.zeros(domain.sizes)
+    np.add.at(counts, tuple(codes.T), 1)
+    assert np.abs(counts / 40_000 - exact).max() < 0.015
+
+
+def test_exchange_beats_a_plain_draw_in_every_order() -> None:
+    rng = np.random.default_rng(1)
+    cells = rng.choice(DOMAIN.cells(), 20_000, p=joint().ravel())
+    codes = np.column_stack(np.unravel_index(cells, DOMAIN.sizes)).astype(np.int32)
+    weights = rng.random(20_000)
+    weights /= weights.sum()
+
+    def misses(chosen: np.ndarray, order: int) -> float:
+        marginals = MarginalCells(DOMAIN, ExchangeSettings(orders=(order,)))
+        wanted = marginals.counts(codes, weights * 2000)
+        return float(np.abs(marginals.counts(codes[chosen], np.ones(2000)) - wanted).sum())
+
+    chosen = choose_rows(codes, weights, 2000, ExchangeSettings(), DOMAIN, np.random.default_rng(2))
+    plain = draw_by_weight(weights, 2000, np.random.default_rng(2))
+    assert misses(chosen, 2) < 0.4 * misses(plain, 2)
+    assert misses(chosen, 3) < 0.5 * misses(plain, 3)
+
+
+def test_marginal_cells_count_like_histograms_and_keep_their_limits() -> None:
+    codes = np.column_stack(np.unravel_index(np.arange(120), DOMAIN.sizes)).astype(np.int32)
+    pairs = MarginalCells(DOMAIN, ExchangeSettings(orders=(2,)))
+    assert pairs.count == sum(DOMAIN.cells(pair) for pair in combinations(DOMAIN.names, 2))
+    assert pairs.counts(codes, np.ones(120)).sum() == 6 * 120
+    assert MarginalCells(DOMAIN, ExchangeSettings(orders=(2, 3), cells=30)).count <= 30
+    assert MarginalCells(Domain(("a",), (3,)), ExchangeSettings()).count == 0
+
+
+def test_systematic_draws_are_within_one_of_expectation() -> None:
+    weights = np.array([0.0, 3.0, 1.5, 0.5])
+    counts = np.bincount(systematic(weights, 20, np.random.default_rng(0)), minlength=4)
+    assert np.all(np.abs(counts - 4 * weights) <= 1)
+    assert counts[0] == 0
+
+
+def test_compiled_exchange_is_the_block_exchange_with_blocks_of_one_row() -> None:
+    rng = np.random.default_rng(2)
+    codes = np.column_stack([rng.integers(0, size, 60) for size in DOMAIN.sizes]).astype(np.int32)
+    marginals = MarginalCells(DOMAIN, ExchangeSettings())
+    chosen, pools = rng.integers(0, 60, 40), rng.integers(0, 60, (2, 40))
+    wanted = marginals.counts(codes, np.full(60, 40 / 60))
+    looped = np.zeros_like(wanted)
+    _add_weights(codes, np.full(60, 40 / 60), *marginals.layout, looped)
+    np.testing.assert_allclose(looped, wanted)
+    worth = 1.0 / (wanted + 0.5)
+    slope = 2.0 * (marginals.counts(codes[chosen], np.ones(40)) - wanted) * worth
+    ours, our_slope, theirs, their_slope = chosen.copy(), slope.copy(), chosen.copy(), slope.copy()
+    _exchange_rows(codes, ours, pools, *marginals.layout, worth, our_slope)
+    for row in range(40):
+        _exchange_block(codes, theirs, slice(row, row + 1), list(pools), marginals, worth, their_slope)
+    assert np.array_equal(ours, theirs)
+    assert (ours != chosen).sum() > 10
+    np.testing.assert_allclose(our_slope, their_slope, atol=1e-9)
+
+
+def survey_with_skips(rows: int, seed: int = 0, wide: int = 16) -> np.ndarray:
+    """Codes of columns that are "not applicable" together and determine each other."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 8, rows)
+    works, moved = (age > 2) & (rng.random(rows) < 0.6), rng.random(rows) < 0.08
+    job = np.where(works, 1 + (rng.zipf(1.5, rows) + age) % (wide - 1), 0)
+    other = (rng.random(rows) < 0.3) * rng.integers(0, wide - 1, rows)
+    trade = np.where(works, 1 + (5 * job + other) % (wide - 1), 0)
+    hours = np.where(works, 1 + rng.integers(0, 5, rows) * (job % 2), 0)
+    kind = np.where(works, 1 + (trade + rng.integers(0, 2, rows)) % 6, 0)
+    status = works.astype(int) + (works & (rng.random(rows) < 0.3))
+    place = np.where(moved, 1 + rng.integers(0, wide - 1, rows), 0)
+    major = [(codes + 3) // 4 for codes in (job, trade, place)]
+    return np.column_stack([age, status, job, trade, hours, kind, moved, place, *major]).astype(np.int32)
+
+
+def measured_survey(stddev: float, rows: int = 8000) -> tuple[Domain, list[NoisyMarginal]]:
+    """All columns and pairs of the survey, with noise."""
+    codes, rng = survey_with_skips(rows), np.random.default_rng(1)
+    domain = Domain(tuple("abcdefghijk"), tuple(int(top) + 1 for top in codes.max(axis=0)))
+    cliques = [*((name,) for name in domain.names), *combinations(domain.names, 2)]
+    measured = []
+    for clique in cliques:
+        cells = np.ravel_multi_index([codes[:, domain.position(name)] for name in clique], domain.shape(clique))
+        counts = np.bincount(cells, minlength=domain.cells(clique)).reshape(domain.shape(clique))
+        measured.append(NoisyMarginal(clique, counts + rng.normal(0, stddev, counts.shape), stddev))
+    return domain, measured
+
+
+def off(model: ReweightedModel, order: int) -> float:
+    """Mean share of rows in a wrong cell of the measured sets of so many columns, noise among it."""
+    sets = [m for m in model.measurements if len(m.attrs) == order]
+    return float(np.mean([np.abs(model.marginal(m.attrs) - m.values).sum() for m in sets])) / (2 * model.total)
+
+
+def test_single_columns_stay_right_where_rows_cannot_carry_what_was_measured() -> None:
+    domain, measured = measured_survey(6.0)
+    independent = fit(domain, [m for m in measured if len(m.attrs) == 1])
+    weighted = ReweightedModel(independent, measured, SupportSettings(max_rows=20_000))
+    assert off(weighted, 1) < 0.01
+    assert off(weighted, 2) < 0.6 * np.mean(
+        [np.abs(independent.marginal(m.attrs) - m.values).sum() / (2 * weighted.total) for m in measured[11:]]
+    )
+
+
+def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, measured = measured_survey(6.0, rows=4000)
+    network = fit(domain, [m for m in measured if len(m.attrs) == 1])
+    drawn_codes = network.sample(20_000, np.random.default_rng([20, 0]))
+
+    def spoil(domain: Domain, codes: np.ndarray, *_: object) -> None:
+        codes[:] = np.random.default_rng(0).integers(0, domain.sizes, codes.shape)
+
+    monkeypatch.setattr("lookalike.models.weighted_rows.gibbs_sweep", spoil)
+    rows = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=5)).rows
+    assert np.array_equal(rows.codes, drawn_codes)
