@@ -20,7 +20,7 @@ from benchmarks.papers import privmrf_wide
 from benchmarks.runs import method_rows, results_in
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
 from lookalike.evaluate.report import comparison_chart
-from lookalike.methods import METHODS
+from lookalike.synthesizers import METHODS
 
 RESULTS = results_of("privmrf")
 DOCUMENT = REPRODUCTIONS / "privmrf.md"

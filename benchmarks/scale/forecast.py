@@ -27,11 +27,11 @@ from benchmarks.common import DATA, Line, append, in_fresh_process, parser_of, r
 from benchmarks.runs import TABLES
 from lookalike.errors import LookalikeError
 from lookalike.forecast import work_of
-from lookalike.methods import METHODS
 from lookalike.pipeline import synthesize
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import write_table
+from lookalike.synthesizers import METHODS
 
 RESULTS = results_of("forecast")
 RATES = Path(lookalike.forecast.__file__).with_name("forecast_rates.json")

@@ -44,7 +44,7 @@ _HOMES = {
 
 def methods() -> list[str]:
     """Names of all methods."""
-    from lookalike.methods import METHODS
+    from lookalike.synthesizers import METHODS
 
     return list(METHODS)
 

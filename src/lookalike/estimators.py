@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from lookalike.errors import SchemaError
-from lookalike.methods import METHODS, default_settings
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import FittedModel, Spent
 from lookalike.schema.schema import Schema
+from lookalike.synthesizers import METHODS, default_settings
 
 RUN_SETTINGS = ("epsilon", "delta", "neighbours", "ledger", "seed")
 

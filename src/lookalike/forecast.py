@@ -18,12 +18,12 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
-from lookalike.methods import create
-from lookalike.methods.split import Kind, Step
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import Clique, Domain
 from lookalike.schema.schema import Schema
 from lookalike.selection.allocation import allocate
+from lookalike.synthesizers import create
+from lookalike.synthesizers.split import Kind, Step
 
 USUAL_ROWS = 50_000
 """Rows for which time and memory are predicted where nobody says how many there are."""

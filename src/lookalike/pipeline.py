@@ -18,9 +18,6 @@ import numpy as np
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
 from lookalike.measurements.marginals import NoisyMarginal, completed, spread_over_cells
-from lookalike.methods import create, settings_of
-from lookalike.methods.base import Method, Progress
-from lookalike.methods.split import UNKNOWN, Kind, Step, limits_of
 from lookalike.models.model import Model
 from lookalike.models.rows import RowsModel, gum_model
 from lookalike.places import with_side_files
@@ -45,6 +42,9 @@ from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 from lookalike.sources.frames import read_structure
+from lookalike.synthesizers import create, settings_of
+from lookalike.synthesizers.base import Method, Progress
+from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator

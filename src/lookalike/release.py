@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
-from lookalike.methods.split import Step
 from lookalike.models.answers import AnsweredQuestion, answer_question, rows_where
 from lookalike.models.archive import MODEL_MB, read_archive, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
@@ -42,6 +41,7 @@ from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
+from lookalike.synthesizers.split import Step
 
 FORMAT = 2
 MAX_CELLS = 25_000_000

@@ -22,11 +22,11 @@ from lookalike import estimators
 from lookalike.cli.main import app
 from lookalike.errors import SchemaError
 from lookalike.forecast import forecast
-from lookalike.methods import METHODS
-from lookalike.methods.base import Method, MethodInfo, method
 from lookalike.pipeline import plan_run
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.schema import Schema
+from lookalike.synthesizers import METHODS
+from lookalike.synthesizers.base import Method, MethodInfo, method
 from tests.contract import test_rules, test_synthesizers
 from tests.contract.test_synthesizers import ROOT, SIZES
 

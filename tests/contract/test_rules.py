@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.methods import METHODS
 from lookalike.pipeline import synthesize
 from lookalike.release import Release
 from lookalike.schema.binned import Datetime, Integer
@@ -15,6 +14,7 @@ from lookalike.schema.columns import Categorical
 from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Sum
 from lookalike.schema.enforce import aligned, structural_zeros
 from lookalike.schema.schema import Schema
+from lookalike.synthesizers import METHODS
 
 REPAIRED_ONLY = {
     "privsyn", "bsg", "privbayes", "priview", "dp-copula", "rap", "fem", "dualquery", "dp-wgan", "pate-gan",

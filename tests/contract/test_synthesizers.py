@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.methods import METHODS
-from lookalike.methods.base import origins
-from lookalike.methods.split import Kind
 from lookalike.pipeline import plan_run, synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.release import Release, load
 from lookalike.schema.schema import Schema
+from lookalike.synthesizers import METHODS
+from lookalike.synthesizers.base import origins
+from lookalike.synthesizers.split import Kind
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2}

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.methods import METHODS
 from lookalike.privacy.kernel import counting, door
+from lookalike.synthesizers import METHODS
 
 from .conftest import Call
 

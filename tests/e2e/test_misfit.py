@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.methods.independent import Independent
 from lookalike.models.graphical import fit
 from lookalike.pipeline import synthesize
+from lookalike.synthesizers.independent import Independent
 from tests.e2e.conftest import Call
 
 

@@ -21,7 +21,6 @@ from lookalike.audit.written import everything
 from lookalike.cli import main as cli
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import LookalikeError
-from lookalike.methods import METHODS
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel import counting, door
 from lookalike.release import Spent
@@ -29,6 +28,7 @@ from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources import dtypes, frames
 from lookalike.sources import open as opening
+from lookalike.synthesizers import METHODS
 
 EPSILON, DELTA, FAILURE, RUNS = 0.2, 1e-5, 1e-8, 45
 CASES = {case.name: case for case in cases()}

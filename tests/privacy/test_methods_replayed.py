@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.methods import METHODS
 from lookalike.models.stored import taken_apart
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
+from lookalike.synthesizers import METHODS
 from tests.privacy.spies import Tape, check_paid, neighbouring, share_used
 
 SIZES = {"a": 3, "b": 2, "c": 2, "d": 2}

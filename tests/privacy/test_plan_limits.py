@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.methods import METHODS
-from lookalike.methods.base import Method
-from lookalike.methods.independent import Independent
-from lookalike.methods.split import ONEWAYS, Split, Step
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
+from lookalike.synthesizers import METHODS
+from lookalike.synthesizers.base import Method
+from lookalike.synthesizers.independent import Independent
+from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
 SIZES = {"a": 3, "b": 2}
 TABLE = pa.table({"a": [0, 1, 2, 2] * 20, "b": [0, 1, 1, 0] * 20})

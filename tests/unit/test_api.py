@@ -15,7 +15,7 @@ import pytest
 import lookalike as la
 from lookalike.errors import BudgetExceededError, InputError, SchemaError
 from lookalike.estimators import estimator_names
-from lookalike.methods import create
+from lookalike.synthesizers import create
 
 SIZES = {"a": 3, "b": 2}
 

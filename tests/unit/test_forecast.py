@@ -11,13 +11,13 @@ import pytest
 
 from lookalike.errors import LookalikeError, SchemaError
 from lookalike.forecast import USUAL_ROWS, chosen_sets, column_errors, forecast, rates, resources, set_errors
-from lookalike.methods import METHODS
-from lookalike.methods.split import Kind, Step
 from lookalike.pipeline import plan_run, synthesize
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
+from lookalike.synthesizers import METHODS
+from lookalike.synthesizers.split import Kind, Step
 
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2}
 ALL = pytest.mark.parametrize("method", [name for name in METHODS if name != "auto"])

@@ -102,7 +102,7 @@ def test_only_the_door_and_the_evaluation_import_what_reads_rows() -> None:
 def test_a_reader_elsewhere_is_noticed(tmp_path: Path, line: str) -> None:
     planted = tmp_path / "mst.py"
     planted.write_text(line + "\n")
-    assert beyond(planted, "methods/mst.py")
+    assert beyond(planted, "synthesizers/mst.py")
     assert beyond(planted, "pipeline.py")
 
 

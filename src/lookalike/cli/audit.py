@@ -36,7 +36,7 @@ def audit(
     """Try to break the guarantee on small made-up tables; print the largest epsilon shown. Exit code 1 if it breaks."""
     from lookalike.audit.trial import Claim, Finding, cases, try_pair
     from lookalike.audit.written import everything
-    from lookalike.methods import create
+    from lookalike.synthesizers import create
 
     if runs < _LEAST_RUNS:
         raise InputError(f"--runs is {runs}; it must be at least {_LEAST_RUNS}, and some hundreds to show much.")

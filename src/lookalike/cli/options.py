@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from lookalike.errors import InputError, SchemaError
-from lookalike.methods import METHODS, default_settings
 from lookalike.pipeline import as_schema
 from lookalike.privacy.kernel.neighbours import Neighbours, Relation
 from lookalike.schema.schema import Schema
 from lookalike.selection.workload import read_workload
+from lookalike.synthesizers import METHODS, default_settings
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
 SchemaOption = Annotated[

@@ -31,14 +31,14 @@ from lookalike.cli.options import (
 )
 from lookalike.cli.terminal import output, print_json, shown, table_of
 from lookalike.forecast import ExpectedError, Forecast, Resources, forecast
-from lookalike.methods import METHODS, default_settings
-from lookalike.methods.base import Method, origins
-from lookalike.methods.split import Step
 from lookalike.pipeline import as_ledger, as_schema, plan_run, reason_of, with_persons
 from lookalike.places import check_apart, check_target
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.ledger import epsilon_text
 from lookalike.release import check_rows
+from lookalike.synthesizers import METHODS, default_settings
+from lookalike.synthesizers.base import Method, origins
+from lookalike.synthesizers.split import Step
 
 MAX_COLUMNS_SHOWN = 20
 

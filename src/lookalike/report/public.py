@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lookalike.methods import METHODS
 from lookalike.models.diagnosis import diagnose
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import Model
@@ -22,6 +21,7 @@ from lookalike.schema.binned import Binned
 from lookalike.schema.columns import Categorical, Column, Ordinal
 from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
+from lookalike.synthesizers import METHODS
 
 LEVEL = 0.9
 _MAX_COLUMNS = 60

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.methods.gan_training import GeneratorLessons, WassersteinTrainer
 from lookalike.models.kinds import model_from_parts
 from lookalike.models.network import Generator, NetworkModel, RmsProp
 from lookalike.models.stored import taken_apart
 from lookalike.schema.domain import Domain
+from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
 
 MARGINS = (np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2]), np.array([1.0]))
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 1))

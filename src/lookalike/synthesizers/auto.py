@@ -1,0 +1,66 @@
+"""`auto`: the method and its settings from public facts alone, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lookalike.models.model import Model
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.schema.domain import Domain
+from lookalike.selection.columns import scored_pairs
+from lookalike.synthesizers.base import Method, Progress, method
+from lookalike.synthesizers.independent import Independent
+from lookalike.synthesizers.mosaic import Mosaic
+from lookalike.synthesizers.mst import MST
+from lookalike.synthesizers.split import Split
+
+MAX_PRICED_COLUMNS = 150
+"""Tables of more columns have too many pairs to price sets of them in memory and minutes."""
+
+
+@method(
+    "auto",
+    title="Automatic choice",
+    paper="our own; docs/mosaic.md",
+    good_for="not having to choose: mosaic wherever it can run, simpler methods for tables where it cannot",
+    corrected="nothing to correct; the choice looks at public facts only and costs no budget",
+    page="docs/choosing_a_method.md",
+    rank=0,
+)
+class Auto(Method):
+    """Chooses between methods by what is public: the columns, their sizes and the budget. It reads no data to do so."""
+
+    def split(self, domain: Domain, rho: float) -> Split:
+        return self.chosen(domain).split(domain, rho)
+
+    def chosen(self, domain: Domain) -> Method:
+        return chosen_method(domain)[0]
+
+    def reason(self, domain: Domain) -> str:
+        """Which method was chosen and why, in one sentence."""
+        found, why = chosen_method(domain)
+        return f"auto chose {found.name}: {why}."
+
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        return self.chosen(door.domain).fit(door, split, rng=rng, progress=progress)
+
+
+def chosen_method(domain: Domain) -> tuple[Method, str]:
+    """The method for such a domain, and the reason.
+
+    >>> method, why = chosen_method(Domain(("a", "b"), (2, 1)))
+    >>> method.name, why
+    ('independent', 'no two columns have two values or more, so there is nothing to associate')
+    """
+    active = [size for size in domain.sizes if size > 1]
+    if len(active) < 2:
+        return Independent(), "no two columns have two values or more, so there is nothing to associate"
+    pairs = len(active) * (len(active) - 1) // 2
+    if not scored_pairs(domain):
+        return Independent(), "every pair of columns has more cells than can be counted; make the columns coarser"
+    if len(active) > MAX_PRICED_COLUMNS:
+        return MST(), f"{len(active)} columns make {pairs:,} pairs, too many to price sets of them; a tree scales"
+    return (
+        Mosaic(),
+        f"{len(active)} columns and {pairs:,} pairs are within its reach, and its error is the lowest or close to it",
+    )

@@ -1,0 +1,189 @@
+"""What a method is: marked settings, a split of the budget, a fit through the door; and the register of all methods."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+
+from lookalike.errors import BudgetError, SchemaError
+from lookalike.models.model import Model
+from lookalike.privacy.kernel.accounting import Accounting
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.schema.domain import Domain
+from lookalike.synthesizers.split import Split
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the fraction of the whole that is behind us."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodInfo:
+    """What a user needs to choose a method, and what a reviewer needs to trust it.
+
+    Attributes:
+        title: its name as papers write it.
+        paper: where it comes from.
+        good_for: when to use it.
+        corrected: what was changed to make it private.
+        page: the page that shows how its settings were tuned.
+        sets_per_column: about how many sets of several columns it counts per column, where its plan cannot say.
+        rank: place in listings, smallest first.
+        is_paper_variant: whether it follows its paper to the letter, beside a variant of ours; listed after all others.
+    """
+
+    title: str
+    paper: str
+    good_for: str
+    corrected: str
+    page: str
+    sets_per_column: float
+    rank: int
+    is_paper_variant: bool
+
+
+class Method(ABC):
+    """A method. Subclasses are registered by `@method`, which makes them frozen dataclasses of their settings."""
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    accounting: ClassVar[Accounting]
+    info: ClassVar[MethodInfo]
+
+    @abstractmethod
+    def split(self, domain: Domain, rho: float) -> Split:
+        """Divide rho among the steps of a run on such a domain; an error where settings and domain do not agree."""
+
+    @abstractmethod
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        """Learn a model of the table behind the door, spending what `split` of the door's budget lists."""
+
+    def chosen(self, domain: Domain) -> Method:
+        """Return the method that runs: this one, unless it chooses among others."""
+        return self
+
+    def reason(self, domain: Domain) -> str | None:
+        """Say why another method was chosen; None for a method that runs itself."""
+        return None
+
+    @property
+    def max_rows(self) -> int | None:
+        """The maximum number of rows that a run with these settings can give; None for any number."""
+        return None
+
+
+METHODS: dict[str, type[Method]] = {}
+"""All registered methods by name, in the order of listings. One spelling serves file, command line and report."""
+
+M = TypeVar("M", bound=Method)
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def method(
+    name: str,
+    *,
+    title: str,
+    paper: str,
+    good_for: str,
+    corrected: str,
+    page: str,
+    accounting: Accounting = "gdp",
+    sets_per_column: float = 1.0,
+    rank: int = 100,
+    is_paper_variant: bool = False,
+) -> Callable[[type[M]], type[M]]:
+    """Make a class a frozen dataclass of its settings and register it under `name`; see `MethodInfo`.
+
+    `accounting` is "gdp" where every step is Gaussian, which has an exact curve, and "zcdp" for mixtures.
+    """
+
+    def register(cls: type[M]) -> type[M]:
+        if name in METHODS and METHODS[name].__qualname__ != cls.__qualname__:
+            raise SchemaError(f"There is a method {name!r} already: {METHODS[name].__qualname__}.")
+        made = dataclass(frozen=True, slots=True)(cls)
+        made.name, made.accounting = name, accounting
+        made.info = MethodInfo(title, paper, good_for, corrected, page, sets_per_column, rank, is_paper_variant)
+        listed = sorted({**METHODS, name: made}.items(), key=_place)
+        METHODS.clear()
+        METHODS.update(listed)
+        return made
+
+    return register
+
+
+def _place(item: tuple[str, type[Method]]) -> tuple[bool, int]:
+    info = item[1].info
+    return info.is_paper_variant, info.rank
+
+
+# Every setting says where its default comes from.
+
+
+def paper(default: T, where: str = "") -> T:
+    """A setting whose default is that of the method's paper (or of its authors' program)."""
+    return _marked(default, "paper", where)
+
+
+def tuned(default: T, where: str = "") -> T:
+    """A setting whose default was found by experiments; the method's page shows them unless `where` names another."""
+    return _marked(default, "tuned", where)
+
+
+def choice(default: T) -> T:
+    """A setting that says what the user wants; no value is more accurate than another."""
+    return _marked(default, "choice", "")
+
+
+def _marked(default: Any, origin: str, where: str) -> Any:
+    return dataclasses.field(default=default, metadata={"origin": origin, "where": where})
+
+
+def setting_fields(cls: type[Method]) -> tuple[dataclasses.Field[Any], ...]:
+    """The settings of a method as dataclass fields."""
+    return dataclasses.fields(cls)  # type: ignore[arg-type]
+
+
+def origins(cls: type[Method]) -> dict[str, str]:
+    """Where the default of each setting comes from, such as "tuned: docs/mosaic.md"; "" for an unmarked one."""
+    found = {}
+    for field in setting_fields(cls):
+        origin, where = field.metadata.get("origin", ""), field.metadata.get("where", "")
+        where = where or {"tuned": cls.info.page, "paper": cls.info.paper}.get(origin, "")
+        found[field.name] = f"{origin}: {where}" if where else origin
+    return found
+
+
+# Checks of settings.
+
+
+def check_shares(*shares: float) -> None:
+    """Check that shares of a budget are positive and leave something for the last step."""
+    if any(not share > 0 for share in shares) or sum(shares) >= 1:
+        listed = ", ".join(f"{share:g}" for share in shares)
+        raise BudgetError(f"The shares of the budget are {listed}; each must be positive and their sum below 1.")
+
+
+def check_rounds(rounds: int | None) -> None:
+    """Check a number of rounds; None leaves it to the method."""
+    if rounds is not None and rounds < 1:
+        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or null for the method's own rule.")
+
+
+def check_positive(**settings: float | None) -> None:
+    """Check settings that must be above 0, by name; None leaves a setting to the method."""
+    for name, value in settings.items():
+        if value is not None and not 0 < value < math.inf:
+            raise BudgetError(f"{name} is {value}; it must be a positive number.")
+
+
+def check_choice(setting: str, value: str, choices: tuple[str, ...]) -> None:
+    """Check a setting that names one of a few alternatives."""
+    if value not in choices:
+        raise SchemaError(f"{setting} is {value!r}; it must be one of {', '.join(choices)}.")

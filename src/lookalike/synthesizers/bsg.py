@@ -1,0 +1,244 @@
+"""BSG: a Bayesian network, and optionally seeds with plausible deniability (Bindschaedler, Shokri, Gunter 2017)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from lookalike.errors import SchemaError
+from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.models.bayes_net import BayesNet, PrefixHistogram
+from lookalike.models.model import Model
+from lookalike.models.rows import ReleasedRows
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
+from lookalike.privacy.row_level.seed_price import SeedTest
+from lookalike.privacy.row_level.seeded_rows import SeededRows, affordable_test
+from lookalike.schema.domain import Domain
+from lookalike.selection.columns import measure_columns
+from lookalike.selection.feature_network import Network, learn_network, measure_families, network_of
+from lookalike.synthesizers.base import Method, Progress, check_choice, check_positive, choice, method, paper, tuned
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Kind, Split, Step
+
+FAMILIES = "families of the network"
+PARTS, COUNT, SEEDED, HISTOGRAM = "split into parts", "number of seeds", "rows from seeds", "prefix histogram"
+
+COUNT_SHARE = 0.02
+"""Part of what the seeds may spend that gives their number."""
+
+
+@method(
+    "bsg",
+    title="BSG: Bayesian network with plausible deniability",
+    paper="Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)",
+    good_for="rows that keep real prefixes (seeds) with a stated price; omega='all' is a plain private network",
+    corrected="rows from seeds are charged one by one and refused past the budget (the paper prices one row and "
+    "releases a million); failures of the test are hidden (its theorem leaves them out); parts of the table are "
+    "amplified jointly; scores have sensitivity 1 whatever the number of rows; noise has no public seed",
+    page="docs/reproductions/bsg.md",
+    rank=130,
+)
+class BSG(Method):
+    """Every column given a few others, learnt once; rows from that network alone, or grown from real rows.
+
+    With `omega` "all" (or None), the default, no real row is ever used as a seed: the guarantee is the network's, for
+    any number of rows. Otherwise `omega` columns of each row are drawn anew and the first ones, in the network's order,
+    are those of a real row, if enough others share them. Each such row costs; what is not affordable is refused.
+
+    Attributes:
+        omega: "all", a number of columns to draw anew, or a range such as "9-11" to draw that number from, row by row.
+        seeded_rows: how many rows to release from seeds.
+        k: how many real rows must share what is kept.
+        seeds: "rows", or "histogram": one noisy histogram of what is kept, for any number of rows.
+        test: "randomised" (noise on the threshold: differentially private) or "deterministic" (NOT private: (k, gamma)-
+            plausible deniability of each row and no more).
+        mixture: test what the whole range of omega makes, not the number drawn for the row; needs gamma.
+        gamma: seeds are plausible when their probabilities agree within this factor. Only matters with `mixture`.
+        threshold_epsilon: strength of the threshold's noise; None takes the cheapest.
+        seeded_share: share of rows that try a seed; the others, and failures, come from the network alone.
+        max_plausible: stop counting seeds here; None counts all.
+        max_check_plausible: count in a random subset of this many rows; None counts in all. Costs much, never needed.
+        parts: None uses all rows for everything; "0.2,0.2" or "0.2,0.2,0.6" are shares of rows for structure,
+            parameters and seeds, disjoint and at random, as in the paper.
+        model_share: part of the budget for the network where seeds or a histogram follow.
+        oneway_share: part of the network's budget for one-way marginals.
+        score_share: part of the network's budget for scoring all pairs; its families get the rest.
+        parent_values: maximum number of values that children see of a column; longer ones are bucketed by noisy counts.
+        max_cost: maximum number of configurations of a column's parents; None takes what the noise allows.
+        usefulness: a family is affordable while its average cell is this many times the noise.
+        prior: strength of the prior, in standard deviations of the noise.
+    """
+
+    omega: str | int | None = choice(None)
+    seeded_rows: int = choice(1000)
+    k: int = paper(50)
+    seeds: str = choice("rows")
+    test: str = choice("randomised")
+    mixture: bool = choice(False)
+    gamma: float = paper(4.0)
+    threshold_epsilon: float | None = tuned(None)
+    seeded_share: float = tuned(0.9)
+    max_plausible: int | None = tuned(None)
+    max_check_plausible: int | None = tuned(None)
+    parts: str | None = choice(None)
+    model_share: float = tuned(0.5)
+    oneway_share: float = tuned(0.15)
+    score_share: float = tuned(0.15)
+    parent_values: int = tuned(6)
+    max_cost: int | None = tuned(None)
+    usefulness: float = tuned(2.0)
+    prior: float = tuned(0.2)
+
+    def __post_init__(self) -> None:
+        self.kept(None)
+        self.shares()
+        check_choice("seeds", self.seeds, ("rows", "histogram"))
+        check_choice("test", self.test, ("randomised", "deterministic"))
+        for name in ("model_share", "oneway_share", "score_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise SchemaError(f"bsg: {name} is {getattr(self, name):g}; it must lie between 0 and 1.")
+        if self.oneway_share + self.score_share >= 1:
+            raise SchemaError("bsg: oneway_share + score_share is 1 or more; leave something for the families.")
+        if self.parent_values < 2:
+            raise SchemaError(f"bsg: parent_values is {self.parent_values}; it must be at least 2.")
+        given = ("threshold_epsilon", "max_plausible", "max_check_plausible", "max_cost")
+        check_positive(**{name: getattr(self, name) for name in given if getattr(self, name) is not None})
+
+    @property
+    def max_rows(self) -> int | None:
+        """The maximum number of rows that a run with these settings can give; None for any number."""
+        return self.seeded_rows if self.omega not in (None, "all") and self.seeds == "rows" else None
+
+    def kept(self, columns: int | None) -> tuple[int, ...]:
+        """The numbers of columns that a seed keeps, equally likely; (0,) without seeds. None: only check omega."""
+        if self.omega is None or self.omega == "all":
+            return (0,)
+        low, dash, high = str(self.omega).partition("-")
+        if not (low.isdecimal() and (high.isdecimal() or not dash)):
+            raise SchemaError(f"bsg: omega is {self.omega!r}; write 'all', a number ('9') or a range ('9-11').")
+        first, last = int(low), int(high) if dash else int(low)
+        if first > last or (columns is not None and last > columns):
+            raise SchemaError(f"bsg: omega is {self.omega!r}; it must be a rising range of at most all columns.")
+        return tuple((columns or last) - omega for omega in range(first, last + 1))
+
+    def shares(self) -> tuple[float, ...]:
+        """Shares of the disjoint parts for structure, parameters and, with seeds, seeds; empty without parts."""
+        try:
+            shares = tuple(float(text) for text in self.parts.split(",")) if self.parts else ()
+        except ValueError:
+            shares = (math.nan,)
+        wanted = 2 if self.omega in (None, "all") else 3
+        if shares and not (len(shares) == wanted and min(shares) > 0 and math.fsum(shares) <= 1 + 1e-9):
+            example = "2 shares such as '0.2,0.2'" if wanted == 2 else "3 shares such as '0.2,0.2,0.6'"
+            raise SchemaError(f"bsg: parts is {self.parts!r}; with this omega give {example}.")
+        return shares
+
+    def split(self, domain: Domain, rho: float) -> Split:
+        kept, steps = self.kept(len(domain)), list[Step]()
+        model = rho if kept == (0,) else rho * self.model_share
+        if self.shares():
+            steps.append(Step(PARTS, "disjoint parts", len(self.shares()), rho, "pays for all that follows"))
+            model = rho = 0.0
+        learning = self.oneway_share + self.score_share
+        steps += self._learning_steps(domain, model * learning, model * (1 - learning), together=True)
+        if kept == (0,):
+            return Split(tuple(steps))
+        if self.seeds == "histogram":
+            note = f"counts of the first {max(kept)} columns together"
+            return Split((*steps, Step(HISTOGRAM, "thresholded histogram", 1, rho - model, note, Kind.SETS)))
+        counting = (rho - model) * COUNT_SHARE
+        steps.append(Step(COUNT, "gaussian", 1, counting, "number of rows that may be seeds", Kind.NUMBER_OF_ROWS))
+        mechanism = "plausible deniability" if self.test == "randomised" else "none"
+        note = f"rows that keep {min(kept)} to {max(kept)} values of a real row"
+        if self.test == "deterministic":
+            note += ": NOT PRIVATE, deniable one by one only"
+        seeded = Step(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note, Kind.ROWS)
+        return Split((*steps, seeded))
+
+    def _learning_steps(self, domain: Domain, early: float, late: float, *, together: bool) -> list[Step]:
+        """The steps of the network: `early` for its structure, `late` for its families.
+
+        A single column needs no scores; their part goes to its family where both are paid out of one budget.
+        """
+        learning = self.oneway_share + self.score_share
+        scores = early * self.score_share / learning
+        steps = [Step.columns(domain, early * self.oneway_share / learning)]
+        if len(domain) > 1:
+            steps.append(Step.pair_scores(domain, scores))
+        elif together:
+            late += scores
+        return [*steps, Step.sets(FAMILIES, len(domain), "counts of each column with its parents", late)]
+
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        shares, kept = self.shares(), self.kept(len(door.domain))
+        structure = parameters = seeds = door
+        if shares:
+            structure, parameters, *others = door.parts(RandomParts(shares), step=PARTS)
+            seeds = others[0] if others else door
+            steps = self._learning_steps(door.domain, structure.remaining, parameters.remaining, together=False)
+            split = Split((*split.steps[:1], *steps, *split.steps[1 + len(steps) :]))
+        counted = self._counted(seeds, split, progress) if COUNT in split else None
+        progress("measuring every column", 0.1)
+        oneways = measure_columns(structure, split.rho(ONEWAYS), step=ONEWAYS)
+        network, buckets = self._structure(structure, split, oneways, progress)
+        progress("measuring families", 0.4)
+        measured = measure_families(parameters, network, buckets, split.rho(FAMILIES), step=FAMILIES)
+        # The columns of one part of the rows say nothing about those of another.
+        model = network_of(door.domain, network, buckets, measured, [] if shares else oneways, self.prior)
+        if shares:
+            model = replace(model, total=model.total / shares[1])
+        return model if kept == (0,) else self._from_seeds(seeds, model, kept, counted, progress)
+
+    def _test(self) -> SeedTest:
+        return SeedTest(
+            k=self.k, epsilon0=self.threshold_epsilon or 1.0, gamma=self.gamma if self.mixture else 1.0,
+            seeded_share=self.seeded_share, max_plausible=self.max_plausible, max_check=self.max_check_plausible,
+        )  # fmt: skip
+
+    def _counted(self, door: GuardedTable, split: Split, progress: Progress) -> NoisyMarginal:
+        """A noisy number of seeds. What it shows to be unaffordable is refused here, before the network is paid for."""
+        progress("counting seeds", 0.05)
+        before = 0.0 if PARTS in split else door.remaining * self.model_share
+        rho, already = (door.remaining - before) * COUNT_SHARE, float(door.budget.rho) - door.remaining
+        counted = door.measure([()], door.stddev_for(rho), step=COUNT)[0]
+        if self.test == "randomised":
+            tune = self.threshold_epsilon is None
+            affordable_test(self._test(), self.seeded_rows, counted, door.budget, already + before + rho, tune=tune)
+        return counted
+
+    def _structure(
+        self, door: GuardedTable, split: Split, oneways: list[NoisyMarginal], progress: Progress
+    ) -> tuple[Network, dict[str, np.ndarray]]:
+        """The network and the buckets in which parents are seen."""
+        domain = door.domain
+        if len(domain) == 1:
+            return Network(domain.names, ((),)), {}
+        progress("scoring every pair", 0.2)
+        stddev = door.stddev_for(split.rho(FAMILIES), len(domain))
+        cells = estimated_total(oneways) / (self.usefulness * stddev)
+
+        def affordable(configurations: int, values: int) -> bool:
+            return configurations * values <= cells if self.max_cost is None else configurations <= self.max_cost
+
+        rho = split.rho(PAIR_SCORES)
+        return learn_network(door, oneways, self.parent_values, affordable, rho, step=PAIR_SCORES)
+
+    def _from_seeds(
+        self,
+        door: GuardedTable,
+        model: BayesNet,
+        kept: tuple[int, ...],
+        counted: NoisyMarginal | None,
+        progress: Progress,
+    ) -> Model:
+        progress("using seeds", 0.7)
+        if counted is None:
+            cells, counts = door.release_rows(OccurringCells(model.order[: max(kept)]), step=HISTOGRAM)
+            return PrefixHistogram(model, cells, counts)
+        request = SeededRows(
+            model, self.seeded_rows, kept, self._test(), counted, mixture=self.mixture,
+            tune=self.threshold_epsilon is None, deterministic=self.test == "deterministic",
+        )  # fmt: skip
+        return ReleasedRows.of(model, door.release_rows(request, step=SEEDED))

@@ -1,0 +1,228 @@
+"""Mosaic: the column sets worth their price, whether or not they fit one network, in one table. Our own method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.models.graphical import fit
+from lookalike.models.model import Model
+from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.sampling.exchange import ExchangeSettings
+from lookalike.schema.domain import Domain
+from lookalike.selection.allocation import TYPICAL_SETS
+from lookalike.selection.columns import (
+    active_columns,
+    measure_column_contrasts,
+    measure_columns,
+    score_sets,
+    scored_pairs,
+)
+from lookalike.selection.model_size import model_zeros
+from lookalike.selection.pair_selection import pair_matrix
+from lookalike.selection.priced_sets import PricedSets, SetPricing
+from lookalike.synthesizers.base import (
+    Method,
+    Progress,
+    check_positive,
+    check_shares,
+    method,
+    tuned,
+)
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step
+
+SETS, LARGER = "chosen sets", "larger sets and their choice"
+
+# Found on the development tables; docs/mosaic.md has the experiments.
+MAX_FITTED_RHO = 0.5
+"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less, the weights
+of a finite number of rows do not converge."""
+TYPICAL_CONTRASTS = 6
+"""Contrasts of a set of a useful size at small budgets."""
+FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
+"""Of the models against which larger sets are scored, which are thrown away."""
+
+
+@method(
+    "mosaic",
+    title="Mosaic",
+    paper="our own; docs/mosaic.md",
+    good_for="almost everything: the lowest error on our benchmark tables or close to it, in seconds",
+    corrected="nothing to correct; all noise is Gaussian, so the exact curve applies",
+    page="docs/mosaic.md",
+    sets_per_column=3.0,
+    rank=10,
+)
+class Mosaic(Method):
+    """Counts of every column, a noisy score of every pair, and one price that decides what is measured how precisely.
+
+    Nothing that is worth measuring is left out because it does not fit a graphical model: the sets that fit draw rows,
+    weights make the rows match all sets, and rows are chosen so that small marginals come out right; docs/mosaic.md.
+
+    Attributes:
+        oneway_share: part of the budget for the one-way marginals.
+        small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and measure contrasts
+            instead of counts: columns beyond the number of rows, sets beyond their columns.
+        small_total_share: part of a small budget for the number of rows.
+        small_oneway_share: maximum part of it for the one-way marginals, which are uncertain too.
+        score_share: part for the errors of all pairs against independence.
+        larger_share: part of the rest for sets of three and more columns that the first model gets wrong.
+        larger_score_share: part of the whole for scoring those.
+        order: maximum number of columns of a set that covers pairs.
+        cells: maximum number of cells of such a set of three and more columns.
+        scoring_rounds: how often larger sets are scored, each time against the model of what was measured before.
+        larger_order: maximum number of columns of a larger set.
+        larger_cells: maximum number of cells of such a set.
+        larger_candidates: how many of them are scored in a round.
+        theta: sets of three and more columns have theta times the typical noise in an effective cell on average.
+        group_mass: cells of a set that are expected to hold less than this many stddevs are counted in groups.
+        value_mass: values of a column with less than this many stddevs may share a place where contrasts are measured.
+        caution: factor on the noise that the price rule expects.
+        penalty: strength of the fit's penalty, in units of the noise.
+        absolute_penalty: strength of the absolute penalty; see `WeightPenalty`.
+        small_single: part of the penalty on single columns at small budgets, where it would raise rare values a lot.
+        network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
+        support: maximum number of weighted rows at a time.
+        renewals: Gibbs renewals of the weighted rows.
+        passes: passes over the rows that exchange them for better ones.
+    """
+
+    oneway_share: float = tuned(0.08)
+    small_rho: float = tuned(0.01)
+    small_total_share: float = tuned(0.05)
+    small_oneway_share: float = tuned(0.4)
+    score_share: float = tuned(0.04)
+    larger_share: float = tuned(0.4)
+    larger_score_share: float = tuned(0.03)
+    order: int = tuned(4)
+    cells: int = tuned(256)
+    scoring_rounds: int = tuned(2)
+    larger_order: int = tuned(6)
+    larger_cells: int = tuned(20_000)
+    larger_candidates: int = tuned(100)
+    theta: float = tuned(5.0)
+    group_mass: float = tuned(1.0)
+    value_mass: float = tuned(3.0)
+    caution: float = tuned(0.8)
+    penalty: float = tuned(0.5)
+    absolute_penalty: float = tuned(0.3)
+    small_single: float = tuned(0.1)
+    network_ms: float = tuned(2.0)
+    support: int = tuned(150_000)
+    renewals: int = tuned(1)
+    passes: int = tuned(3)
+
+    def __post_init__(self) -> None:
+        check_shares(self.oneway_share, self.score_share, self.larger_score_share)
+        check_shares(self.small_total_share, self.small_oneway_share, self.score_share)
+        check_shares(self.larger_share)
+        check_positive(
+            caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
+            larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
+        )  # fmt: skip
+
+    def split(self, domain: Domain, rho: float) -> Split:
+        pairs, note = len(scored_pairs(domain)), "counts of every column"
+        columns, total, steps = len(domain), 0.0, list[Step]()
+        if rho < self.small_rho:
+            columns = len(active_columns(domain))
+            total = rho * (self.small_total_share if columns else 1.0)
+            steps.append(Step.number_of_rows(total))
+        oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
+        if columns:
+            steps.append(Step(ONEWAYS, "gaussian", columns, oneways, note, Kind.COLUMNS))
+        if not pairs:
+            return Split(tuple(steps))
+        scores = rho * self.score_share
+        steps.append(Step.scores(PAIR_SCORES, pairs, "how far each pair is from independent", scores))
+        priced = Step.sets(SETS, UNKNOWN, "counts of the sets worth their price")
+        if not self._affords_larger(domain, rho):
+            return Split.of(rho, *steps, rest=priced)
+        priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
+        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
+        return Split.of(rho, *steps, priced, rest=Step.sets(LARGER, UNKNOWN, note))
+
+    def _oneway_share(self, domain: Domain, rho: float) -> float:
+        """At small budgets by the price of single columns against that of one set of a useful size for each."""
+        if rho >= self.small_rho:
+            return self.oneway_share
+        sizes = np.array([size for size in domain.sizes if size > 1])
+        price = float(((sizes - 1) ** (2 / 3)).sum())
+        return min(self.small_oneway_share, price / (price + len(sizes) * TYPICAL_CONTRASTS ** (2 / 3)))
+
+    def _affords_larger(self, domain: Domain, rho: float) -> bool:
+        """Whether the budget is large enough and some set of three columns small enough; public facts."""
+        sizes = sorted(size for size in domain.sizes if size > 1)[:3]
+        return rho >= self.small_rho and len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
+
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        domain, rho, whole = door.domain, door.remaining, float(door.budget.rho)
+        small = NUMBER_OF_ROWS in split
+        progress("measuring every column", 0.02)
+        oneways, total = (_column_contrasts if small else _column_counts)(door, split)
+        single = self.small_single if small else 1.0
+        independent = fit(domain, oneways, total=total, single=single, zeros=model_zeros(door.schema))
+        if SETS not in split:
+            return independent
+        progress("scoring every pair", 0.05)
+        pairs = scored_pairs(domain)
+        found = score_sets(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
+        progress("pricing and measuring sets", 0.1)
+        pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
+        typical = math.sqrt(TYPICAL_SETS / (2 * rho))
+        sets = PricedSets(pricing, door, independent, pair_matrix(domain, pairs, found), typical)
+        first = door.remaining * (1 - self.larger_share if LARGER in split else 1.0)
+        sets.measure_first(first, by_contrasts=small, step=SETS)
+        for number in range(self.scoring_rounds if LARGER in split else 0):
+            progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
+            model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
+            rest = door.remaining / (self.scoring_rounds - number)
+            sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=LARGER)
+        progress("fitting", 0.5)
+        settings = SupportSettings(
+            max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.absolute_penalty,
+            exchange=ExchangeSettings(passes=self.passes), single=single,
+            iterations=_iterations(min(whole, MAX_FITTED_RHO)),
+        )  # fmt: skip
+        return self._model(sets, oneways, settings)
+
+    def _model(self, sets: PricedSets, oneways: Sequence[NoisyMarginal], settings: SupportSettings) -> ReweightedModel:
+        """The network of the sets that fit together, and weighted rows for all sets."""
+        independent, single = sets.independent, settings.single
+        noise_factor = math.sqrt(max(1.0, float(sets.door.budget.rho) / MAX_FITTED_RHO))
+        measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen)]
+        kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in sets.inside.cliques]
+        counted = any(m.contrasts is None for m in measured)
+        total = estimated_total(measured) if counted else independent.total
+        zeros, domain = independent.zeros, independent.domain
+        network = fit(domain, kept, total=total, penalty=self.penalty, single=single, zeros=zeros)
+        return ReweightedModel(network, measured, settings)
+
+
+def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
+    """Counts of every column, and the number of rows by all of them."""
+    oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
+    return oneways, estimated_total(oneways)
+
+
+def _column_contrasts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
+    """The number of rows first, then what every column of two or more values says beyond it."""
+    total = estimated_total(door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS))
+    if ONEWAYS not in split:
+        return [], total
+    rho = split.rho(ONEWAYS) if SETS in split else door.remaining
+    return measure_column_contrasts(door, total, rho, step=ONEWAYS), total
+
+
+def _iterations(rho: float) -> int:
+    """Steps of the weights' fit. The less noise, the worse the problem's condition.
+
+    >>> [_iterations(rho) for rho in (0.03, 0.4, 0.5)]
+    [60, 69, 77]
+    """
+    return int(60 * max(1.0, math.sqrt(rho / 0.3)))

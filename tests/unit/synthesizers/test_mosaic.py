@@ -1,0 +1,169 @@
+"""Mosaic's composition: what it charges, what it measures, and that it finds associations of any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lookalike.errors import BudgetError
+from lookalike.measurements.contrasts import Contrasts
+from lookalike.measurements.marginals import NoisyMarginal, averaged
+from lookalike.pipeline import synthesize
+from lookalike.privacy.kernel.accounting import Budget
+from lookalike.release import load
+from lookalike.schema.domain import Domain
+from lookalike.selection.columns import scored_pairs
+from lookalike.selection.model_size import FittingSets, tree_first
+from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, Step
+
+
+def planned(domain: Domain, epsilon: float) -> tuple[Step, ...]:
+    return Mosaic().split(domain, float(Budget(epsilon, 1e-5, "gdp").rho)).steps
+
+
+def test_small_budgets_and_big_columns_skip_the_larger_sets() -> None:
+    steps = [step.step for step in planned(Domain(("a", "b", "c"), (3, 3, 3)), 1.0)]
+    assert LARGER in steps
+    small = planned(Domain(("a", "b", "c"), (3, 3, 3)), 0.05)
+    assert [step.step for step in small][-1] == SETS
+    big = planned(Domain(("a", "b", "c"), (90, 90, 90)), 1.0)
+    assert [step.step for step in big][-1] == SETS
+
+
+def test_pairs_are_scored_as_far_as_memory_goes() -> None:
+    domain = Domain(("a", "b", "huge", "one"), (3, 4, 9_000_000, 1))
+    assert scored_pairs(domain) == [("a", "b")]
+
+
+def test_repeats_are_combined_by_precision() -> None:
+    first = NoisyMarginal(("a",), np.array([10.0, 0.0]), 1.0)
+    second = NoisyMarginal(("a",), np.array([0.0, 10.0]), 2.0)
+    (both,) = averaged([first, second])
+    np.testing.assert_allclose(both.values, [8.0, 2.0])
+    assert both.stddev == pytest.approx((1 + 1 / 4) ** -0.5)
+
+
+def test_an_interaction_of_three_columns_is_found() -> None:
+    """c is a xor b, seen through d that hangs on both: pairs of a, b and c look independent, the triple does not."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 2, 20_000), rng.integers(0, 2, 20_000)
+    d = 2 * a + np.where(rng.random(20_000) < 0.8, b, 1 - b)
+    table = pa.table({"a": a, "b": b, "c": a ^ b, "d": d})
+    made = synthesize(table, schema={"a": 2, "b": 2, "c": 2, "d": 4}, epsilon=2.0, method="mosaic", seed=0,
+                      insecure_rng=np.random.default_rng(0))  # fmt: skip
+    rows = made.rows
+    agree = np.mean(rows["c"].to_numpy() == (rows["a"].to_numpy() ^ rows["b"].to_numpy()))
+    assert agree > 0.9
+
+
+def test_cells_that_noise_would_hide_are_counted_in_groups_and_topped_up_in_the_same() -> None:
+    """Forty values of which most are rare: fewer numbers than cells leave the door, every time a set is measured."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    a = np.minimum(rng.geometric(0.35, 8000) - 1, 39)
+    b = np.where(rng.random(8000) < 0.7, a, np.minimum(rng.geometric(0.35, 8000) - 1, 39))
+    table = pa.table({"a": a, "b": b, "c": rng.integers(0, 2, 8000), "d": (a > 1).astype(int)})
+    schema = {"a": 40, "b": 40, "c": 2, "d": 2}
+    made = synthesize(table, schema=schema, epsilon=1.0, method="mosaic", seed=0)
+    pairs = [m for m in made.model.measurements if {"a", "b"} <= set(m.attrs)]
+    assert pairs
+    assert all(m.groups is not None and m.cells < 400 for m in pairs)
+    assert len({m.cells for m in pairs if m.attrs == ("a", "b")}) == 1
+    whole = synthesize(table, schema=schema, epsilon=1.0, method="mosaic", seed=0, group_mass=0.0)
+    assert all(m.groups is None for m in whole.model.measurements)
+
+
+def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+
+    monkeypatch.setenv("LOOKALIKE_NUMBA", "0")
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 3, 3000)
+    columns = {f"c{i}": np.where(rng.random(3000) < 0.8, hidden, rng.integers(0, 3, 3000)) for i in range(6)}
+    made = synthesize(pa.table(columns), schema=dict.fromkeys(columns, 3), epsilon=2.0, method="mosaic", seed=0,
+                      insecure_rng=np.random.default_rng(0))  # fmt: skip
+    spent = made.spent.by_step()
+    assert set(spent) == {ONEWAYS, PAIR_SCORES, SETS, LARGER}
+    assert float(made.spent.rho) == pytest.approx(float(Budget(2.0, 1e-5, "gdp").total), rel=1e-9)
+    agree = np.mean(made.rows["c0"].to_numpy() == made.rows["c5"].to_numpy())
+    assert agree == pytest.approx(np.mean(columns["c0"] == columns["c5"]), abs=0.03)
+
+
+def test_single_columns_get_more_of_a_small_budget_the_more_values_they_have() -> None:
+    def share(size: int, epsilon: float) -> float:
+        rho = float(Budget(epsilon, 1e-5, "gdp").rho)
+        return Mosaic().split(Domain(tuple("abcd"), (size,) * 4), rho).rho(ONEWAYS) / rho
+
+    assert share(2, 1.0) == share(20, 1.0) == pytest.approx(0.08)
+    assert 0.08 < share(2, 0.1) < share(4, 0.1) < share(20, 0.1) <= 0.4
+
+
+@pytest.mark.parametrize("sizes", [{"a": 1, "b": 1}, {"a": 1, "b": 3}, {"a": 1, "b": 3, "c": 2}])
+def test_small_budgets_do_not_measure_columns_of_one_value(sizes: dict[str, int]) -> None:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, size, 2000) for name, size in sizes.items()})
+    made = synthesize(table, schema=sizes, epsilon=0.4, method="mosaic", seed=0)
+    assert made.rows.num_rows == pytest.approx(2000, abs=400)
+    assert set(made.rows["a"].to_pylist()) == {0}
+    assert all("a" not in m.attrs for m in made.fitted.measurements)
+    assert float(made.spent.rho) == pytest.approx(float(Budget(0.4, 1e-5, "gdp").total), rel=1e-9)
+
+
+def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say(tmp_path: Path) -> None:
+    """All but the number of rows are contrasts, and still are in a stored model."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, 6000)
+    columns = {f"c{i}": np.where(rng.random(6000) < 0.8, hidden, 1 - hidden) for i in range(5)}
+    made = synthesize(pa.table(columns), schema=dict.fromkeys(columns, 2), epsilon=0.3, method="mosaic", seed=0)
+    assert set(made.spent.by_step()) == {NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, SETS}
+    counts = [m for m in made.fitted.measurements if m.contrasts is None]
+    assert [m.attrs for m in counts] == [()]
+    sets = [m for m in made.fitted.measurements if len(m.attrs) > 1]
+    assert sets
+    for m in sets:
+        assert m.contrasts is not None
+        np.testing.assert_allclose(Contrasts(m.contrasts).of(m.values), m.values, atol=1e-6)
+    made.fitted.save(tmp_path / "m.lookalike")
+    kept = load(tmp_path / "m.lookalike")
+    assert [m.contrasts for m in kept.measurements] == [m.contrasts for m in made.fitted.measurements]
+    np.testing.assert_array_equal(kept.model.marginal(("c0", "c3")), made.fitted.model.marginal(("c0", "c3")))
+
+
+def test_rows_can_be_updated_to_contrasts() -> None:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 8000)
+    table = pa.table({"a": a, "b": np.where(rng.random(8000) < 0.9, a, 1 - a), "c": (rng.random(8000) < 0.2) * 1})
+    made = synthesize(table, schema={"a": 2, "b": 2, "c": 2}, epsilon=0.4, method="mosaic", generator="gum", seed=0)
+    rows = {name: made.rows[name].to_numpy() for name in "abc"}
+    assert np.mean(rows["a"] == rows["b"]) == pytest.approx(0.9, abs=0.06)
+    assert rows["c"].mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_senseless_shares_are_refused() -> None:
+    with pytest.raises(BudgetError):
+        Mosaic(oneway_share=0.9, score_share=0.2)
+    with pytest.raises(BudgetError):
+        Mosaic(larger_share=0.0)
+
+
+def test_the_network_takes_columns_that_determine_each_other_before_dearer_sets() -> None:
+    domain = Domain(("detail", "group", "other", "more"), (40, 8, 30, 30))
+    errors = np.array([[0, 90, 8, 8], [90, 0, 5, 5], [8, 5, 0, 6], [8, 5, 6, 0]], dtype=float)
+    sets = [("detail", "other", "more"), ("group", "other"), ("group", "more"), ("detail", "group"), ("detail", "more")]
+    ordered = FittingSets(domain, 0.05)
+    ordered.offer(tree_first(sets, errors, domain))
+    assert ("detail", "group") in ordered.cliques
+    assert tree_first(sets, errors, domain)[0] == ("detail", "group")
+    assert sorted(tree_first(sets, errors, domain)) == sorted(sets)
