@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 # Names are imported when first used: a command that prints the ledger need not load numeric libraries.
 _HOMES = {
-    "Budget": "privacy.budget",
+    "Budget": "privacy.kernel.accounting",
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",
-    "Neighbours": "privacy.neighbours",
+    "Neighbours": "privacy.kernel.neighbours",
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
