@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.estimate import fit
+from lookalike.estimate import GraphicalModel, fit
 from lookalike.estimate.mirror_descent import mirror_parameters
 from lookalike.estimate.problem import Problem
 from lookalike.generate.kinds import model_from_parts
