@@ -12,7 +12,7 @@ from lookalike.fitting.maximum_entropy import mirror_parameters
 from lookalike.fitting.problem import Problem
 from lookalike.measurements.contrasts import CellTable, merged_columns
 from lookalike.measurements.marginals import NoisyMarginal, completed
-from lookalike.models.graphical import fit
+from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.kinds import model_from_parts
 from lookalike.models.stored import taken_apart
 from lookalike.schema.domain import Domain
@@ -167,6 +167,7 @@ def test_a_stored_model_draws_the_same_rows(counts):
     model = fit(DOMAIN, measured(counts, 5.0))
     meta, arrays = taken_apart(model)
     again = model_from_parts(json.loads(json.dumps(meta)), arrays)
+    assert isinstance(again, GraphicalModel)
     assert again.plan == model.plan
     np.testing.assert_allclose(again.marginal(("b", "d")), model.marginal(("b", "d")), rtol=1e-9)
     one, two = (m.sample(400, np.random.default_rng(5)) for m in (again, model_from_parts(meta, arrays)))
