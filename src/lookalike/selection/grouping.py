@@ -169,19 +169,21 @@ def visible_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
     return halved_boxes(counts, groups) if groups < counts.size else None
 
 
-def merged_values(counts: np.ndarray, least: float) -> np.ndarray:
+def merged_values(counts: np.ndarray, least: float, *, keep_largest: bool = False) -> np.ndarray:
     """Return a map from old to new codes in which all values counted less than `least` become one, the last.
 
-    Kept values keep their order. Fewer than two rare values stay as they are, and where all values are rare the most
-    frequent one is kept, so that two values are left. From noisy counts, hence free.
+    Kept values keep their order, and fewer than two rare values stay as they are. Where all values are rare, one value
+    is left, or two with `keep_largest`: PrivSyn models every column through this map and needs two. Mosaic (False) then
+    counts boxes of cells instead; with True its pairs told the most frequent value from the rest only, which cost 2 %
+    of accuracy at epsilon 0.01 (BR2000: mean 3-way distance 0.1879 against 0.1913, two seeds). From noisy counts, free.
 
     >>> merged_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
     [0, 2, 1, 2]
-    >>> merged_values(np.array([1.0, 0.5, 0.0]), 2.0).tolist()
+    >>> merged_values(np.array([1.0, 0.5, 0.0]), 2.0, keep_largest=True).tolist()
     [0, 1, 1]
     """
     rare = counts < least
-    if rare.all():
+    if keep_largest and rare.all():
         rare[np.argmax(counts)] = False
     if rare.sum() < 2:
         return np.arange(len(counts))

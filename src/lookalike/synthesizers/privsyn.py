@@ -98,7 +98,10 @@ class PrivSyn(Method):
         oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         counts = {oneway.attrs[0]: oneway.values for oneway in oneways}
         limit = self.merge_share * estimated_total(oneways)
-        codes = {o.attrs[0]: merged_values(o.values, min(self.merge_below * o.stddev, limit)) for o in oneways}
+        codes = {
+            o.attrs[0]: merged_values(o.values, min(self.merge_below * o.stddev, limit), keep_largest=True)
+            for o in oneways
+        }
         maps = {name: new for name, new in codes.items() if new.max() + 1 < len(new)}
         door, oneways = door.coarsened(maps), [_merged(oneway, maps.get(oneway.attrs[0])) for oneway in oneways]
         cliques = self._select(door, oneways, split.rho(PAIR_SCORES), progress) if SELECTED in split else []
