@@ -25,10 +25,10 @@ from lookalike.synthesizers.base import (
     method,
     tuned,
 )
-from lookalike.synthesizers.split import Split, Step
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
 from lookalike.tables.measurement import estimated_total
 
-ROWS, CHOICES, CHOSEN = "row count", "choices", "chosen marginals"
+CHOICES, CHOSEN = "choices", "chosen marginals"
 
 
 @method(
@@ -70,7 +70,7 @@ class MWEM(Method):
     def split(self, domain: Domain, rho: float) -> Split:
         self._check_size(domain)
         as_workload(self.workload, domain)
-        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share, ROWS)
+        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share)
         note, share = "which marginal the table gets most wrong", (rho - rows.rho) * self.choice_share
         chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
         return Split.of(rho, rows, Step.choices(CHOICES, rounds, note, share), rest=chosen)
@@ -78,7 +78,7 @@ class MWEM(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, self.rounds or len(door.domain)
         self._check_size(domain)
-        total = door.measure([()], door.stddev_for(split.rho(ROWS)), step=ROWS)
+        total = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
         candidates = as_workload(self.workload, domain).cliques
         possible = possible_cells(domain, structural_zeros(door.schema))
         model = DenseModel(domain, possible / possible.sum(), estimated_total(total))

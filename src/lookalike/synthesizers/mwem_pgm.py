@@ -21,10 +21,10 @@ from lookalike.synthesizers.base import (
     method,
     tuned,
 )
-from lookalike.synthesizers.split import Split, Step
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
 from lookalike.tables.measurement import estimated_total
 
-ROWS, CHOICES, CHOSEN = "row count", "choices", "chosen marginals"
+CHOICES, CHOSEN = "choices", "chosen marginals"
 
 
 @method(
@@ -66,7 +66,7 @@ class MWEMPGM(Method):
 
     def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share, ROWS)
+        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share)
         note, share = "which marginal the model gets most wrong", (rho - rows.rho) * self.choice_share
         chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
         return Split.of(rho, rows, Step.choices(CHOICES, rounds, note, share), rest=chosen)
@@ -75,7 +75,7 @@ class MWEMPGM(Method):
         domain, rounds = door.domain, self.rounds or len(door.domain)
         candidates = as_workload(self.workload, domain).closure(domain)
         gate = SizeGate()
-        measured = door.measure([()], door.stddev_for(split.rho(ROWS)), step=ROWS)
+        measured = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
         impossible = {attrs: np.where(table, -np.inf, 0.0) for attrs, table in model_zeros(door.schema).items()}
         model = GraphicalModel(domain, impossible, estimated_total(measured))
         for number in range(rounds):
