@@ -22,17 +22,17 @@ from lookalike.errors import (
     SchemaError,
 )
 from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.privacy.kernel import door
+from lookalike.privacy.kernel import opening
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.reading import reading
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
-from lookalike.privacy.row_level import seed_price
-from lookalike.privacy.row_level.rows import OccurringCells
+from lookalike.privacy.row_level import seed_price, seeded_rows
+from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
-from lookalike.privacy.row_level.seeded_rows import seeded_rows, seeds_at_least
+from lookalike.privacy.row_level.seeded_rows import seeds_at_least
 from lookalike.schema.schema import Schema
 
 TABLE, SIZES = pa.table({"a": [0, 1, 1], "b": [2, 2, 0]}), {"a": 2, "b": 3}
@@ -50,10 +50,10 @@ def door_to(budget: Budget, ledger: Ledger | None = None, **more: object) -> Gua
 def test_a_histogram_leaves_the_delta_of_thresholds_alone() -> None:
     """Plant: `OccurringCells` takes all of delta, of which discovery has spent a part on thresholds."""
     budget = Budget(1.0, 1e-5, "gdp", threshold_delta=9e-6)
-    settled = OccurringCells(("a",), 0.3).settled(Schema.from_sizes(SIZES).domain, budget, Fraction(0), Neighbours())
-    mu = 1 / settled.stddev
+    release = OccurringCells(("a",), 0.3).priced(Schema.from_sizes(SIZES).domain, budget, Fraction(0), Neighbours())
+    mu = 1 / release.stddev
     gaussian = norm.sf(1 / mu - mu / 2) - math.e * norm.sf(1 / mu + mu / 2)
-    lone = (1 + math.e) * norm.sf((math.ceil(settled.threshold) - 1.5) / settled.stddev)
+    lone = (1 + math.e) * norm.sf((math.ceil(release.threshold) - 1.5) / release.stddev)
     assert 0.5e-6 < gaussian + lone <= 1e-6
 
 
@@ -62,7 +62,7 @@ def test_parts_are_refused_after_anything_was_spent() -> None:
     guarded = door_to(Budget(1.0, 1e-5, "gdp"))
     guarded.measure([("a",)], guarded.stddev_for(guarded.remaining / 2), step="m")
     with pytest.raises(BudgetError, match="only be split before anything is spent"):
-        guarded.parts((0.5, 0.5), step="p")
+        guarded.parts(RandomParts((0.5, 0.5)), step="p")
 
 
 @pytest.mark.parametrize("cells", [1, 4, 25])
@@ -152,7 +152,7 @@ def test_lack_of_memory_ends_in_one_line(
 ) -> None:
     """It used to end in a traceback."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
-    monkeypatch.setattr(door, "read", lambda where: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(opening, "read", lambda where: (_ for _ in ()).throw(MemoryError()))
     ledger = str(tmp_path / "ledger")
     arguments = ["synth", str(tmp_path / "t.csv"), "-o", str(tmp_path / "o.csv"), "--ledger", ledger]
     monkeypatch.setattr("sys.argv", ["lookalike", *arguments])

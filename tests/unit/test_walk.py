@@ -108,8 +108,7 @@ def test_a_table_is_parsed_once_and_a_run_prepared_once(walk: tuple[str, dict[st
     once = ["sources/csvfiles.py:read_csv", "sources/csvfiles.py:_parse", "pipeline.py:with_persons"]
     assert [calls[name] for name in once] == [1, 1, 1]
     assert calls.get("sources/csvfiles.py:read_names", 0) == (run == "discovered")
-    # Discovery finds the domain that the method works on, so that the method is planned a second time.
-    assert calls["pipeline.py:_plan"] == 1 + (run == "discovered")
+    assert calls["pipeline.py:_planned"] == 1
 
 
 if __name__ == "__main__":

@@ -277,7 +277,11 @@ class Identifier(Column):
         wild = sum(self.pattern.count(mark) for mark in "#@")
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Leave it out: any value fits.")
-        self._require(1 <= self.most_rows <= MAX_CODES, f"has most_rows {self.most_rows}", f"Give 1 to {MAX_CODES:,}.")
+        self._require(
+            1 <= self.most_rows <= MAX_CODES,
+            f"has most_rows {self.most_rows}",
+            f"Give 1 or more, at most {MAX_CODES:,}.",
+        )
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
         fits = not self.repeats or len(self.repeats) == self.most_rows
         self._require(

@@ -155,8 +155,8 @@ class GrownSets:
         self._pairs = self._pair_weights()
 
     def best(self) -> tuple[tuple[int, ...], float, float] | None:
-        ratios = np.where(self._open > 0, self._open / self._pairs, 0.0)
-        seeds = np.argsort(np.triu(ratios), axis=None)[::-1][: _SEEDS if self.limits.max_attrs > 2 else 1]
+        ratios = np.triu(np.where(self._open > 0, self._open / self._pairs, 0.0))
+        seeds = np.argsort(ratios, axis=None)[::-1][: _SEEDS if self.limits.max_attrs > 2 else 1]
         best: tuple[float, tuple[int, ...], float] = (0.0, (), 0.0)
         for flat in seeds:
             pair = divmod(int(flat), len(self.domain))

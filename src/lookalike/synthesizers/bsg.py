@@ -153,7 +153,7 @@ class BSG(Method):
         mechanism = "plausible deniability" if self.test == "randomised" else "none"
         note = f"rows that keep {min(kept)} to {max(kept)} values of a real row"
         if self.test == "deterministic":
-            note += ": NOT PRIVATE, deniable one by one only"
+            note += ": NOT PRIVATE, deniable one by one only; for a guarantee set test='randomised'"
         seeded = Step(SEEDED, mechanism, self.seeded_rows, rho - model - 0.99 * counting, note, Kind.ROWS)
         return Split((*steps, seeded))
 

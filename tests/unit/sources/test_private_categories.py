@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lookalike as la
+from lookalike import Independent
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_structure, read_table
-from lookalike.synthesizers.independent import Independent
 
 USUAL, UNUSED, LONE = ["Ox", "Rye"] * 300, [f"Zzyzx-{i}" for i in range(200)], "Qwvx-lone"
 SECRETS = [*UNUSED, LONE]

@@ -18,7 +18,7 @@ from lookalike.schema.schema import Schema
 from lookalike.synthesizers import aim, create
 from lookalike.synthesizers.aim import AIM, Candidates
 from lookalike.synthesizers.mwem import MWEM
-from tests.unit.methods.two_pairs import SIZES, run
+from tests.unit.synthesizers.two_pairs import SIZES, run
 
 
 def rounds_of(release: Release) -> tuple[list[Fraction], list[Fraction]]:

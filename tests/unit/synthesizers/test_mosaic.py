@@ -90,7 +90,7 @@ def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPat
                       insecure_rng=np.random.default_rng(0))  # fmt: skip
     spent = made.spent.by_step()
     assert set(spent) == {ONEWAYS, PAIR_SCORES, SETS, LARGER}
-    assert float(made.spent.rho) == pytest.approx(float(Budget(2.0, 1e-5, "gdp").total), rel=1e-9)
+    assert float(made.spent.rho) == pytest.approx(float(Budget(2.0, 1e-5, "gdp").rho), rel=1e-9)
     agree = np.mean(made.rows["c0"].to_numpy() == made.rows["c5"].to_numpy())
     assert agree == pytest.approx(np.mean(columns["c0"] == columns["c5"]), abs=0.03)
 
@@ -114,7 +114,7 @@ def test_small_budgets_do_not_measure_columns_of_one_value(sizes: dict[str, int]
     assert made.rows.num_rows == pytest.approx(2000, abs=400)
     assert set(made.rows["a"].to_pylist()) == {0}
     assert all("a" not in m.attrs for m in made.fitted.measurements)
-    assert float(made.spent.rho) == pytest.approx(float(Budget(0.4, 1e-5, "gdp").total), rel=1e-9)
+    assert float(made.spent.rho) == pytest.approx(float(Budget(0.4, 1e-5, "gdp").rho), rel=1e-9)
 
 
 def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from lookalike.errors import BudgetError, SchemaError
 from lookalike.pipeline import synthesize
 from lookalike.synthesizers.pate_gan import PATEGAN, VOTES
-from tests.unit.methods.test_dp_wgan import SIZES, joint, table
+from tests.unit.synthesizers.test_dp_wgan import SIZES, joint, table
 
 
 def release(rows: int, epsilon: float, **settings):

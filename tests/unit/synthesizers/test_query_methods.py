@@ -16,7 +16,7 @@ from lookalike.schema.schema import Schema
 from lookalike.selection import cell_queries
 from lookalike.selection.cell_queries import QueryPlayer, query_sets
 from lookalike.synthesizers import create
-from tests.unit.methods.two_pairs import SIZES, run, table
+from tests.unit.synthesizers.two_pairs import SIZES, run, table
 
 
 def distances(release: Release) -> list[float]:
