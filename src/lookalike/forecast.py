@@ -19,7 +19,7 @@ import numpy as np
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.selection.allocation import allocate
 from lookalike.synthesizers import create
@@ -80,7 +80,7 @@ class ExpectedError:
             as it is small; None where no number is given.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     cells: int
     stddev: float
     rows: float
@@ -186,7 +186,7 @@ def set_errors(
     steps: Sequence[Step],
     neighbours: Neighbours,
     rows: int | None,
-    sets: Sequence[Clique],
+    sets: Sequence[ColumnSet],
 ) -> tuple[list[ExpectedError], int]:
     """The noise on the counts of these sets, for each as if it were among those that are counted, and how many are.
 
@@ -210,7 +210,7 @@ def set_errors(
     return errors, number
 
 
-def chosen_sets(domain: Domain, given: Sequence[str]) -> list[Clique]:
+def chosen_sets(domain: Domain, given: Sequence[str]) -> list[ColumnSet]:
     """The sets named as `a,b`, or a small, a middling and a large pair of the table."""
     if given:
         return [_named(domain, text) for text in given]
@@ -218,7 +218,7 @@ def chosen_sets(domain: Domain, given: Sequence[str]) -> list[Clique]:
     return list(dict.fromkeys((pairs[0], pairs[len(pairs) // 2], pairs[-1]))) if pairs else []
 
 
-def _named(domain: Domain, text: str) -> Clique:
+def _named(domain: Domain, text: str) -> ColumnSet:
     names = [name.strip() for name in text.split(",")]
     unknown = [name for name in names if name not in domain.names]
     if unknown or len(set(names)) < 2:
@@ -226,13 +226,13 @@ def _named(domain: Domain, text: str) -> Clique:
     return domain.canonical(names)
 
 
-def _some_pairs(domain: Domain) -> list[Clique]:
+def _some_pairs(domain: Domain) -> list[ColumnSet]:
     """Pairs of columns with two or more values, of 60 columns at most."""
     active = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
     return list(combinations(active[:: max(1, len(active) // 60)], 2))
 
 
-def _error(attrs: Clique, cells: int, rho: float, neighbours: Neighbours, rows: int | None) -> ExpectedError:
+def _error(attrs: ColumnSet, cells: int, rho: float, neighbours: Neighbours, rows: int | None) -> ExpectedError:
     stddev = math.sqrt(neighbours.squared_l2 / (2 * rho))
     misplaced = cells * stddev * math.sqrt(2 / math.pi) / 2
     return ExpectedError(attrs, cells, stddev, misplaced, misplaced / rows if rows else None)

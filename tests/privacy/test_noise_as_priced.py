@@ -24,7 +24,7 @@ from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level import critic_sums
 from lookalike.privacy.row_level import seeded_rows as geometric
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
@@ -68,7 +68,7 @@ class AnyScore:
     """A score of any resolution."""
 
     resolution: int
-    cliques: tuple[Clique, ...] = (("a",),)
+    cliques: tuple[ColumnSet, ...] = (("a",),)
     sensitivity: Fraction = Fraction(1)
 
     def evaluate(self, counts: Sequence[np.ndarray]) -> np.ndarray:
@@ -87,7 +87,7 @@ def test_scores(monkeypatch: pytest.MonkeyPatch, stddev: float, resolution: int)
 
 @QUICK
 @given(stddev=STDDEVS, clique=st.sampled_from([("a",), ("b",), ("c",), ("b", "c"), ("a", "b", "c")]))
-def test_contrasts(monkeypatch: pytest.MonkeyPatch, stddev: float, clique: Clique) -> None:
+def test_contrasts(monkeypatch: pytest.MonkeyPatch, stddev: float, clique: ColumnSet) -> None:
     drawn = Drawn(monkeypatch)
     table = CellTable(clique, Domain.of(SIZES).shape(clique))
     guarded().measure_contrasts([table], [stddev], step="s")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lookalike.engine.order import ordered
 from lookalike.engine.plan import ContractionPlan, Pair, clique_mask
 from lookalike.engine.planner import TreeSearch, join_trees, make_plan
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 _MOVES = 5_000
 _GREEDY_TRIES = 3
@@ -71,7 +71,7 @@ class Extension:
         self.costs = [ns for ns, _ in priced]
         self.cells = [cells for _, cells in priced]
 
-    def joined(self, clique: Clique) -> tuple[list[int], list[Pair], list[ComponentTree]]:
+    def joined(self, clique: ColumnSet) -> tuple[list[int], list[Pair], list[ComponentTree]]:
         """Leaves (of the plan) and tree of the components that the clique touches, without leaves inside it.
 
         Also returns the components it does not touch.
@@ -98,16 +98,16 @@ class Extension:
             joined = len(leaves) + len(children) - 1
         return leaves, children, apart
 
-    def search(self, clique: Clique) -> tuple[TreeSearch, list[int], list[Pair], list[ComponentTree]]:
+    def search(self, clique: ColumnSet) -> tuple[TreeSearch, list[int], list[Pair], list[ComponentTree]]:
         leaves, children, apart = self.joined(clique)
         masks = [*(self.masks[leaf] for leaf in leaves), clique_mask(self.plan.domain, clique)]
         return TreeSearch(self.plan.domain.sizes, masks, self.seed), leaves, children, apart
 
-    def is_covered(self, clique: Clique) -> bool:
+    def is_covered(self, clique: ColumnSet) -> bool:
         mask = clique_mask(self.plan.domain, clique)
         return any(mask & other == mask for other in self.masks)
 
-    def candidate(self, clique: Clique, enough: float = 0.0) -> tuple[float, float]:
+    def candidate(self, clique: ColumnSet, enough: float = 0.0) -> tuple[float, float]:
         """Predicted nanoseconds of both sweeps and cells of the tree's arrays, with the clique added.
 
         A tree of at most `enough` nanoseconds is not searched further.
@@ -124,7 +124,7 @@ class Extension:
             cost, tree = _refined(search, cost, tree)
         return ns + cost, cells + search.cells(tree)
 
-    def grown_component(self, clique: Clique) -> tuple[list[Clique], list[Pair]]:
+    def grown_component(self, clique: ColumnSet) -> tuple[list[ColumnSet], list[Pair]]:
         """Leaves and tree of the component that holds the clique once it is added; the clique is the last leaf."""
         search, leaves, children, _ = self.search(clique)
         names = [*(self.plan.leaves[leaf] for leaf in leaves), clique]
@@ -132,12 +132,12 @@ class Extension:
             return names, []
         return names, search.pairs(_refined(search, *search.insert_last(children))[1])
 
-    def extended(self, clique: Clique) -> ContractionPlan:
+    def extended(self, clique: ColumnSet) -> ContractionPlan:
         """The plan with the clique added."""
         if self.is_covered(clique):
             return self.plan
         grown, pairs = self.grown_component(clique)
-        names: list[Clique] = []
+        names: list[ColumnSet] = []
         trees: list[tuple[list[int], list[Pair]]] = []
         for tree in self.joined(clique)[2]:
             trees.append((list(range(len(names), len(names) + len(tree.leaves))), list(tree.children)))

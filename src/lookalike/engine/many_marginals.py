@@ -17,12 +17,14 @@ from lookalike.engine.extension import Extension
 from lookalike.engine.layout import make_layout
 from lookalike.engine.numpy_executor import NumpyExecutor
 from lookalike.engine.plan import ContractionPlan, Pair, clique_mask, mask_positions
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 BLOCK_CELLS = 30_000
 
 
-def blocks_of(domain: Domain, sets: Iterable[Clique], max_cells: int = BLOCK_CELLS) -> dict[Clique, list[Clique]]:
+def blocks_of(
+    domain: Domain, sets: Iterable[ColumnSet], max_cells: int = BLOCK_CELLS
+) -> dict[ColumnSet, list[ColumnSet]]:
     """Sets gathered into unions of at most `max_cells` cells (larger single sets stay alone).
 
     >>> domain = Domain(("a", "b", "c"), (10, 10, 1000))
@@ -32,7 +34,7 @@ def blocks_of(domain: Domain, sets: Iterable[Clique], max_cells: int = BLOCK_CEL
     log_sizes = [math.log(size) for size in domain.sizes]
     limit = math.log(max_cells) + 1e-9
     unions: list[int] = []
-    members: list[list[Clique]] = []
+    members: list[list[ColumnSet]] = []
     for clique in sorted(dict.fromkeys(sets), key=domain.cells, reverse=True):
         mask = clique_mask(domain, clique)
         best, growth = -1, math.inf
@@ -54,14 +56,14 @@ def _log_cells(mask: int, log_sizes: Sequence[float]) -> float:
     return sum(log_sizes[position] for position in mask_positions(mask))
 
 
-def projections(names: Clique, table: np.ndarray, targets: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+def projections(names: ColumnSet, table: np.ndarray, targets: Sequence[ColumnSet]) -> dict[ColumnSet, np.ndarray]:
     """The table summed down to each target, sharing partial sums: every axis is kept or summed once per branch.
 
     >>> tables = projections(("a", "b"), np.ones((2, 3)), [("a",), ("b",), ()])
     >>> tables["a",].tolist(), tables["b",].tolist(), float(tables[()])
     ([3.0, 3.0], [2.0, 2.0, 2.0], 6.0)
     """
-    found: dict[Clique, np.ndarray] = {}
+    found: dict[ColumnSet, np.ndarray] = {}
     waiting = [(tuple(names), table, list(dict.fromkeys(targets)), 0)]
     while waiting:
         names, table, targets, axis = waiting.pop()
@@ -86,13 +88,13 @@ class BlockQueries:
         limits: on the predicted cost of one query.
     """
 
-    def __init__(self, plan: ContractionPlan, potentials: Mapping[Clique, np.ndarray], limits: Limits) -> None:
+    def __init__(self, plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray], limits: Limits) -> None:
         self.domain = plan.domain
         self.potentials = potentials
         self.limits = limits
         self.extension = Extension(plan)
 
-    def table(self, clique: Clique) -> np.ndarray | None:
+    def table(self, clique: ColumnSet) -> np.ndarray | None:
         """Probabilities of a set whose attributes all lie in one component; None if exponentials might underflow."""
         leaves, children = self.extension.grown_component(clique)
         children = rooted_at_last(len(leaves), children)
@@ -143,7 +145,7 @@ def rooted_at_last(count: int, children: Sequence[Pair]) -> list[Pair]:
     return [*result, (number[top], count - 1)]
 
 
-def flat_potentials(plan: ContractionPlan, potentials: Mapping[Clique, np.ndarray]) -> np.ndarray:
+def flat_potentials(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
     """Leaf potentials of a plan in storage order: each table that fits is added to the first leaf that holds it."""
     domain = plan.domain
     layout = make_layout(plan, adjoint=False)

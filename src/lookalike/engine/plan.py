@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 
-def maximal_cliques(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[Clique]:
+def maximal_cliques(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[ColumnSet]:
     """The cliques that lie in no other one, in canonical form and in order of first appearance.
 
     >>> domain = Domain(("a", "b", "c"), (2, 2, 2))
@@ -83,7 +83,7 @@ class ContractionPlan:
     """
 
     domain: Domain
-    leaves: tuple[Clique, ...]
+    leaves: tuple[ColumnSet, ...]
     children: tuple[Pair, ...]
     order: tuple[int, ...]
 

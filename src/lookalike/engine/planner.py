@@ -27,7 +27,7 @@ from lookalike.engine.plan import (
     mask_positions,
     maximal_cliques,
 )
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _HOT, _COLD = 0.3, 0.003
 _PURE_MOVE_SECONDS, _PURE_PAIR_SECONDS = 2e-6, 3e-6
@@ -253,9 +253,9 @@ def make_plan(
 
 
 @lru_cache(maxsize=256)
-def _cached_plan(domain: Domain, maximal: tuple[Clique, ...], seed: int, effort: float) -> ContractionPlan:
+def _cached_plan(domain: Domain, maximal: tuple[ColumnSet, ...], seed: int, effort: float) -> ContractionPlan:
     masks = [clique_mask(domain, clique) for clique in maximal]
-    leaves: list[Clique] = []
+    leaves: list[ColumnSet] = []
     trees: list[tuple[list[int], list[Pair]]] = []
     for members in connected_components(masks):
         _, children = TreeSearch(domain.sizes, [masks[i] for i in members], seed, effort).search()

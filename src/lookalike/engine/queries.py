@@ -14,7 +14,7 @@ from lookalike.engine.contraction import Network
 from lookalike.engine.layout import merged_loops
 from lookalike.engine.numpy_executor import run_all
 from lookalike.engine.plan import clique_mask
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,7 @@ class Query:
         length: how many numbers the query returns.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     groups: np.ndarray | None
     length: int
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.errors import InputError
 from lookalike.schema.cells import cell_keys
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 # Dense counting touches every cell, sorting every row about ten times: below this ratio the dense path is the faster.
 _DENSE_CELLS_PER_ROW = 4
@@ -26,7 +26,7 @@ class MarginalDistances:
         distances: one distance per clique, between 0 (equal) and 1 (no common row).
     """
 
-    cliques: list[Clique]
+    cliques: list[ColumnSet]
     distances: np.ndarray
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class MarginalDistances:
         """Largest distance."""
         return float(self.distances.max())
 
-    def ranked(self) -> list[tuple[Clique, float]]:
+    def ranked(self) -> list[tuple[ColumnSet, float]]:
         """Cliques with their distances, worst first."""
         order = np.argsort(-self.distances, kind="stable")
         return [(self.cliques[i], float(self.distances[i])) for i in order]
@@ -105,7 +105,7 @@ class TablePair:
         return 0.5 * float(np.abs(real / self.real_rows - synth / self.synth_rows).sum())
 
 
-def random_cliques(domain: Domain, k: int, sets: int | None = 300, seed: int = 0) -> list[Clique]:
+def random_cliques(domain: Domain, k: int, sets: int | None = 300, seed: int = 0) -> list[ColumnSet]:
     """All attribute sets of size `k`, or `sets` different random ones where there are more, the same for every call.
 
     >>> random_cliques(Domain(("a", "b", "c"), (2, 2, 2)), 2)
@@ -152,7 +152,7 @@ def marginal_distances(
     return distances_of(TablePair(real_codes, synth_codes, domain), random_cliques(domain, k, sets, seed))
 
 
-def distances_of(pair: TablePair, cliques: Sequence[Clique]) -> MarginalDistances:
+def distances_of(pair: TablePair, cliques: Sequence[ColumnSet]) -> MarginalDistances:
     """Total variation distances of given marginals."""
     return MarginalDistances(list(cliques), np.array([pair.distance(clique) for clique in cliques]))
 
@@ -180,7 +180,7 @@ class RangeQuery:
         high: largest code allowed, one per attribute.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     low: tuple[int, ...]
     high: tuple[int, ...]
 
@@ -232,7 +232,7 @@ class RangeErrors:
         return float((np.abs(self.real - self.synth) / np.maximum(self.real, 1e-3)).mean())
 
 
-def skewed_cliques(domain: Domain, k: int, sets: int, seed: int = 0) -> list[Clique]:
+def skewed_cliques(domain: Domain, k: int, sets: int, seed: int = 0) -> list[ColumnSet]:
     """`sets` different attribute sets of size `k`, drawn by attribute weights from a squared exponential distribution.
 
     As in AIM and PPSyn (section 5.1.2): a weight per attribute is the square of a standard exponential draw, and a set
@@ -246,7 +246,7 @@ def skewed_cliques(domain: Domain, k: int, sets: int, seed: int = 0) -> list[Cli
         return random_cliques(domain, k, None)
     rng = np.random.default_rng([seed, k, 11])
     weights = rng.exponential(size=len(domain)) ** 2
-    chosen: dict[Clique, None] = {}
+    chosen: dict[ColumnSet, None] = {}
     while len(chosen) < sets:
         # The k smallest of exponential clocks with rates `weights` are such a draw without replacement.
         clocks = rng.exponential(size=len(domain)) / weights

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _BLOCK_ROWS = 65_536
 
@@ -146,7 +146,7 @@ def k_marginal_score(mean_distance: float) -> float:
     return 1000.0 * (1.0 - mean_distance)
 
 
-def sample_equivalent(pair: TablePair, cliques: Sequence[Clique], distance: float, seed: int = 0) -> float:
+def sample_equivalent(pair: TablePair, cliques: Sequence[ColumnSet], distance: float, seed: int = 0) -> float:
     """Share x of the real rows such that a random sample of that size is as far from the real table as `distance`.
 
     Samples without replacement of shares from 90 % down to 0.1 % are drawn (fixed seed) and the mean distance over

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.measurements.marginals import NoisyMarginal, estimated_total
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _SWEEPS, _TOLERANCE = 200, 1e-9
 """Of iterative proportional fitting in `reconstruct`."""
@@ -32,7 +32,7 @@ class ConsistentMarginals:
     """
 
     domain: Domain
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     tables: tuple[np.ndarray, ...]
     stddevs: tuple[float, ...]
     total: float
@@ -98,7 +98,7 @@ class _Level:
     spread: np.ndarray
 
 
-def shared_sets(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
+def shared_sets(domain: Domain, cliques: Sequence[ColumnSet]) -> list[ColumnSet]:
     """Every column set that is the intersection of two or more cliques, smallest first, the empty set included.
 
     The list is closed under intersection. Taken in this order, one pass of corrections makes all tables agree: a
@@ -120,8 +120,8 @@ def shared_sets(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
 
 def merge_repeats(domain: Domain, measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
     """One measurement per clique: repeats are averaged by inverse variance, grouped counts spread over their cells."""
-    weighted: dict[Clique, np.ndarray] = {}
-    precision: dict[Clique, float] = {}
+    weighted: dict[ColumnSet, np.ndarray] = {}
+    precision: dict[ColumnSet, float] = {}
     for measurement in measurements:
         values, variance = measurement.values.astype(float), measurement.stddev**2
         if measurement.groups is not None:
@@ -224,7 +224,7 @@ def _levels(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Level]:
     return levels
 
 
-def _projection(measurement: NoisyMarginal, attrs: Clique) -> np.ndarray:
+def _projection(measurement: NoisyMarginal, attrs: ColumnSet) -> np.ndarray:
     """For each cell of the marginal the number of the cell of `attrs` that it belongs to."""
     shape = measurement.values.shape
     kept = [axis for axis, name in enumerate(measurement.attrs) if name in attrs]

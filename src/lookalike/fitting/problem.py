@@ -16,7 +16,7 @@ from lookalike.engine.queries import Query, QuerySet
 from lookalike.errors import SchemaError
 from lookalike.measurements.contrasts import ContrastSpace, Shape
 from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total, group_means
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _CHEAP, _DEARER = 5e-3, 4.0
 """Tables of impossible cells may bring an evaluation to so many seconds, or to so many times its time without them."""
@@ -44,7 +44,7 @@ class Problem:
         measurements: Sequence[NoisyMarginal],
         *,
         total: float | None,
-        zeros: Mapping[Clique, np.ndarray] | None,
+        zeros: Mapping[ColumnSet, np.ndarray] | None,
         seed: int = 0,
         warm_plan: ContractionPlan | None = None,
         limits: Limits | None = None,
@@ -82,10 +82,10 @@ class Problem:
         self.answers *= self.total
         return log_z
 
-    def start_from(self, potentials: Mapping[Clique, np.ndarray]) -> np.ndarray:
+    def start_from(self, potentials: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
         """Parameters that repeat an earlier model's potentials where the same sets were measured, else zeros."""
         parameters = np.zeros(self.queries.size)
-        taken: set[Clique] = set()
+        taken: set[ColumnSet] = set()
         # Plain marginals first: what a group query on the same columns added is contained in the table already.
         for number in sorted(range(len(self.measurements)), key=lambda i: self.measurements[i].groups is not None):
             measurement = self.measurements[number]
@@ -97,9 +97,9 @@ class Problem:
             parameters[self.queries.slices[number]] = self.queries.pack(number, group_means(measurement, finite))
         return parameters
 
-    def potentials(self, parameters: np.ndarray) -> dict[Clique, np.ndarray]:
+    def potentials(self, parameters: np.ndarray) -> dict[ColumnSet, np.ndarray]:
         """Parameters as one table per measured set, in domain order."""
-        tables: dict[Clique, np.ndarray] = {}
+        tables: dict[ColumnSet, np.ndarray] = {}
         for number, measurement in enumerate(self.measurements):
             table = self.queries.unpack(number, parameters)
             known = tables.get(measurement.attrs)
@@ -137,7 +137,9 @@ class Problem:
         self.observed[support <= 0.0] = 0.0
 
 
-def _plan(domain: Domain, cliques: Sequence[Clique], warm_plan: ContractionPlan | None, seed: int) -> ContractionPlan:
+def _plan(
+    domain: Domain, cliques: Sequence[ColumnSet], warm_plan: ContractionPlan | None, seed: int
+) -> ContractionPlan:
     """A plan for these cliques, grown from an earlier one where that is a part of it."""
     if warm_plan is None or warm_plan.domain != domain:
         return make_plan(domain, cliques, seed=seed)
@@ -149,7 +151,7 @@ def _plan(domain: Domain, cliques: Sequence[Clique], warm_plan: ContractionPlan 
     return extend_plan(warm_plan, cliques, seed=seed)
 
 
-def impossible_cells(plan: ContractionPlan, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
+def impossible_cells(plan: ContractionPlan, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
     """The leaf cells that some table of impossible combinations rules out, as a flat mask in storage order."""
     domain, layout = plan.domain, make_layout(plan)
     flags = np.zeros(layout.leaf_cells, dtype=bool)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
 _LEAST_SHARE = 1e-6
@@ -83,7 +83,7 @@ class RelaxedProjection:
             distributions[block] /= distributions[block].sum(axis=0)
         return distributions
 
-    def shares(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+    def shares(self, cliques: Sequence[ColumnSet]) -> list[np.ndarray]:
         """Each marginal's shares of all rows, in the marginal's shape."""
         distributions = self.distributions()
         found = []
@@ -105,7 +105,7 @@ class RelaxedProjection:
         """
         counted = [measured for measured in measurements if measured.attrs]
         least = min((measured.stddev for measured in counted), default=1.0)
-        by_set: dict[Clique, list[NoisyMarginal]] = {}
+        by_set: dict[ColumnSet, list[NoisyMarginal]] = {}
         for measured in counted:
             by_set.setdefault(measured.attrs, []).append(measured)
         targets = [self._target(clique, found, total, least) for clique, found in by_set.items()]
@@ -120,7 +120,7 @@ class RelaxedProjection:
             self.logits -= np.float32(size / (1 - _FIRST**step)) * mean / scale
         return error
 
-    def _target(self, clique: Clique, found: Sequence[NoisyMarginal], total: float, least: float) -> _Target:
+    def _target(self, clique: ColumnSet, found: Sequence[NoisyMarginal], total: float, least: float) -> _Target:
         sizes = self.domain.shape(clique)
         cut = balanced_cut(sizes) if len(sizes) > 1 else 0
         cells = int(np.prod(sizes[:cut])), int(np.prod(sizes[cut:]))

@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import sparse
 
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 Shape = tuple[int, ...]
 
@@ -95,7 +95,7 @@ class CellTable:
         groups: None, or for every cell of the marginal its place in the table, flat.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     shape: Shape
     groups: np.ndarray | None = None
 
@@ -110,7 +110,7 @@ class CellTable:
         return np.bincount(self.groups.ravel(), weights=counts.ravel(), minlength=math.prod(self.shape))
 
 
-def merged_columns(attrs: Clique, columns: Sequence[np.ndarray]) -> CellTable:
+def merged_columns(attrs: ColumnSet, columns: Sequence[np.ndarray]) -> CellTable:
     """The table of a marginal whose columns are merged, each by its own map from value to place.
 
     >>> table = merged_columns(("a", "b"), [np.array([0, 1, 1]), np.array([0, 1])])

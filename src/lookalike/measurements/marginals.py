@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lookalike.measurements.contrasts import CellTable, Contrasts, Shape
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,7 @@ class NoisyMarginal:
             several; `completed` fills these in.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     values: np.ndarray
     stddev: float
     groups: np.ndarray | None = None
@@ -63,7 +63,7 @@ class NoisyResidual:
         stddev: standard deviation of that noise.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     reference: np.ndarray
     value: float
     stddev: float
@@ -151,7 +151,7 @@ def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
     >>> mean.values.tolist(), round(mean.stddev, 3)
     ([8.0], 0.894)
     """
-    repeats: dict[tuple[Clique, Shape | None, bytes | None], list[NoisyMarginal]] = {}
+    repeats: dict[tuple[ColumnSet, Shape | None, bytes | None], list[NoisyMarginal]] = {}
     for m in measurements:
         groups = None if m.groups is None else np.asarray(m.groups, dtype=np.int64).tobytes()
         repeats.setdefault((m.attrs, m.contrasts, groups), []).append(m)

@@ -18,7 +18,7 @@ from scipy.special import chdtri
 
 from lookalike.measurements.contrasts import CellTable, Contrasts
 from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 CHI_LIMIT = 4.0
 """Reduced chi-square above which a measurement is not explained: an error of 1.7 stddevs beside the noise."""
@@ -52,7 +52,7 @@ class Misfit:
         numbers: how many independent numbers were measured.
     """
 
-    attrs: Clique
+    attrs: ColumnSet
     chi_square: float
     excess: float
     numbers: int

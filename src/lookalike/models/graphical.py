@@ -19,7 +19,7 @@ from lookalike.fitting.problem import Problem
 from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.models.stored import Stored, taken_apart
 from lookalike.sampling.tree_rows import tree_rows
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _ITERATIONS = {"dual": 200, "mirror": 1000}
 
@@ -35,7 +35,7 @@ def fit(
     penalty: float = 0.5,
     single: float = 1.0,
     stop_at: float = STOP_AT,
-    zeros: Mapping[Clique, np.ndarray] | None = None,
+    zeros: Mapping[ColumnSet, np.ndarray] | None = None,
     limits: Limits | None = None,
     seed: int = 0,
     executor: ExecutorName = "auto",
@@ -124,7 +124,7 @@ class GraphicalModel:
     def __init__(
         self,
         domain: Domain,
-        potentials: Mapping[Clique, np.ndarray],
+        potentials: Mapping[ColumnSet, np.ndarray],
         total: float,
         plan: ContractionPlan | None = None,
         *,
@@ -144,12 +144,12 @@ class GraphicalModel:
         }
 
     @property
-    def cliques(self) -> list[Clique]:
+    def cliques(self) -> list[ColumnSet]:
         """The column sets that carry a potential."""
         return list(self.potentials)
 
     @property
-    def zeros(self) -> dict[Clique, np.ndarray]:
+    def zeros(self) -> dict[ColumnSet, np.ndarray]:
         """Tables of impossible cells, by column set, of the sets that have any."""
         return {attrs: np.isneginf(table) for attrs, table in self.potentials.items() if np.isneginf(table).any()}
 
@@ -229,7 +229,7 @@ class GraphicalModel:
             stored.require(bool(np.isfinite(model.network.log_z)), "gives every row the probability 0")
         return model
 
-    def _parts(self, clique: Clique) -> list[Clique]:
+    def _parts(self, clique: ColumnSet) -> list[ColumnSet]:
         """The clique cut into what lies in each connected component of the model; uncovered columns are left out."""
         groups: dict[int, list[str]] = {}
         for name in clique:
@@ -237,7 +237,9 @@ class GraphicalModel:
                 groups.setdefault(self._component[name], []).append(name)
         return [tuple(names) for names in groups.values()]
 
-    def _product(self, clique: Clique, parts: Sequence[Clique], tables: Mapping[Clique, np.ndarray]) -> np.ndarray:
+    def _product(
+        self, clique: ColumnSet, parts: Sequence[ColumnSet], tables: Mapping[ColumnSet, np.ndarray]
+    ) -> np.ndarray:
         """Probabilities of a clique from those of its independent parts; the rest is uniform."""
         free = self.domain.cells([name for name in clique if name not in self._component])
         result = np.full([1] * len(clique), 1.0 / free)
@@ -245,11 +247,11 @@ class GraphicalModel:
             result = result * tables[part].reshape([self.domain.size(name) if name in part else 1 for name in clique])
         return np.broadcast_to(result, self.domain.shape(clique)).copy()
 
-    def _tables(self, wanted: set[Clique]) -> dict[Clique, np.ndarray]:
+    def _tables(self, wanted: set[ColumnSet]) -> dict[ColumnSet, np.ndarray]:
         """Probabilities of sets that lie in one component each."""
         network, masks = self.network, self.network.layout.leaf_masks
-        by_leaf: dict[int, list[Clique]] = {}
-        elsewhere: dict[int, list[Clique]] = {}
+        by_leaf: dict[int, list[ColumnSet]] = {}
+        elsewhere: dict[int, list[ColumnSet]] = {}
         for part in sorted(wanted, key=lambda clique: tuple(map(self.domain.position, clique))):
             mask = clique_mask(self.domain, part)
             leaf = next((i for i, other in enumerate(masks) if mask & other == mask), None)
@@ -257,7 +259,7 @@ class GraphicalModel:
                 elsewhere.setdefault(self._component[part[0]], []).append(part)
             else:
                 by_leaf.setdefault(leaf, []).append(part)
-        tables: dict[Clique, np.ndarray] = {}
+        tables: dict[ColumnSet, np.ndarray] = {}
         for leaf, parts in by_leaf.items():
             tables |= projections(network.plan.leaves[leaf], network.unpack(leaf, network.marginals), parts)
         if elsewhere:
@@ -267,7 +269,7 @@ class GraphicalModel:
                     tables |= projections(block, self._block(queries, block), members)
         return tables
 
-    def _block(self, queries: BlockQueries, block: Clique) -> np.ndarray:
+    def _block(self, queries: BlockQueries, block: ColumnSet) -> np.ndarray:
         table = queries.table(block)
         if table is None:
             network = evaluated(extend_plan(self.plan, [block]), self.potentials)
@@ -275,7 +277,7 @@ class GraphicalModel:
         return table
 
 
-def evaluated(plan: ContractionPlan, potentials: Mapping[Clique, np.ndarray]) -> Network:
+def evaluated(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]) -> Network:
     """A network of the plan after one sweep at the given potentials, each of which lies in some leaf of the plan."""
     flat = flat_potentials(plan, potentials)
     impossible = np.isneginf(flat)

@@ -34,7 +34,7 @@ from scipy.special import ndtr, ndtri
 from lookalike.errors import InputError
 from lookalike.measurements.contrasts import Contrasts
 from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, averaged
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _ROUNDING_VARIANCE = 1.0 / 12.0
 """Counts leave the door rounded to integers, which adds the variance of a uniform number between -1/2 and 1/2."""
@@ -85,7 +85,7 @@ class ErrorBars:
         self._plain = [m for m in self.measurements if m.groups is None]
         self._grouped = [m for m in averaged(self.measurements) if m.groups is not None]
 
-    def answer(self, attrs: Clique, weights: np.ndarray, value: float, total: float, level: float = 0.9) -> Answer:
+    def answer(self, attrs: ColumnSet, weights: np.ndarray, value: float, total: float, level: float = 0.9) -> Answer:
         """Return the interval for the sum of `weights` times the counts of the marginal on `attrs`.
 
         Args:
@@ -107,7 +107,7 @@ class ErrorBars:
         return Answer(value, min(low, value), max(high, value), level, "bounded", None, sampling)
 
     def marginal(
-        self, attrs: Clique, values: np.ndarray, total: float, level: float = 0.9
+        self, attrs: ColumnSet, values: np.ndarray, total: float, level: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray, Basis]:
         """Lower and upper ends for every cell of a marginal that the model puts at `values`, and their basis.
 
@@ -126,7 +126,7 @@ class ErrorBars:
         low, high = (np.reshape([getattr(a, end) for a in answers], values.shape) for end in ("low", "high"))
         return low, high, "bounded" if any(a.basis == "bounded" for a in answers) else "measured"
 
-    def linear(self, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+    def linear(self, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
         """The best linear unbiased estimate of a weighted sum and its standard deviation, None where not measured.
 
         Measurements of groups of cells serve where the weights are constant on every group; they are combined with the
@@ -144,7 +144,7 @@ class ErrorBars:
         value = sum(p * estimate for p, (estimate, _) in zip(precisions, found, strict=True)) / sum(precisions)
         return value, math.sqrt(1.0 / sum(precisions))
 
-    def _from_plain(self, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+    def _from_plain(self, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and variance from the unsplit measurements, part by part."""
         estimate = variance = 0.0
         negligible = _ZERO * max(1.0, float((weights**2).sum()))
@@ -160,7 +160,7 @@ class ErrorBars:
             variance += squared * unit_variance
         return estimate, variance
 
-    def _linear_marginal(self, attrs: Clique) -> tuple[np.ndarray, float] | None:
+    def _linear_marginal(self, attrs: ColumnSet) -> tuple[np.ndarray, float] | None:
         """Estimates of all cells of a marginal at once and their common deviation; None where groups must serve."""
         if any(set(attrs) <= set(m.attrs) for m in self._grouped):
             return None
@@ -180,7 +180,7 @@ class ErrorBars:
             variance += unit_variance
         return estimates, math.sqrt(variance)
 
-    def _mean_of(self, names: Clique) -> tuple[np.ndarray, float] | None:
+    def _mean_of(self, names: ColumnSet) -> tuple[np.ndarray, float] | None:
         """Inverse-variance mean of the measured marginals on `names`, and the variance of each of its cells."""
         usable = [m for m in self._plain if set(names) <= set(m.attrs) and len(names) >= _least_part(m)]
         if not usable:
@@ -190,7 +190,7 @@ class ErrorBars:
         counts = sum(p * _projected(m, names) for p, m in zip(precisions, usable, strict=True))
         return np.asarray(counts / sum(precisions)), 1.0 / sum(precisions)
 
-    def _bounds(self, attrs: Clique, weights: np.ndarray, level: float) -> tuple[float, float]:
+    def _bounds(self, attrs: ColumnSet, weights: np.ndarray, level: float) -> tuple[float, float]:
         """Bounds from measured sums over fewer columns, each with its noise, holding together with probability `level`.
 
         Counts are at most the measured count of any larger set of cells, and at least the total less the measured
@@ -217,9 +217,9 @@ class ErrorBars:
             lows += [_near_reference(r, attrs, weights, total, z)[0] for r in near]
         return max(lows), max(0.0, min(highs, default=math.inf))
 
-    def _measured_subsets(self, attrs: Clique) -> list[Clique]:
+    def _measured_subsets(self, attrs: ColumnSet) -> list[ColumnSet]:
         """The largest subsets of `attrs` (itself too) that lie in one measurement, a few of them."""
-        found: list[Clique] = []
+        found: list[ColumnSet] = []
         for size in range(len(attrs), 0, -1):
             for subset in combinations(attrs, size):
                 inside = any(set(subset) <= set(larger) for larger in found)
@@ -227,7 +227,7 @@ class ErrorBars:
                     found.append(subset)
         return found[:_MAX_BOUNDS]
 
-    def _larger_sum(self, attrs: Clique, weights: np.ndarray, subset: Clique) -> tuple[float, float] | None:
+    def _larger_sum(self, attrs: ColumnSet, weights: np.ndarray, subset: ColumnSet) -> tuple[float, float] | None:
         """Estimate and deviation of a larger sum: cells of `subset`, or groups of them, take their largest weight."""
         axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
         largest = weights.max(axis=axes)
@@ -238,7 +238,7 @@ class ErrorBars:
         # Chosen by deviation alone, which is public: choosing by estimate would favour sums that came out too small.
         return min((one for one in sums if one is not None), key=lambda one: one[1], default=None)
 
-    def _from_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+    def _from_groups(self, m: NoisyMarginal, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and variance from a measurement of groups, None where the weights differ within a group."""
         spread = _spread_over(m, attrs, weights, self.domain)
         if spread is None or m.groups is None:
@@ -250,7 +250,7 @@ class ErrorBars:
             return None
         return self._sum_of_groups(m, by_group)
 
-    def _largest_groups(self, m: NoisyMarginal, attrs: Clique, weights: np.ndarray) -> tuple[float, float] | None:
+    def _largest_groups(self, m: NoisyMarginal, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
         """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
         spread = _spread_over(m, attrs, weights, self.domain)
         if spread is None or m.groups is None:
@@ -274,7 +274,7 @@ class ErrorBars:
             return None
         return rest[0] + float(part @ measurement.values), rest[1] + noise * float((part**2).sum())
 
-    def _cover(self, attrs: Clique, weights: np.ndarray, subsets: Sequence[Clique]) -> list[tuple[float, float]]:
+    def _cover(self, attrs: ColumnSet, weights: np.ndarray, subsets: Sequence[ColumnSet]) -> list[tuple[float, float]]:
         """Sums whose cells together hold every cell outside a box of weights, empty where the weights are no box."""
         box = np.ones(weights.shape)
         sums: list[tuple[float, float]] = []
@@ -294,7 +294,7 @@ class ErrorBars:
 
 
 def _near_reference(
-    residual: NoisyResidual, attrs: Clique, weights: np.ndarray, total: tuple[float, float], z: float
+    residual: NoisyResidual, attrs: ColumnSet, weights: np.ndarray, total: tuple[float, float], z: float
 ) -> tuple[float, float]:
     """Bounds from a marginal's noisy distance to a reference R: with d = M - R and weights between 0 and 1,
 
@@ -381,7 +381,7 @@ def _parts(weights: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
     return parts
 
 
-def _projected(measurement: NoisyMarginal, names: Clique) -> np.ndarray:
+def _projected(measurement: NoisyMarginal, names: ColumnSet) -> np.ndarray:
     away = tuple(axis for axis, name in enumerate(measurement.attrs) if name not in names)
     return measurement.values.sum(axis=away)
 
@@ -391,7 +391,9 @@ def _least_part(measurement: NoisyMarginal) -> int:
     return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
 
 
-def _spread_over(measurement: NoisyMarginal, attrs: Clique, weights: np.ndarray, domain: Domain) -> np.ndarray | None:
+def _spread_over(
+    measurement: NoisyMarginal, attrs: ColumnSet, weights: np.ndarray, domain: Domain
+) -> np.ndarray | None:
     """The weights over the cells of a measurement of groups, None where it lacks one of the columns."""
     if not set(attrs) <= set(measurement.attrs):
         return None

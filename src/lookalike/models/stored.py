@@ -19,7 +19,7 @@ import numpy as np
 from lookalike.errors import ModelFileError
 from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.schema.columns import MAX_CODES
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import MAX_CODES_IN_ALL, MAX_COLUMNS
 
 LARGEST_TOTAL = 1e10
@@ -191,12 +191,12 @@ class Stored:
     def total(self) -> float:
         return self.number("total", 1e-6, LARGEST_TOTAL)
 
-    def cliques(self, key: str, domain: Domain) -> tuple[Clique, ...]:
+    def cliques(self, key: str, domain: Domain) -> tuple[ColumnSet, ...]:
         """A list of column sets, each in domain order."""
         entries = self.entries(key)
         return tuple(entries.clique(i, domain) for i in entries.meta)
 
-    def clique(self, key: str, domain: Domain) -> Clique:
+    def clique(self, key: str, domain: Domain) -> ColumnSet:
         names = self.texts(key)
         self.require(all(name in domain for name in names), f"names a column in {key!r} that the model does not have")
         self.require(domain.canonical(names) == names, f"lists the columns of {key!r} out of order or twice")

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 Counts = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ class ResidualL1:
 
     resolution: ClassVar[int] = 1
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class GroupedResidualL1:
 
     resolution: ClassVar[int] = 1
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
     groups: tuple[np.ndarray, ...]
 
@@ -114,7 +114,7 @@ class CellGaps:
 
     resolution: ClassVar[int] = 1
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
     signs: tuple[int, ...]
 
@@ -160,7 +160,7 @@ class IndependenceGap:
 
     resolution: ClassVar[int] = 1000
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class FamilyGap:
 
     resolution: ClassVar[int] = 2 << 20
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...]
     distributions: Mapping[str, np.ndarray]
 
@@ -244,7 +244,7 @@ class PerfectGap:
 
     resolution: ClassVar[int] = 1000
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -297,7 +297,7 @@ class GradeProducts:
     STEPS: ClassVar[int] = 64
     resolution: ClassVar[int] = STEPS * STEPS
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     grades: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
@@ -317,7 +317,7 @@ class GradeProducts:
         return np.array(sums, dtype=np.int64)
 
 
-def _check_children(cliques: Sequence[Clique], children: Sequence[str]) -> None:
+def _check_children(cliques: Sequence[ColumnSet], children: Sequence[str]) -> None:
     if len(cliques) != len(children):
         raise ValueError(f"{len(cliques)} families but {len(children)} children")
     for clique, child in zip(cliques, children, strict=True):
@@ -325,7 +325,7 @@ def _check_children(cliques: Sequence[Clique], children: Sequence[str]) -> None:
             raise ValueError(f"{child!r} is not in its family {clique}")
 
 
-def _children_first(cliques: Sequence[Clique], children: Sequence[str], counts: Sequence[Counts]) -> list[Counts]:
+def _children_first(cliques: Sequence[ColumnSet], children: Sequence[str], counts: Sequence[Counts]) -> list[Counts]:
     """Counts as matrices: one row per value of the child, one column per configuration of its parents."""
     axes = [clique.index(child) for clique, child in zip(cliques, children, strict=True)]
     return [np.moveaxis(count, i, 0).reshape(count.shape[i], -1) for i, count in zip(axes, counts, strict=True)]

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 Noise = Literal["gumbel", "exponential"]
 
@@ -36,9 +36,9 @@ class PerturbedLeader:
     def __init__(self, domain: Domain, distributions: Sequence[np.ndarray]) -> None:
         self.domain = domain
         self.fields = [np.log(np.maximum(distribution, _LEAST_SHARE)) for distribution in distributions]
-        self.weights: dict[Clique, np.ndarray] = {}
+        self.weights: dict[ColumnSet, np.ndarray] = {}
 
-    def prefer(self, clique: Clique, cell: tuple[int, ...], weight: float) -> None:
+    def prefer(self, clique: ColumnSet, cell: tuple[int, ...], weight: float) -> None:
         """Add to the weight of a cell; less than 0 to avoid it."""
         if clique not in self.weights:
             self.weights[clique] = np.zeros(self.domain.shape(clique), dtype=np.float32)
@@ -73,7 +73,7 @@ class PerturbedLeader:
                     codes[:, column] = (alone[column] + self._tied(column, touched[column], codes)).argmax(axis=1)
         return codes
 
-    def _tied(self, column: int, cliques: Sequence[Clique], codes: np.ndarray) -> np.ndarray:
+    def _tied(self, column: int, cliques: Sequence[ColumnSet], codes: np.ndarray) -> np.ndarray:
         """Weights that each value of the column would bring to each row, given the row's other columns."""
         scores = np.zeros((len(codes), self.domain.sizes[column]), dtype=np.float32)
         name = self.domain.names[column]

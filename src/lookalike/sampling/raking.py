@@ -16,7 +16,7 @@ import numpy as np
 from lookalike.fitting.consistency import ConsistentMarginals
 from lookalike.sampling.draws import draw_given, spread_evenly, systematic
 from lookalike.schema.cells import cell_numbers, similar_rows_together
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 Edge = tuple[str, np.ndarray]
 """An anchor and the counts of (anchor, column to draw), the anchor on the first axis."""
@@ -115,8 +115,8 @@ def _with_bare_columns(core: ConsistentMarginals, full: ConsistentMarginals) -> 
     )
 
 
-def _pair_tables(targets: ConsistentMarginals) -> dict[Clique, np.ndarray]:
-    pairs: dict[Clique, np.ndarray] = {}
+def _pair_tables(targets: ConsistentMarginals) -> dict[ColumnSet, np.ndarray]:
+    pairs: dict[ColumnSet, np.ndarray] = {}
     for clique, table in zip(targets.cliques, targets.tables, strict=True):
         for i in range(len(clique)):
             for j in range(i + 1, len(clique)):

@@ -22,7 +22,7 @@ import numpy as np
 from lookalike.errors import InputError, ModelTooLargeError, SchemaError
 from lookalike.schema.binned import Binned
 from lookalike.schema.columns import Categorical, Column, Ordinal
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 
 MAX_CELLS = 20_000_000
@@ -46,8 +46,8 @@ class Question:
     """
 
     text: str
-    by: Clique
-    attrs: Clique
+    by: ColumnSet
+    attrs: ColumnSet
     weights: np.ndarray
 
     @property
@@ -60,7 +60,7 @@ class Question:
 class _Weights:
     """A condition's weights over the cells of its columns."""
 
-    attrs: Clique
+    attrs: ColumnSet
     values: np.ndarray
 
 
@@ -357,12 +357,12 @@ def _settled(part: _Weights | _Range) -> _Weights:
     return _Weights((part.column.name,), part.weights()) if isinstance(part, _Range) else part
 
 
-def _aligned(part: _Weights, attrs: Clique, domain: Domain) -> np.ndarray:
+def _aligned(part: _Weights, attrs: ColumnSet, domain: Domain) -> np.ndarray:
     """The weights with one axis per attribute of `attrs`, of length 1 where they do not depend on it."""
     return part.values.reshape([domain.size(name) if name in part.attrs else 1 for name in attrs])
 
 
-def _check_cells(domain: Domain, attrs: Clique) -> None:
+def _check_cells(domain: Domain, attrs: ColumnSet) -> None:
     cells = domain.cells(attrs)
     if cells > MAX_CELLS:
         raise ModelTooLargeError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lookalike.errors import SchemaError
 
-Clique = tuple[str, ...]
+ColumnSet = tuple[str, ...]
 """Attribute names in the order of their domain. Every marginal is stored under such a name."""
 
 
@@ -66,7 +66,7 @@ class Domain:
         """Number of cells of the marginal on `attrs` (of the whole domain when not given), as an exact integer."""
         return math.prod(self.sizes if attrs is None else self.shape(attrs))
 
-    def canonical(self, attrs: Iterable[str]) -> Clique:
+    def canonical(self, attrs: Iterable[str]) -> ColumnSet:
         """`attrs` without repeats, in domain order: the one name under which a marginal is stored."""
         return tuple(sorted(set(attrs), key=self.position))
 

@@ -19,7 +19,7 @@ from lookalike.schema.cells import cell_numbers
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
 from lookalike.schema.constraints import AtLeast, Determines, Never, Relation, Sum, holds, moved, relation_of, rule_text
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 from lookalike.schema.draw import draw_numbers
 from lookalike.schema.schema import Schema
 
@@ -75,9 +75,9 @@ def _cut(column: Column, points: set[float]) -> Column:
     return replace(column, bins=tuple(column.external(edge) for edge in edges), shape=shape)
 
 
-def structural_zeros(schema: Schema) -> dict[Clique, np.ndarray]:
+def structural_zeros(schema: Schema) -> dict[ColumnSet, np.ndarray]:
     """For each attribute set of a rule, in domain order, a boolean table that is True where no row can be."""
-    zeros: dict[Clique, np.ndarray] = {}
+    zeros: dict[ColumnSet, np.ndarray] = {}
     for rule in schema.constraints:
         found = _zeros_of(schema, rule)
         if found is not None and found[1].any():
@@ -94,7 +94,7 @@ def check_rules(schema: Schema) -> None:
         structural_zeros(schema)
 
 
-def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:
+def _zeros_of(schema: Schema, rule: object) -> tuple[ColumnSet, np.ndarray] | None:
     if isinstance(rule, Never):
         question = _asked(schema, rule, parse_question)
         return None if question is None or not question.attrs else (question.attrs, np.asarray(question.weights) == 1.0)
@@ -114,7 +114,7 @@ def _zeros_of(schema: Schema, rule: object) -> tuple[Clique, np.ndarray] | None:
     return None
 
 
-def _padded(schema: Schema, names: tuple[str, str], mask: np.ndarray) -> tuple[Clique, np.ndarray]:
+def _padded(schema: Schema, names: tuple[str, str], mask: np.ndarray) -> tuple[ColumnSet, np.ndarray]:
     """The mask over all codes of two columns, axes in domain order; codes beyond the bins are never impossible."""
     full = np.zeros((schema[names[0]].size, schema[names[1]].size), dtype=bool)
     full[: mask.shape[0], : mask.shape[1]] = mask
@@ -239,11 +239,11 @@ class _Rows:
             broken |= ~holds(relation, self.codes, self.numbers)
         return broken
 
-    def _in_cells(self, attrs: Clique, mask: np.ndarray) -> np.ndarray:
+    def _in_cells(self, attrs: ColumnSet, mask: np.ndarray) -> np.ndarray:
         """Which rows lie in cells that the mask marks."""
         return mask[tuple(self.codes[:, self.place(name)] for name in attrs)]
 
-    def _replace_impossible(self, attrs: Clique, mask: np.ndarray, rng: np.random.Generator) -> None:
+    def _replace_impossible(self, attrs: ColumnSet, mask: np.ndarray, rng: np.random.Generator) -> None:
         """Give rows in impossible cells the last column of a possible row with the same others, or all columns."""
         bad = self._in_cells(attrs, mask)
         if not bad.any() or bad.all():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.privacy.scores import ResidualL1
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 
 if TYPE_CHECKING:
     from lookalike.privacy.kernel.door import GuardedTable
@@ -83,7 +83,7 @@ def top_up(weights: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
 
 def choose_worst(
     door: GuardedTable,
-    cliques: Sequence[Clique],
+    cliques: Sequence[ColumnSet],
     references: Sequence[np.ndarray],
     *,
     rho: float,

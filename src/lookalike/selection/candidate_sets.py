@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.guards import MAX_CANDIDATES
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _CHUNK = 50_000
 """Candidates whose merits are computed at a time."""
@@ -34,7 +34,7 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.members)
 
-    def clique(self, index: int) -> Clique:
+    def clique(self, index: int) -> ColumnSet:
         """Names of one set, in domain order."""
         return tuple(self.domain.names[i] for i in np.flatnonzero(self.members[index]))
 
@@ -42,14 +42,14 @@ class Candidates:
         """The sets for which `kept` is True."""
         return Candidates(self.domain, self.members[kept], self.cells[kept])
 
-    def cliques(self, indices: Sequence[int] | np.ndarray) -> list[Clique]:
+    def cliques(self, indices: Sequence[int] | np.ndarray) -> list[ColumnSet]:
         """Names of several sets."""
         return [self.clique(int(index)) for index in indices]
 
 
 def useful_candidates(
     domain: Domain,
-    cliques: Sequence[Clique],
+    cliques: Sequence[ColumnSet],
     max_cells: float,
     rng: np.random.Generator,
     *,
@@ -157,13 +157,13 @@ _TRIES = 10
 def random_larger_sets(
     domain: Domain,
     errors: np.ndarray,
-    known: Iterable[Clique],
-    fits: Callable[[Clique], bool],
+    known: Iterable[ColumnSet],
+    fits: Callable[[ColumnSet], bool],
     rng: np.random.Generator,
     *,
     max_attrs: int,
     max_sets: int,
-) -> list[Clique]:
+) -> list[ColumnSet]:
     """Return at most `max_sets` random sets of 3 to `max_attrs` columns that fit and lie in no known set.
 
     A set of random size starts from a pair and takes in one attribute after the other, each drawn in proportion to the
@@ -183,7 +183,7 @@ def random_larger_sets(
     strength = np.maximum(errors, 0.0)
     np.fill_diagonal(strength, 0.0)
     upper = np.triu(strength).ravel()
-    covered, found = [set(clique) for clique in known], dict[Clique, None]()
+    covered, found = [set(clique) for clique in known], dict[ColumnSet, None]()
     if not upper.any() or max_attrs < 3:
         return []
     pairs = rng.choice(upper.size, _TRIES * max_sets, p=upper / upper.sum())
@@ -202,9 +202,9 @@ def _grown(
     strength: np.ndarray,
     members: list[int],
     size: int,
-    fits: Callable[[Clique], bool],
+    fits: Callable[[ColumnSet], bool],
     rng: np.random.Generator,
-) -> Clique:
+) -> ColumnSet:
     """The pair with random attributes added until it has the size or the next one does not fit."""
     clique = tuple(domain.names[i] for i in sorted(members))
     while len(members) < size:

@@ -12,7 +12,7 @@ import numpy as np
 from lookalike.privacy.scores import CellGaps
 from lookalike.sampling.best_rows import PerturbedLeader
 from lookalike.schema.cells import counted
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.workload import WorkloadSpec, as_workload
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class CellQuery:
         sign: 1 or -1.
     """
 
-    clique: Clique
+    clique: ColumnSet
     cell: tuple[int, ...]
     sign: int
 
 
-def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Clique]:
+def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[ColumnSet]:
     """Return the marginals of a workload, where those of more than `max_cells` cells are replaced by a part of them.
 
     A part lacks the column of most values, and the next one, until it is small enough or a single column.
@@ -46,7 +46,7 @@ def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Cliqu
     >>> query_sets([["a", "b"], ["b", "c"]], Domain.of({"a": 2, "b": 9, "c": 3}), 20)
     [('a', 'b'), ('c',)]
     """
-    found: dict[Clique, None] = {}
+    found: dict[ColumnSet, None] = {}
     for clique in as_workload(spec, domain).cliques:
         part = clique
         while domain.cells(part) > max_cells and len(part) > 1:
@@ -56,7 +56,7 @@ def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Cliqu
     return list(found)
 
 
-def random_sets(sets: Sequence[Clique], count: int, rng: np.random.Generator) -> list[Clique]:
+def random_sets(sets: Sequence[ColumnSet], count: int, rng: np.random.Generator) -> list[ColumnSet]:
     """Return `count` random ones of the sets, or all of them, in the given order."""
     kept = rng.choice(len(sets), min(count, len(sets)), replace=False)
     return [sets[i] for i in np.sort(kept)]
@@ -64,13 +64,13 @@ def random_sets(sets: Sequence[Clique], count: int, rng: np.random.Generator) ->
 
 def draw_query(
     door: GuardedTable,
-    cliques: Sequence[Clique],
+    cliques: Sequence[ColumnSet],
     references: Sequence[np.ndarray],
     signs: Sequence[int],
     *,
     epsilon: float,
     step: str,
-    asked: Mapping[Clique, np.ndarray] | None = None,
+    asked: Mapping[ColumnSet, np.ndarray] | None = None,
 ) -> CellQuery:
     """Draw a cell by the exponential mechanism on sign_i * (M_i(D)_c - reference_i,c); costs epsilon^2/8 in rho.
 
@@ -105,7 +105,7 @@ class QueryPlayer:
     def __init__(
         self,
         domain: Domain,
-        sets: Sequence[Clique],
+        sets: Sequence[ColumnSet],
         marginals_per_draw: int,
         rng: np.random.Generator,
         *,
@@ -114,7 +114,7 @@ class QueryPlayer:
         self.domain, self.sets, self.both_signs = domain, list(sets), both_signs
         self.marginals_per_draw = min(marginals_per_draw, len(self.sets))
         self._rng = rng
-        self._references: dict[Clique, np.ndarray] = {}
+        self._references: dict[ColumnSet, np.ndarray] = {}
         self._codes, self._total = np.zeros((1, len(domain)), dtype=np.int32), 1.0
 
     def compare_with(self, codes: np.ndarray, total: float) -> None:
@@ -133,7 +133,7 @@ class QueryPlayer:
         references = [self._reference(clique) for clique in chosen]
         return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step)
 
-    def _reference(self, clique: Clique) -> np.ndarray:
+    def _reference(self, clique: ColumnSet) -> np.ndarray:
         if clique not in self._references:
             counts = counted(self.domain, self._codes, clique)
             self._references[clique] = counts * (self._total / len(self._codes))

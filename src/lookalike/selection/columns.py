@@ -12,7 +12,7 @@ from lookalike.measurements.marginals import NoisyMarginal, completed
 from lookalike.models.graphical import GraphicalModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import allocate
 from lookalike.selection.grouping import counted_table, visible_groups
 
@@ -20,7 +20,7 @@ MAX_SCORED_CELLS = 20_000_000
 """Maximum number of cells of all scored pairs together: their exact counts are held in memory at once."""
 
 
-def singles(domain: Domain) -> list[Clique]:
+def singles(domain: Domain) -> list[ColumnSet]:
     """Every column as a column set."""
     return [(name,) for name in domain.names]
 
@@ -30,7 +30,7 @@ def active_columns(domain: Domain) -> list[str]:
     return [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
 
 
-def scored_pairs(domain: Domain) -> list[Clique]:
+def scored_pairs(domain: Domain) -> list[ColumnSet]:
     """All pairs of columns with two or more values, fewest cells first, as far as they can be counted in memory."""
     pairs = sorted(combinations(active_columns(domain), 2), key=domain.cells)
     within = int(np.searchsorted(np.cumsum([domain.cells(pair) for pair in pairs]), MAX_SCORED_CELLS, side="right"))
@@ -42,7 +42,7 @@ def measure_columns(door: GuardedTable, rho: float, *, step: str) -> list[NoisyM
     return measure_sets(door, singles(door.domain), rho, step=step)
 
 
-def measure_sets(door: GuardedTable, sets: Sequence[Clique], rho: float, *, step: str) -> list[NoisyMarginal]:
+def measure_sets(door: GuardedTable, sets: Sequence[ColumnSet], rho: float, *, step: str) -> list[NoisyMarginal]:
     """The noisy counts of the column sets for rho in all, shared by numbers of cells as `allocate` does."""
     shares = allocate([door.domain.cells(attrs) for attrs in sets], rho)
     return door.measure(sets, [door.stddev_for(share) for share in shares], step=step)
@@ -61,7 +61,7 @@ def measure_column_contrasts(door: GuardedTable, total: float, rho: float, *, st
 def measure_set_contrasts(
     door: GuardedTable,
     independent: GraphicalModel,
-    sets: Sequence[Clique],
+    sets: Sequence[ColumnSet],
     shares: Sequence[float] | np.ndarray,
     *,
     group_mass: float,
@@ -87,7 +87,7 @@ def cell_groups(tables: Sequence[np.ndarray], noise: Sequence[float], mass: floa
 
 
 def score_sets(
-    door: GuardedTable, sets: Sequence[Clique], references: Sequence[np.ndarray], rho: float, *, step: str
+    door: GuardedTable, sets: Sequence[ColumnSet], references: Sequence[np.ndarray], rho: float, *, step: str
 ) -> np.ndarray:
     """The noisy L1 distances of the counts of these sets from public references, for rho in all."""
     score = ResidualL1(tuple(sets), tuple(references))
@@ -96,7 +96,7 @@ def score_sets(
 
 def score_pairs(
     door: GuardedTable, independent: GraphicalModel, rho: float, *, step: str
-) -> tuple[list[Clique], np.ndarray]:
+) -> tuple[list[ColumnSet], np.ndarray]:
     """All pairs of columns, and how far each is from the model of independent columns; for rho in all."""
-    pairs: list[Clique] = list(combinations(door.domain.names, 2))
+    pairs: list[ColumnSet] = list(combinations(door.domain.names, 2))
     return pairs, score_sets(door, pairs, independent.marginals(pairs), rho, step=step)

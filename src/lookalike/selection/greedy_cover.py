@@ -21,7 +21,7 @@ import numpy as np
 
 from lookalike.engine.cost import Limits
 from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS, MAX_PAIR_CELLS
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import effective_cells, noise_error, top_up
 from lookalike.selection.candidate_sets import Candidates, useful_candidates
 from lookalike.selection.model_size import sets_that_fit
@@ -168,7 +168,7 @@ class GrownSets:
     def take(self, key: tuple[int, ...]) -> None:
         self._open[np.ix_(key, key)] = 0.0
 
-    def names(self, key: tuple[int, ...]) -> Clique:
+    def names(self, key: tuple[int, ...]) -> ColumnSet:
         """The columns of an offered set."""
         return tuple(self.domain.names[i] for i in key)
 
@@ -221,7 +221,7 @@ class ScoredSets:
         weights: of each.
     """
 
-    def __init__(self, cliques: Sequence[Clique], errors: np.ndarray, weights: np.ndarray) -> None:
+    def __init__(self, cliques: Sequence[ColumnSet], errors: np.ndarray, weights: np.ndarray) -> None:
         self._pairs = [frozenset(combinations(clique, 2)) for clique in cliques]
         self._errors, self._weights = np.maximum(np.asarray(errors, dtype=float), 0.0), weights
         self._covered: set[tuple[str, ...]] = set()
@@ -248,18 +248,20 @@ class MeasuredSets:
         spent: rho that each has had.
     """
 
-    cliques: list[Clique] = field(default_factory=list)
+    cliques: list[ColumnSet] = field(default_factory=list)
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     spent: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def worth_adding(
-        self, cliques: Sequence[Clique], errors: np.ndarray, weights: np.ndarray, rho: float, caution: float
+        self, cliques: Sequence[ColumnSet], errors: np.ndarray, weights: np.ndarray, rho: float, caution: float
     ) -> list[int]:
         """Return which further sets are worth their noise if they and the present ones are topped up with rho."""
         budget, weight = rho + float(self.spent.sum()), float(self.weights.sum())
         return greedy_cover(ScoredSets(cliques, errors, weights), budget, caution, weight=weight)[0]
 
-    def topped_up(self, cliques: Sequence[Clique], weights: np.ndarray, rho: float) -> tuple[list[Clique], np.ndarray]:
+    def topped_up(
+        self, cliques: Sequence[ColumnSet], weights: np.ndarray, rho: float
+    ) -> tuple[list[ColumnSet], np.ndarray]:
         """Takes further sets in and spends rho; returns what to measure now, and with how much each."""
         self.cliques = [*self.cliques, *cliques]
         self.weights = np.concatenate([self.weights, weights])
@@ -294,19 +296,19 @@ class CliqueSets:
 
     def first(
         self,
-        cliques: Sequence[Clique],
-        pairs: Sequence[Clique],
+        cliques: Sequence[ColumnSet],
+        pairs: Sequence[ColumnSet],
         errors: np.ndarray,
         rho: float,
         rng: np.random.Generator,
-    ) -> list[Clique]:
+    ) -> list[ColumnSet]:
         """Return the sets inside the cliques that cover most pair error per weight, as far as they fit the model."""
         candidates, weights = self._candidates(cliques, 2, rng)
         offers = ListedSets(candidates, weights, pair_matrix(self.domain, pairs, errors))
         picked, _ = greedy_cover(offers, rho, self.caution)
         return sets_that_fit(self.domain, [], candidates.cliques(picked), self.limits)
 
-    def sample(self, cliques: Sequence[Clique], size: int, rng: np.random.Generator) -> list[Clique]:
+    def sample(self, cliques: Sequence[ColumnSet], size: int, rng: np.random.Generator) -> list[ColumnSet]:
         """Return random sets inside the cliques, of three or more columns, that are not measured yet."""
         candidates, _ = self._candidates(cliques, 3, rng)
         chosen = rng.choice(len(candidates), min(size, len(candidates)), replace=False)
@@ -314,15 +316,15 @@ class CliqueSets:
         return [clique for clique in candidates.cliques(chosen) if clique not in known]
 
     def further(
-        self, sample: Sequence[Clique], references: Sequence[np.ndarray], errors: np.ndarray, rho: float
-    ) -> list[Clique]:
+        self, sample: Sequence[ColumnSet], references: Sequence[np.ndarray], errors: np.ndarray, rho: float
+    ) -> list[ColumnSet]:
         """Return the sets of the sample that are worth measuring, with weights by the present model's counts."""
         weights = np.array([effective_cells(table, self.cells.stddev) for table in references]) ** (2 / 3)
         chosen = [sample[i] for i in self.measured.worth_adding(sample, errors, weights, rho, self.caution)]
         return sets_that_fit(self.domain, self.measured.cliques, chosen, self.limits)
 
     def _candidates(
-        self, cliques: Sequence[Clique], min_attrs: int, rng: np.random.Generator
+        self, cliques: Sequence[ColumnSet], min_attrs: int, rng: np.random.Generator
     ) -> tuple[Candidates, np.ndarray]:
         """Sets within the limits, and their weights. Pairs are candidates whatever their effective cells."""
         found = useful_candidates(

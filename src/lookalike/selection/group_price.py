@@ -22,7 +22,7 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.privacy.scores import GroupedResidualL1
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 from lookalike.selection import allocation
 from lookalike.selection.grouping import halved_boxes
 from lookalike.selection.pricing import half_noise, price_at_budget
@@ -75,7 +75,7 @@ class ScoringRound:
         return np.maximum(self.errors - np.array(moved), 0.0)
 
 
-def grouped_residuals(cliques: Sequence[Clique], tables: Sequence[np.ndarray], groups: int) -> GroupedResidualL1:
+def grouped_residuals(cliques: Sequence[ColumnSet], tables: Sequence[np.ndarray], groups: int) -> GroupedResidualL1:
     """Return the score of the marginals' errors against a model's counts, in at most so many groups of equal mass."""
     partitions = [halved_boxes(table, groups) for table in tables]
     sums = [group_sums(table, part, int(part.max()) + 1) for table, part in zip(tables, partitions, strict=True)]
@@ -114,7 +114,7 @@ class PricedCandidates:
         apart: whether marginals that are taken together must not explain each other (see `spread_out`).
     """
 
-    cliques: Sequence[Clique]
+    cliques: Sequence[ColumnSet]
     contributions: np.ndarray
     cells: Sequence[float]
     eta: float
@@ -146,7 +146,7 @@ class PricedCandidates:
         return ChosenSet(number, error / float(costs[best]), float(counts[best]), best == len(counts) - 1, precision)
 
 
-def spread_out(chosen: Sequence[ChosenSet], cliques: Sequence[Clique]) -> list[ChosenSet]:
+def spread_out(chosen: Sequence[ChosenSet], cliques: Sequence[ColumnSet]) -> list[ChosenSet]:
     """Return the chosen sets that do not explain each other, in order.
 
     These are pairs without a cycle, and larger sets without a pair in common. Where (a, b) and (b, c)
@@ -160,7 +160,7 @@ def spread_out(chosen: Sequence[ChosenSet], cliques: Sequence[Clique]) -> list[C
         return name
 
     kept: list[ChosenSet] = []
-    covered: set[Clique] = set()
+    covered: set[ColumnSet] = set()
     for choice in chosen:
         clique = cliques[choice.number]
         if len(clique) == 2:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lookalike.measurements.contrasts import CellTable, merged_columns
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 from lookalike.selection.allocation import effective_cells
 
 Box = tuple[slice, ...]
@@ -191,7 +191,7 @@ def merged_values(counts: np.ndarray, least: float, *, keep_largest: bool = Fals
 
 
 def counted_table(
-    attrs: Clique, expected: np.ndarray, columns: Sequence[np.ndarray], least_in_group: float, least_of_value: float
+    attrs: ColumnSet, expected: np.ndarray, columns: Sequence[np.ndarray], least_in_group: float, least_of_value: float
 ) -> CellTable:
     """Return the table in which the cells of a marginal are counted, so that its contrasts are few and large.
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 from lookalike.schema.schema import Schema
 
 
-def hierarchy_levels(schema: Schema, kept: Iterable[Clique]) -> dict[str, tuple[np.ndarray, ...]]:
+def hierarchy_levels(schema: Schema, kept: Iterable[ColumnSet]) -> dict[str, tuple[np.ndarray, ...]]:
     """Return the levels of the columns that have a hierarchy, without those in `kept`, which must stay as they are."""
     fine = {name for clique in kept for name in clique}
     return {column.name: column.levels for column in schema.columns if column.levels and column.name not in fine}

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from lookalike.engine.plan import mask_positions
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 _MEETINGS = 4
 _GRAPHS, _GRAPH_WORK = 40, 6000
@@ -41,7 +41,7 @@ class MarkovGraph:
         self._install([1 << position for position in range(len(domain))])
 
     @property
-    def cliques(self) -> list[Clique]:
+    def cliques(self) -> list[ColumnSet]:
         """The maximal cliques, each in domain order."""
         return [tuple(self.domain.names[i] for i in mask_positions(mask)) for mask in self._masks]
 
@@ -143,7 +143,7 @@ class MarkovGraph:
 
 def grow_graph(
     domain: Domain,
-    pairs: Sequence[Clique],
+    pairs: Sequence[ColumnSet],
     scores: np.ndarray,
     *,
     clique_cells: float,
@@ -183,7 +183,7 @@ def grow_graph(
 
 def best_graph(
     domain: Domain,
-    pairs: Sequence[Clique],
+    pairs: Sequence[ColumnSet],
     scores: np.ndarray,
     prices: np.ndarray,
     rng: np.random.Generator,

@@ -14,7 +14,7 @@ from lookalike.engine.extension import Extension, extend_plan
 from lookalike.engine.plan import ContractionPlan
 from lookalike.engine.planner import make_plan
 from lookalike.guards import MODEL_MEMORY_MB, NETWORK_MEMORY_MB, ZEROS_MS
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.schema.schema import Schema
 from lookalike.selection.pair_selection import maximum_spanning_tree
@@ -27,26 +27,28 @@ _TRIED_BEYOND = 8
 """Sets that are tried one by one after the longest run of sets that fits: a prediction takes up to a second."""
 
 
-def model_zeros(schema: Schema, limit_ms: float = ZEROS_MS) -> dict[Clique, np.ndarray]:
+def model_zeros(schema: Schema, limit_ms: float = ZEROS_MS) -> dict[ColumnSet, np.ndarray]:
     """Return the impossible cells of the schema's rules, as far as a model of them alone stays in the limit.
 
     Tables are taken in as long as they fit, small ones first. Rules that are left out, or that no table of cells
     can express, are kept when rows are generated.
     """
-    kept: dict[Clique, np.ndarray] = {}
+    kept: dict[ColumnSet, np.ndarray] = {}
     for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
         if predict_cost(schema.domain, [*kept, attrs]).seconds_per_call <= 1e-3 * limit_ms:
             kept[attrs] = table
     return kept
 
 
-def sets_that_fit(domain: Domain, present: Sequence[Clique], sets: Sequence[Clique], limits: Limits) -> list[Clique]:
+def sets_that_fit(
+    domain: Domain, present: Sequence[ColumnSet], sets: Sequence[ColumnSet], limits: Limits
+) -> list[ColumnSet]:
     """Return the sets with which a model of `present` stays within the predicted limits; earlier ones go first.
 
     Beyond the longest run of sets that fits, only a few are tried.
     """
 
-    def fits(chosen: Sequence[Clique]) -> bool:
+    def fits(chosen: Sequence[ColumnSet]) -> bool:
         return limits.allow(predict_cost(domain, [*present, *chosen]))
 
     if not sets or fits(sets):
@@ -98,16 +100,16 @@ class SizeGate:
 
     def __init__(self, memory_mb: float = MODEL_MEMORY_MB) -> None:
         self._memory_mb = memory_mb
-        self._predictions: dict[Clique, _Prediction] = {}
+        self._predictions: dict[ColumnSet, _Prediction] = {}
         self._round = 0
 
-    def admitted(self, model: Planned, candidates: Sequence[Clique], limit_ms: float) -> list[Clique]:
+    def admitted(self, model: Planned, candidates: Sequence[ColumnSet], limit_ms: float) -> list[ColumnSet]:
         """The candidates that lie inside a factor of the model, or with which it stays within the limit."""
         limits = Limits(1e-3 * limit_ms, self._memory_mb)
         now = plan_cost(model.plan).seconds_per_call if model.plan.leaves else 0.0
         inside = Extension(model.plan).is_covered
-        kept: set[Clique] = set()
-        unsure: list[Clique] = []
+        kept: set[ColumnSet] = set()
+        unsure: list[ColumnSet] = []
         for clique in candidates:
             known = self._predictions.get(clique)
             if inside(clique) or (known is not None and self._surely_fits(known, now, limits)):
@@ -140,16 +142,16 @@ class FittingSets:
     """
 
     def __init__(self, domain: Domain, limit_ms: float) -> None:
-        self.cliques: list[Clique] = []
+        self.cliques: list[ColumnSet] = []
         self._limits = Limits(1e-3 * limit_ms, NETWORK_MEMORY_MB)
         self._plan = make_plan(domain, [])
 
-    def offer(self, cliques: Sequence[Clique]) -> None:
+    def offer(self, cliques: Sequence[ColumnSet]) -> None:
         """Takes in, in order, the sets with which the limit is kept. A refused set may be offered again."""
         for clique in cliques:
             self.first([clique])
 
-    def first(self, options: Sequence[Clique]) -> Clique | None:
+    def first(self, options: Sequence[ColumnSet]) -> ColumnSet | None:
         """Takes in the first of the options with which the limit is kept, and returns it; None where none does."""
         for clique in options:
             covered = Extension(self._plan).is_covered(clique)
@@ -160,7 +162,7 @@ class FittingSets:
         return None
 
 
-def tree_first(cliques: Sequence[Clique], errors: np.ndarray, domain: Domain) -> list[Clique]:
+def tree_first(cliques: Sequence[ColumnSet], errors: np.ndarray, domain: Domain) -> list[ColumnSet]:
     """Return the same sets, those first that hold the heaviest tree of pairs, each pair in the smallest set with it.
 
     A tree is cheap whatever the numbers of values, and joins every column to the one that it depends on most. Columns
@@ -171,7 +173,7 @@ def tree_first(cliques: Sequence[Clique], errors: np.ndarray, domain: Domain) ->
     >>> tree_first([("a", "c"), ("a", "b"), ("b", "c")], errors, Domain(("a", "b", "c"), (2, 2, 2)))
     [('a', 'b'), ('b', 'c'), ('a', 'c')]
     """
-    smallest: dict[Clique, Clique] = {}
+    smallest: dict[ColumnSet, ColumnSet] = {}
     for clique in sorted(cliques, key=domain.cells, reverse=True):
         smallest.update(dict.fromkeys(combinations(clique, 2), clique))
     pairs = list(smallest)
@@ -180,7 +182,7 @@ def tree_first(cliques: Sequence[Clique], errors: np.ndarray, domain: Domain) ->
     return list(dict.fromkeys([*tree, *cliques]))
 
 
-def fitting_parts(domain: Domain, choices: Sequence[Sequence[Clique]], limit_ms: float) -> list[Clique | None]:
+def fitting_parts(domain: Domain, choices: Sequence[Sequence[ColumnSet]], limit_ms: float) -> list[ColumnSet | None]:
     """Return of each list the first set with which one evaluation stays within the limit; None where none does."""
     fitting = FittingSets(domain, limit_ms)
     return [fitting.first(options) for options in choices]

@@ -19,16 +19,16 @@ import numpy as np
 from scipy import special
 
 from lookalike.guards import MAX_BATCH_CELLS, MAX_PAIR_CELLS
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import noise_error
 
 
-def candidate_pairs(domain: Domain, max_cells: int = MAX_PAIR_CELLS) -> list[Clique]:
+def candidate_pairs(domain: Domain, max_cells: int = MAX_PAIR_CELLS) -> list[ColumnSet]:
     """Every pair of attributes with at most `max_cells` cells, in domain order."""
     return [pair for pair in itertools.combinations(domain.names, 2) if domain.cells(pair) <= max_cells]
 
 
-def pair_matrix(domain: Domain, pairs: Sequence[Clique], scores: np.ndarray) -> np.ndarray:
+def pair_matrix(domain: Domain, pairs: Sequence[ColumnSet], scores: np.ndarray) -> np.ndarray:
     """Return the scores of pairs as a symmetric matrix over the columns."""
     matrix = np.zeros((len(domain), len(domain)))
     for (a, b), value in zip(pairs, scores, strict=True):
@@ -37,9 +37,9 @@ def pair_matrix(domain: Domain, pairs: Sequence[Clique], scores: np.ndarray) -> 
     return matrix
 
 
-def in_batches(domain: Domain, cliques: Sequence[Clique], max_cells: int = MAX_BATCH_CELLS) -> list[list[Clique]]:
+def in_batches(domain: Domain, cliques: Sequence[ColumnSet], max_cells: int = MAX_BATCH_CELLS) -> list[list[ColumnSet]]:
     """The cliques in their order, cut so that no part has more than `max_cells` cells in all, or else one clique."""
-    batches: list[list[Clique]] = []
+    batches: list[list[ColumnSet]] = []
     room = 0
     for clique in cliques:
         cells = domain.cells(clique)
@@ -51,7 +51,9 @@ def in_batches(domain: Domain, cliques: Sequence[Clique], max_cells: int = MAX_B
     return batches
 
 
-def independent_tables(cliques: Sequence[Clique], oneways: Mapping[str, np.ndarray], total: float) -> list[np.ndarray]:
+def independent_tables(
+    cliques: Sequence[ColumnSet], oneways: Mapping[str, np.ndarray], total: float
+) -> list[np.ndarray]:
     """The counts that independent columns with these 1-way counts would have, for each clique."""
     shares = {name: counts / total for name, counts in oneways.items()}
     return [total * functools.reduce(np.multiply.outer, (shares[name] for name in clique)) for clique in cliques]
@@ -99,7 +101,7 @@ def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_wei
     return picked
 
 
-def connect_isolated(domain: Domain, pairs: Sequence[Clique], scores: Mapping[Clique, float]) -> list[Clique]:
+def connect_isolated(domain: Domain, pairs: Sequence[ColumnSet], scores: Mapping[ColumnSet, float]) -> list[ColumnSet]:
     """`pairs`, and for each attribute in none of them its scored pair of highest score with an attribute that is.
 
     Where nothing was picked at all, attributes are joined to the first one. An attribute without a scored pair stays
@@ -118,8 +120,8 @@ def connect_isolated(domain: Domain, pairs: Sequence[Clique], scores: Mapping[Cl
 
 
 def combine_cliques(
-    domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 5000, max_overlap: int = 2, max_steps: int = 3000
-) -> list[Clique]:
+    domain: Domain, pairs: Sequence[ColumnSet], *, max_cells: int = 5000, max_overlap: int = 2, max_steps: int = 3000
+) -> list[ColumnSet]:
     """Return the largest cliques of the pair graph, one after the other, and the pairs left over (Algorithm 2).
 
     A clique of 3 or more attributes is taken if it has at most `max_cells` cells (gamma) and at most `max_overlap`
@@ -140,7 +142,9 @@ def combine_cliques(
     return _with_left_over(domain, taken, pairs)
 
 
-def cover_pairs(domain: Domain, pairs: Sequence[Clique], *, max_cells: int = 5000, max_size: int = 6) -> list[Clique]:
+def cover_pairs(
+    domain: Domain, pairs: Sequence[ColumnSet], *, max_cells: int = 5000, max_size: int = 6
+) -> list[ColumnSet]:
     """Return marginals that hold every pair and weigh less than the pairs: grown greedily, the first pairs first.
 
     In the shared budget a marginal weighs c^(2/3), so a larger set pays if its own weight is below the weights of the
@@ -179,7 +183,7 @@ class _PairGraph:
     edges: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, domain: Domain, pairs: Sequence[Clique]) -> _PairGraph:
+    def of(cls, domain: Domain, pairs: Sequence[ColumnSet]) -> _PairGraph:
         adjacent = np.zeros((len(domain), len(domain)), dtype=bool)
         edges = tuple((domain.position(a), domain.position(b)) for a, b in pairs)
         for a, b in edges:
@@ -228,13 +232,13 @@ class _LargestClique:
             self._extend(grown, grown_cells, [i for i in candidates[k + 1 :] if self.graph.adjacent[vertex, i]])
 
 
-def _with_left_over(domain: Domain, taken: Sequence[tuple[int, ...]], pairs: Sequence[Clique]) -> list[Clique]:
+def _with_left_over(domain: Domain, taken: Sequence[tuple[int, ...]], pairs: Sequence[ColumnSet]) -> list[ColumnSet]:
     cliques = [tuple(domain.names[i] for i in clique) for clique in taken]
     held = {pair for clique in cliques for pair in itertools.combinations(clique, 2)}
     return [*cliques, *(pair for pair in pairs if pair not in held)]
 
 
-def maximum_spanning_tree(pairs: Sequence[Clique], weights: np.ndarray) -> list[Clique]:
+def maximum_spanning_tree(pairs: Sequence[ColumnSet], weights: np.ndarray) -> list[ColumnSet]:
     """Return the pairs of a spanning tree (or forest) of largest total weight, heaviest first (Kruskal).
 
     >>> maximum_spanning_tree([("a", "b"), ("b", "c"), ("a", "c")], np.array([1.0, 3.0, 2.0]))
@@ -248,7 +252,7 @@ def maximum_spanning_tree(pairs: Sequence[Clique], weights: np.ndarray) -> list[
             name = root[name]
         return name
 
-    tree: list[Clique] = []
+    tree: list[ColumnSet] = []
     for index in np.argsort(-weights, kind="stable"):
         first, second = (find(name) for name in pairs[index])
         if first != second:
@@ -263,7 +267,7 @@ _MANY = 3000
 
 def covering_design(
     domain: Domain, strength: int, max_cells: float, rng: np.random.Generator, *, tries: int = 20
-) -> list[Clique]:
+) -> list[ColumnSet]:
     """Return sets of at most `max_cells` cells that together hold every `strength` columns; the cheapest of some tries.
 
     Columns that have more cells together get a set of their own. A design is priced by the sum of cells^(2/3) of its
@@ -289,7 +293,7 @@ def covering_design(
     return min(designs, key=lambda design: sum(domain.cells(view) ** (2 / 3) for view in design))
 
 
-def _greedy_design(domain: Domain, strength: int, max_cells: float, rng: np.random.Generator) -> list[Clique]:
+def _greedy_design(domain: Domain, strength: int, max_cells: float, rng: np.random.Generator) -> list[ColumnSet]:
     """Set after set, each grown from an open one, until none is open."""
     sizes, width = np.asarray(domain.sizes, dtype=float), len(domain)
     wanted = rng.permutation(np.array(list(combinations(range(width), strength))))

@@ -15,7 +15,7 @@ import numpy as np
 from lookalike.measurements.marginals import NoisyMarginal, estimated_total
 from lookalike.models.bayes_net import BayesNet
 from lookalike.models.graphical import GraphicalModel, fit
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.model_size import fitting_parts, model_zeros
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Family:
     """A column and its parents, which are in the order of the domain."""
 
     child: str
-    parents: Clique
+    parents: ColumnSet
 
-    def clique(self, domain: Domain) -> Clique:
+    def clique(self, domain: Domain) -> ColumnSet:
         return domain.canonical((self.child, *self.parents))
 
 
@@ -118,7 +118,7 @@ def family_candidates(
     A family has at most `max_cells` cells; a column that has more by itself gets no parents. Sets are listed once per
     number of values of the child, which is all that matters to them.
     """
-    parents, by_size = domain.canonical(used), dict[int, list[Clique]]()
+    parents, by_size = domain.canonical(used), dict[int, list[ColumnSet]]()
     families: list[Family] = []
     for child in waiting:
         size = domain.size(child)
@@ -153,7 +153,7 @@ def allowed_cells(useful: float, candidates: int) -> float:
 
 def choose_network(
     door: GuardedTable,
-    score: Callable[[tuple[Clique, ...], tuple[str, ...]], Score],
+    score: Callable[[tuple[ColumnSet, ...], tuple[str, ...]], Score],
     max_cells: float,
     degree: int,
     candidates: int,
@@ -191,8 +191,8 @@ def network_model(
     domain: Domain,
     total: float,
     families: Sequence[Family],
-    tables: dict[Clique, np.ndarray],
-    estimate: Callable[[np.ndarray, Clique], np.ndarray],
+    tables: dict[ColumnSet, np.ndarray],
+    estimate: Callable[[np.ndarray, ColumnSet], np.ndarray],
 ) -> BayesNet:
     """Return the Bayesian network of the families, each from the smallest table that holds it.
 
@@ -216,21 +216,21 @@ def fit_families(
     return fit(door.domain, counted, total=estimated_total(both), zeros=model_zeros(door.schema))
 
 
-def _turned(table: np.ndarray, attrs: Clique, wanted: Sequence[str]) -> np.ndarray:
+def _turned(table: np.ndarray, attrs: ColumnSet, wanted: Sequence[str]) -> np.ndarray:
     """Return the marginal of the wanted columns, with its axes in that order."""
     left = [name for name in attrs if name in wanted]
     summed = table.sum(axis=tuple(i for i, name in enumerate(attrs) if name not in wanted))
     return summed.transpose([left.index(name) for name in wanted])
 
 
-def maximal_sets(cliques: Sequence[Clique]) -> list[Clique]:
+def maximal_sets(cliques: Sequence[ColumnSet]) -> list[ColumnSet]:
     """Return the sets that lie inside no other one."""
     sets = [set(clique) for clique in cliques]
     return [clique for clique, own in zip(cliques, sets, strict=True) if not any(own < other for other in sets)]
 
 
 def fitting_families(
-    domain: Domain, families: Sequence[Family], rules: Iterable[Clique], model_ms: float
+    domain: Domain, families: Sequence[Family], rules: Iterable[ColumnSet], model_ms: float
 ) -> list[Family]:
     """Return the families, without some of their parents where the model of them and the rules would be too large.
 

@@ -10,7 +10,7 @@ from lookalike.measurements.marginals import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 from lookalike.selection.allocation import allocate, effective_cells
 from lookalike.selection.candidate_sets import random_larger_sets
 from lookalike.selection.columns import cell_groups, measure_set_contrasts, score_sets, scored_pairs
@@ -74,7 +74,7 @@ class PricedSets:
         self.measured = MeasuredSets(sets, self._cells.weights(sets), shares)
         self.inside.offer(tree_first(sets, self.errors, door.domain))
 
-    def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[Clique], np.ndarray]:
+    def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
         """The sets worth their price and the rho of each; where no error is positive, all pairs."""
         domain, pricing = self.door.domain, self.pricing
         limits = SetLimits(pricing.order, pricing.cells, self._useful)
@@ -95,7 +95,7 @@ class PricedSets:
         pricing, door, measured = self.pricing, self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
 
-        def fits(clique: Clique) -> bool:
+        def fits(clique: ColumnSet) -> bool:
             return door.domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
 
         limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}

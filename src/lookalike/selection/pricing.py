@@ -19,7 +19,7 @@ import numpy as np
 
 from lookalike.guards import MAX_REMEMBERED_CELLS, MAX_REMEMBERED_TABLES
 from lookalike.measurements.contrasts import Contrasts
-from lookalike.schema.domain import Clique
+from lookalike.schema.domain import ColumnSet
 from lookalike.selection.allocation import effective_cells
 from lookalike.selection.grouping import merged_values
 
@@ -62,25 +62,25 @@ class EffectiveCells:
             name: int(merged_values(total * share, value_mass * stddev).max()) + 1
             for name, share in self._shares.items()
         }
-        self._tables: dict[Clique, np.ndarray] = {(): np.array([max(total, 1.0) / stddev])}
-        self._known: dict[Clique, float] = {}
+        self._tables: dict[ColumnSet, np.ndarray] = {(): np.array([max(total, 1.0) / stddev])}
+        self._known: dict[ColumnSet, float] = {}
 
-    def __call__(self, clique: Clique) -> float:
+    def __call__(self, clique: ColumnSet) -> float:
         known = self._known.get(clique)
         if known is None:
             known = self._known[clique] = effective_cells(self._expected(clique), 1.0)
         return known
 
-    def weights(self, cliques: Sequence[Clique]) -> np.ndarray:
+    def weights(self, cliques: Sequence[ColumnSet]) -> np.ndarray:
         """(effective cells)^(2/3) of every set, by which a budget is shared (`allocation.allocate`)."""
         return np.array([self(clique) ** (2 / 3) for clique in cliques])
 
-    def contrasts(self, clique: Clique) -> float:
+    def contrasts(self, clique: ColumnSet) -> float:
         """How many contrasts of a marginal cost accuracy, at least 1: of its cells or of its merged values."""
         merged = Contrasts(tuple(self._values[name] for name in clique)).dimensions
         return max(1.0, min(self(clique) - 1, merged if merged > 0 else math.inf))
 
-    def _expected(self, clique: Clique) -> np.ndarray:
+    def _expected(self, clique: ColumnSet) -> np.ndarray:
         """Expected counts in stddevs, flat. Small tables are kept: larger sets begin with the same columns."""
         table = self._tables.get(clique)
         if table is None:

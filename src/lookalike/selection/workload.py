@@ -15,7 +15,7 @@ import numpy as np
 from lookalike.errors import InputError, ModelTooLargeError, SchemaError
 from lookalike.guards import MAX_WORKLOAD_SETS
 from lookalike.schema.documents import Reader
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 WorkloadSpec = str | Sequence[Any]
 """A text such as "all-3way" or "target:income", or a list of column lists, texts and {columns | sets, weight}."""
@@ -33,7 +33,7 @@ class Workload:
         weights: how much each one matters, positive.
     """
 
-    cliques: tuple[Clique, ...]
+    cliques: tuple[ColumnSet, ...]
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Workload:
             if not 0 < weight < math.inf:
                 raise SchemaError(f"The workload's weight of {', '.join(clique)} is {weight}; it must be positive.")
 
-    def closure(self, domain: Domain) -> list[Clique]:
+    def closure(self, domain: Domain) -> list[ColumnSet]:
         """Every non-empty subset of a marginal of the workload, small ones first, each in domain order."""
         if sum(2 ** len(clique) for clique in self.cliques) > 64 * MAX_WORKLOAD_SETS:
             raise _too_many("The parts of the workload", sum(2.0 ** len(clique) for clique in self.cliques))
@@ -54,7 +54,7 @@ class Workload:
             raise _too_many("The parts of the workload", len(found))
         return sorted(found, key=lambda part: (len(part), [domain.position(name) for name in part]))
 
-    def relevance(self, domain: Domain, candidates: Sequence[Clique]) -> np.ndarray:
+    def relevance(self, domain: Domain, candidates: Sequence[ColumnSet]) -> np.ndarray:
         """w_r = sum over the workload's marginals s of weight_s * |r & s|, for each candidate r (AIM section 3.1)."""
         # |r & s| is a sum over the attributes of r, so one number per attribute says it all.
         share = np.zeros(len(domain))
@@ -77,7 +77,7 @@ def as_workload(spec: WorkloadSpec, domain: Domain) -> Workload:
     >>> as_workload(["all-1way", {"columns": ["c", "a"], "weight": 3}], domain).weights
     (1.0, 1.0, 1.0, 3.0)
     """
-    totals: dict[Clique, float] = {}
+    totals: dict[ColumnSet, float] = {}
     for entry in [spec] if isinstance(spec, str) else _listed(spec):
         cliques, weight = _entry(entry, domain)
         for clique in cliques:
@@ -105,7 +105,7 @@ def _listed(spec: Any) -> list[Any]:
     return list(spec)
 
 
-def _entry(entry: Any, domain: Domain) -> tuple[list[Clique], float]:
+def _entry(entry: Any, domain: Domain) -> tuple[list[ColumnSet], float]:
     if isinstance(entry, str):
         return _named(entry, domain), 1.0
     if isinstance(entry, list | tuple):
@@ -122,7 +122,7 @@ def _entry(entry: Any, domain: Domain) -> tuple[list[Clique], float]:
     return [_clique(entry["columns"], domain)], float(weight)
 
 
-def _clique(columns: Any, domain: Domain) -> Clique:
+def _clique(columns: Any, domain: Domain) -> ColumnSet:
     if not isinstance(columns, list | tuple) or not columns or not all(isinstance(name, str) for name in columns):
         raise SchemaError(f"The workload entry {columns!r} is not a list of column names.")
     if len(set(columns)) != len(columns):
@@ -130,7 +130,7 @@ def _clique(columns: Any, domain: Domain) -> Clique:
     return domain.canonical(columns)
 
 
-def _named(text: str, domain: Domain) -> list[Clique]:
+def _named(text: str, domain: Domain) -> list[ColumnSet]:
     match = _NAMED.fullmatch(text)
     if match is None:
         raise SchemaError(f"The workload {text!r} is not known. {_HINT}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.errors import ModelTooLargeError, SchemaError
 from lookalike.guards import MAX_CELLS
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 
 class Source(Protocol):
@@ -20,7 +20,7 @@ class Source(Protocol):
         """Names and sizes of the columns."""
         ...
 
-    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+    def counts(self, cliques: Sequence[ColumnSet]) -> list[np.ndarray]:
         """The number of rows in every cell of each marginal, int64, of shape `domain.shape(clique)`."""
         ...
 
@@ -29,7 +29,7 @@ class Source(Protocol):
         ...
 
 
-def check_cliques(domain: Domain, cliques: Sequence[Clique]) -> None:
+def check_cliques(domain: Domain, cliques: Sequence[ColumnSet]) -> None:
     """Refuse a column set out of domain order, and more than MAX_CELLS cells in all, before anything is allocated."""
     for clique in cliques:
         if tuple(clique) != domain.canonical(clique):

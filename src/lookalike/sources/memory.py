@@ -8,7 +8,7 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema.cells import cell_numbers
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.sources.base import check_cliques, recoded_domain
 
 BLOCK_ROWS = 1 << 16
@@ -47,7 +47,7 @@ class MemorySource:
     def taken(self, chosen: np.ndarray) -> MemorySource:
         return MemorySource(self._domain, self._codes[chosen])
 
-    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+    def counts(self, cliques: Sequence[ColumnSet]) -> list[np.ndarray]:
         check_cliques(self._domain, cliques)
         results = [np.zeros(self._domain.cells(clique), dtype=np.int64) for clique in cliques]
         positions = [[self._domain.position(name) for name in clique] for clique in cliques]

@@ -7,7 +7,7 @@ import numpy as np
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import EXPECTED_ABS, choose_worst
 from lookalike.selection.columns import singles
 from lookalike.selection.model_size import SizeGate, model_zeros
@@ -115,7 +115,7 @@ class AIM(Method):
 
     def _choose(
         self, door: GuardedTable, model: GraphicalModel, candidates: Candidates, round_rho: float, model_ms: float
-    ) -> tuple[Clique, np.ndarray]:
+    ) -> tuple[ColumnSet, np.ndarray]:
         """The chosen marginal and the model's present counts of it."""
         stddev = door.stddev_for((1 - self.choice_share) * round_rho)
         cliques, weights, penalties = candidates.usable(model, stddev, self.noise_limit, model_ms)
@@ -137,7 +137,7 @@ class Candidates:
 
     def usable(
         self, model: GraphicalModel, stddev: float, noise_limit: float, model_ms: float
-    ) -> tuple[list[Clique], np.ndarray, np.ndarray]:
+    ) -> tuple[list[ColumnSet], np.ndarray, np.ndarray]:
         """Marginals that fit the model and may gain something at this noise, with weights and expected L1 noise.
 
         A score is an L1 distance of two tables of N rows, at most 2 N, less the expected noise; where that is beyond
@@ -155,7 +155,7 @@ class Candidates:
         return cliques, weights, noise * np.array([self.cells[clique] for clique in cliques], dtype=float)
 
 
-def _parts_inside(clique: Clique, factors: list[frozenset[str]]) -> int:
+def _parts_inside(clique: ColumnSet, factors: list[frozenset[str]]) -> int:
     """How many of the clique's parts that lack one attribute lie inside some factor."""
     parts = [frozenset(clique) - {name} for name in clique]
     return sum(any(part <= factor for factor in factors) for part in parts)

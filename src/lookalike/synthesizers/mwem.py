@@ -11,7 +11,7 @@ from lookalike.measurements.marginals import estimated_total
 from lookalike.models.dense import DenseModel, multiplicative_weights
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.selection.allocation import choose_worst
 from lookalike.selection.workload import WorkloadSpec, as_workload
@@ -108,7 +108,7 @@ class MWEM(Method):
             raise ModelTooLargeError("The table of all possible rows", cells, self.max_cells, "cells", remedy)
 
 
-def possible_cells(domain: Domain, zeros: Mapping[Clique, np.ndarray]) -> np.ndarray:
+def possible_cells(domain: Domain, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
     """1 for every cell of the domain that no rule forbids, else 0."""
     possible = np.ones(domain.sizes)
     for attrs, table in zeros.items():

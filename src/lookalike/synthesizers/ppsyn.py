@@ -13,7 +13,7 @@ from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import TYPICAL_SETS, allocate
 from lookalike.selection.columns import measure_columns, singles
 from lookalike.selection.group_price import (
@@ -112,7 +112,7 @@ class PPSyn(Method):
         progress("fitting the last model", 0.9)
         return fit(door.domain, state.measured, warm=state.model)
 
-    def _run(self, state: _Rounds, candidates: list[Clique], rho: float, progress: Progress) -> None:
+    def _run(self, state: _Rounds, candidates: list[ColumnSet], rho: float, progress: Progress) -> None:
         """Run both scoring rounds and the rounds of measuring after each; everything is spent."""
         door, scoring_rho = state.door, 0.5 * rho * self.error_share
         progress("scoring all pairs", 0.05)
@@ -144,9 +144,9 @@ class _Rounds:
     ) -> None:
         self.settings, self.door, self.model, self.measured, self.typical = settings, door, model, measured, typical
         self._gate, self._network = SizeGate(), FittingSets(door.domain, settings.model_ms)
-        self._taken: dict[Clique, tuple[np.ndarray | None, float]] = {}
+        self._taken: dict[ColumnSet, tuple[np.ndarray | None, float]] = {}
 
-    def score(self, cliques: list[Clique], rho: float, step: str) -> ScoringRound:
+    def score(self, cliques: list[ColumnSet], rho: float, step: str) -> ScoringRound:
         """Release noisy errors of the marginals against the present model, in groups, for so much budget."""
         score = grouped_residuals(cliques, self.model.marginals(cliques), SCORED_GROUPS)
         stddev = self.door.score_stddev_for(score, rho)
@@ -173,14 +173,14 @@ class _Rounds:
             self._taken[clique] = partition, one.groups
         self.model = fit(self.door.domain, self.measured, warm=self.model, iterations=settings.iterations)
 
-    def promising(self, candidates: Sequence[Clique], first: ScoringRound) -> list[Clique]:
+    def promising(self, candidates: Sequence[ColumnSet], first: ScoringRound) -> list[ColumnSet]:
         """Return the pairs not measured yet, and the larger candidates whose pairs have most error for their size."""
         columns = singles(self.door.domain)
         tables = zip(columns, self.model.marginals(columns), strict=True)
         size = {name: effective_cells(table, self.typical) for (name,), table in tables}
         error = dict(zip(first.score.cliques, np.maximum(first.errors, 0.0), strict=True))
 
-        def merit(clique: Clique) -> float:
+        def merit(clique: ColumnSet) -> float:
             held = sum(error.get(pair, 0.0) for pair in combinations(clique, 2))
             return held / math.prod(size[name] for name in clique) ** (2 / 3)
 
@@ -202,7 +202,7 @@ class _Rounds:
         self.measured = self.measured + self.door.measure(sets, stddevs, step=GROUPS, groups=groups)
 
 
-def candidate_sets(workload: WorkloadSpec, domain: Domain) -> list[Clique]:
+def candidate_sets(workload: WorkloadSpec, domain: Domain) -> list[ColumnSet]:
     """Return the marginals of a workload and their parts, of two or more columns each."""
     return [clique for clique in as_workload(workload, domain).closure(domain) if len(clique) > 1]
 

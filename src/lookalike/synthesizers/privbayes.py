@@ -14,7 +14,7 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import FamilyGap
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_columns, measure_sets
 from lookalike.selection.model_size import model_zeros
 from lookalike.selection.parent_sets import (
@@ -92,7 +92,7 @@ class PrivBayes(Method):
         tables = dict(zip(agreed.cliques, agreed.tables, strict=True))
         stddevs = {m.attrs: m.stddev for m in measured}
 
-        def estimate(counts: np.ndarray, held: Clique) -> np.ndarray:
+        def estimate(counts: np.ndarray, held: ColumnSet) -> np.ndarray:
             own = counts.reshape(-1, counts.shape[-1]).sum(axis=0)
             return dirichlet_means(counts, own + 1e-3, max(1.0, self.prior * stddevs[held]))
 
@@ -167,7 +167,7 @@ def _network(
     max_cells = allowed_cells(useful_cells(total, stddev, settings.theta), settings.candidates)
     columns = {m.attrs[0]: norm_sub(m.values, total) + 1e-9 * total for m in oneways}
 
-    def score(cliques: tuple[Clique, ...], children: tuple[str, ...]) -> Score:
+    def score(cliques: tuple[ColumnSet, ...], children: tuple[str, ...]) -> Score:
         return FamilyGap(cliques, children, columns)
 
     degree = settings.degree or len(domain)

@@ -8,7 +8,7 @@ from lookalike.errors import SchemaError
 from lookalike.models.model import Model
 from lookalike.models.rows import gum_model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_sets
 from lookalike.selection.pair_selection import covering_design
 from lookalike.selection.pricing import useful_cells
@@ -88,9 +88,9 @@ class PriView(Method):
         progress("making views consistent, and rows of them", 0.3)
         return gum_model(domain, measured, rng=rng, reconstructed=True)
 
-    def _useful_views(self, door: GuardedTable, total: float, rng: np.random.Generator) -> list[Clique]:
+    def _useful_views(self, door: GuardedTable, total: float, rng: np.random.Generator) -> list[ColumnSet]:
         """The design of the largest views that are theta-useful, the noise depending on how many there are."""
-        best: list[Clique] = []
+        best: list[ColumnSet] = []
         for cells in _VIEW_CELLS:
             views = covering_design(door.domain, self.strength, cells, rng)
             if best and useful_cells(total, door.stddev_for(door.remaining, len(views)), self.theta) < cells:

@@ -12,7 +12,7 @@ from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import TYPICAL_SETS, allocate
 from lookalike.selection.columns import measure_columns, score_pairs, score_sets, singles
 from lookalike.selection.greedy_cover import CliqueSets, MeasuredSets
@@ -182,13 +182,13 @@ class PrivMRF(Method):
         door: GuardedTable,
         model: GraphicalModel,
         cover: CliqueSets,
-        sample: list[Clique],
+        sample: list[ColumnSet],
         rho: float,
         spend: float,
     ) -> list[NoisyMarginal]:
         """Score a sample of candidates, measure those worth it, and measure the old sets again, in one batch."""
         kept = door.remaining - spend
-        chosen: list[Clique] = []
+        chosen: list[ColumnSet] = []
         if sample:
             references = model.marginals(sample)
             errors = score_sets(door, sample, references, rho * self.choice_share / self.batches, step=FURTHER)

@@ -16,7 +16,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.sampling.row_update import GumSchedule
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_columns, measure_sets
 from lookalike.selection.grouping import merged_values
 from lookalike.selection.pair_selection import (
@@ -115,7 +115,7 @@ class PrivSyn(Method):
 
     def _select(
         self, door: GuardedTable, oneways: Sequence[NoisyMarginal], rho: float, progress: Progress
-    ) -> list[Clique]:
+    ) -> list[ColumnSet]:
         """The marginals to measure with what is left after scoring."""
         domain = door.domain
         progress("scoring every pair", 0.1)

@@ -12,7 +12,7 @@ from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.models.relaxed_rows import RelaxedRows
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import EXPECTED_ABS, choose_worst
 from lookalike.selection.cell_queries import random_sets
 from lookalike.selection.columns import measure_columns, singles
@@ -121,7 +121,7 @@ class RAP(Method):
     def _round(
         self,
         door: GuardedTable,
-        sets: list[Clique],
+        sets: list[ColumnSet],
         model: RelaxedProjection,
         measured: list[NoisyMarginal],
         rho: float,
@@ -134,7 +134,9 @@ class RAP(Method):
         chosen = self._choose(door, candidates, model, total, stddev, rho * self.choice_share)
         return door.measure(chosen, stddev, step=CHOSEN)
 
-    def _candidates(self, domain: Domain, sets: list[Clique], noise: float, rng: np.random.Generator) -> list[Clique]:
+    def _candidates(
+        self, domain: Domain, sets: list[ColumnSet], noise: float, rng: np.random.Generator
+    ) -> list[ColumnSet]:
         """Return the sets that compete in a round, by public facts and chance; the smallest where all are too large."""
         max_cells = min(self.max_cells, self.noise_limit / noise)
         fitting = [clique for clique in sets if domain.cells(clique) <= max_cells]
@@ -145,16 +147,16 @@ class RAP(Method):
     def _choose(
         self,
         door: GuardedTable,
-        candidates: list[Clique],
+        candidates: list[ColumnSet],
         model: RelaxedProjection,
         total: float,
         stddev: float,
         rho: float,
-    ) -> list[Clique]:
+    ) -> list[ColumnSet]:
         """Choose sets by exponential mechanisms, one after another, without two columns in common where possible."""
         wanted = self._per_round(door.domain)
         references = dict(zip(candidates, (total * share for share in model.shares(candidates)), strict=True))
-        chosen: list[Clique] = []
+        chosen: list[ColumnSet] = []
         for _ in range(wanted):
             penalties = EXPECTED_ABS * stddev * np.array([references[clique].size for clique in candidates])
             tables = [references[clique] for clique in candidates]

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import initial_sets, merits, random_larger_sets, useful_candidates
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import useful_cells
@@ -88,7 +88,7 @@ def test_candidates_grow_along_large_errors_and_avoid_known_sets() -> None:
     pairs = [("a", "b"), ("b", "c"), ("d", "e"), ("c", "d")]
     errors = pair_matrix(BINARY, pairs, np.array([10.0, 8.0, 1.0, 3.0]))
 
-    def found(known: list[Clique], max_cells: int, order: int) -> list[Clique]:
+    def found(known: list[ColumnSet], max_cells: int, order: int) -> list[ColumnSet]:
         rng = np.random.default_rng(0)
         fits = lambda clique: BINARY.cells(clique) <= max_cells  # noqa: E731
         return random_larger_sets(BINARY, errors, known, fits, rng, max_attrs=order, max_sets=10)

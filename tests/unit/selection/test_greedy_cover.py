@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import noise_error
 from lookalike.selection.candidate_sets import Candidates, useful_candidates
 from lookalike.selection.greedy_cover import (
@@ -25,15 +25,15 @@ SIX = Domain(tuple("abcdef"), (2,) * 6)
 FIVE = Domain(tuple("abcde"), (2,) * 5)
 
 
-def matrix(domain: Domain, errors: dict[Clique, float]) -> np.ndarray:
+def matrix(domain: Domain, errors: dict[ColumnSet, float]) -> np.ndarray:
     return pair_matrix(domain, list(errors), np.array(list(errors.values())))
 
 
-def listed(candidates: Candidates, errors: np.ndarray, rho: float) -> list[Clique]:
+def listed(candidates: Candidates, errors: np.ndarray, rho: float) -> list[ColumnSet]:
     return candidates.cliques(greedy_cover(ListedSets(candidates, candidates.cells ** (2 / 3), errors), rho, 0.8)[0])
 
 
-def grown(errors: np.ndarray, rho: float, order: int = 4) -> tuple[list[Clique], np.ndarray]:
+def grown(errors: np.ndarray, rho: float, order: int = 4) -> tuple[list[ColumnSet], np.ndarray]:
     oneways = {name: np.full(2, 500.0) for name in FIVE.names}
     offers = GrownSets(FIVE, errors, EffectiveCells(oneways, 1000.0, 10.0), SetLimits(order))
     chosen, weights = greedy_cover(offers, rho, 0.8, at_least_one=True)

@@ -14,12 +14,12 @@ from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel.accounting import gaussian_rho
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import rounded_gaussian
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.sources.base import check_cliques
 
 
 def noisy_counts(
-    clique: Clique,
+    clique: ColumnSet,
     groups: np.ndarray | None,
     counts: np.ndarray,
     stddev: float,
@@ -37,7 +37,7 @@ def noisy_counts(
     return NoisyMarginal(clique, (counts + noise).astype(np.float64), stddev, groups, ledger_entry)
 
 
-def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[Clique]:
+def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[ColumnSet]:
     """Return the tables' column sets; refuse, uncharged, a table that does not fit the domain or has no contrasts."""
     cliques = [table.attrs for table in tables]
     check_cliques(domain, cliques)

@@ -30,7 +30,7 @@ from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.privacy.kernel.reading import reading
 from lookalike.privacy.kernel.requests import Recorder, Rng, RowRelease, RowSplit, Score, row_source
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques, recoded_domain
 from lookalike.sources.frames import TableForm
@@ -96,7 +96,7 @@ class GuardedTable:
     # Releases.
 
     def measure(
-        self, cliques: Sequence[Clique], stddev: float | Sequence[float], *, step: str, groups: Groups = None
+        self, cliques: Sequence[ColumnSet], stddev: float | Sequence[float], *, step: str, groups: Groups = None
     ) -> Measured:
         """Return noisy counts of the marginals, or of groups of their cells; i costs squared_l2 / (2 stddev_i^2)."""
         cliques = self._checked(cliques)  # 1. check
@@ -223,7 +223,7 @@ class GuardedTable:
         opened = replace(self._opened, source=source)
         return GuardedTable(opened, accountant, self._neighbours, self._insecure_rng, recorder)
 
-    def _checked(self, cliques: Sequence[Clique]) -> list[Clique]:
+    def _checked(self, cliques: Sequence[ColumnSet]) -> list[ColumnSet]:
         """Return the column sets in domain order; unknown columns and too many cells are refused, uncharged."""
         canonical = [self.domain.canonical(clique) for clique in cliques]
         check_cliques(self.domain, canonical)

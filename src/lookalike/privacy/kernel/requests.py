@@ -13,7 +13,7 @@ from lookalike.errors import InputError
 from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 
 Rng = np.random.Generator | None
 
@@ -27,7 +27,7 @@ class Score(Protocol):
     resolution: ClassVar[int]
 
     @property
-    def cliques(self) -> tuple[Clique, ...]:
+    def cliques(self) -> tuple[ColumnSet, ...]:
         """The marginals that `evaluate` needs, in the order it needs them."""
         ...
 

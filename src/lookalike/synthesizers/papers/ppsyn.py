@@ -12,7 +12,7 @@ from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_columns, singles
 from lookalike.selection.grouping import PartitionPath, partition_path
 from lookalike.selection.model_size import SizeGate, model_zeros
@@ -134,7 +134,7 @@ class PPSynPaper(Method):
 
     def _choose(
         self,
-        cliques: Sequence[Clique],
+        cliques: Sequence[ColumnSet],
         present: Sequence[np.ndarray],
         contributions: np.ndarray,
         least: float,
@@ -159,9 +159,9 @@ class _Partitions:
 
     def __init__(self, tolerance: float) -> None:
         self._tolerance = tolerance
-        self._known: dict[Clique, tuple[np.ndarray, PartitionPath]] = {}
+        self._known: dict[ColumnSet, tuple[np.ndarray, PartitionPath]] = {}
 
-    def of(self, clique: Clique, counts: np.ndarray) -> PartitionPath:
+    def of(self, clique: ColumnSet, counts: np.ndarray) -> PartitionPath:
         """Return the partitions of a marginal."""
         known = self._known.get(clique)
         if known is None or np.abs(known[0] - counts).sum() > self._tolerance:

@@ -11,7 +11,7 @@ from lookalike.models.bayes_net import dirichlet_means
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, PerfectGap
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.model_size import model_zeros
 from lookalike.selection.parent_sets import (
     Family,
@@ -165,7 +165,7 @@ def _measured(door: GuardedTable, families: Sequence[Family]) -> list[NoisyMargi
     return door.measure(cliques, [door.stddev_for(rho)] * len(cliques), step=FAMILIES)
 
 
-def _probabilities(counts: np.ndarray, _held: Clique) -> np.ndarray:
+def _probabilities(counts: np.ndarray, _held: ColumnSet) -> np.ndarray:
     """Return the child's shares of the counts, uniform where the parents' values have none."""
     return dirichlet_means(counts, np.ones(counts.shape[-1]), 1e-6)
 

@@ -15,7 +15,7 @@ from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates, initial_sets, useful_candidates
 from lookalike.selection.columns import measure_columns, score_sets
 from lookalike.selection.levels import coarse_maps, hierarchy_levels, spread_counts
@@ -132,7 +132,7 @@ class _Run:
     total: float
     stddev: float
     rounds: int
-    zeros: dict[Clique, np.ndarray]
+    zeros: dict[ColumnSet, np.ndarray]
 
     @property
     def _limits(self) -> Limits:
@@ -178,7 +178,7 @@ class _Run:
         fitting = set(sets_that_fit(domain, [], useful.cliques(picked), self._limits))
         return useful, [index for index in picked if useful.clique(index) in fitting]
 
-    def _worst(self, model: GraphicalModel, cliques: list[Clique], measured: list[Clique]) -> int | None:
+    def _worst(self, model: GraphicalModel, cliques: list[ColumnSet], measured: list[ColumnSet]) -> int | None:
         """Return the index of the set with the largest noisy L1 error that the model can take (Algorithm 4)."""
         rho = self.rho * self.settings.choice_share / self.rounds
         errors = score_sets(self.door, cliques, model.marginals(cliques), rho, step=MARGINALS)
@@ -194,7 +194,7 @@ class _Run:
         )  # fmt: skip
 
 
-def _spend_rest(door: GuardedTable, cliques: list[Clique]) -> list[NoisyMarginal]:
+def _spend_rest(door: GuardedTable, cliques: list[ColumnSet]) -> list[NoisyMarginal]:
     """Measure all sets once more with what is left where there were too few candidates to choose from."""
     if door.remaining < 1e-9 * float(door.budget.rho):
         return []

@@ -11,7 +11,7 @@ from lookalike.measurements.marginals import NoisyMarginal, estimated_total
 from lookalike.models.model import Model
 from lookalike.models.relaxed_rows import RelaxedRows
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import Clique, Domain
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.cell_queries import CellQuery, draw_query, query_sets, random_sets
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
@@ -101,9 +101,9 @@ class RAPPaper(Method):
 
 def _choose(
     door: GuardedTable,
-    sets: list[Clique],
+    sets: list[ColumnSet],
     references: list[np.ndarray],
-    asked: dict[Clique, np.ndarray],
+    asked: dict[ColumnSet, np.ndarray],
     rho: float,
 ) -> CellQuery:
     """Draw a cell with both signs of all sets in competition, and mark it as asked so that it is not drawn again."""
