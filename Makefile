@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 
-.PHONY: help demo test test-slow lint format clean
+.PHONY: help demo test test-slow docs lint format clean
 help:
 	@echo "make demo  install into $(VENV) and make a synthetic table from the example that ships here"
 	@echo "make test  install into $(VENV) and run linters, type checks, import contracts and all tests"
 	@echo "make test-slow  the audits that take minutes"
+	@echo "make docs  build the pages of docs/ and the reference into build/site"
 
 $(VENV)/run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -44,9 +45,13 @@ test: lint
 test-slow: $(VENV)/dev
 	$(BIN)/python -m pytest -n 2 -m slow
 
+docs: $(VENV)/dev
+	$(BIN)/python -m mkdocs build --quiet
+	@echo "Open build/site/index.html"
+
 format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build demo-output .pytest_cache .ruff_cache .hypothesis

@@ -57,7 +57,7 @@ class Spent:
     Attributes:
         threshold_delta: part of delta that went into noisy thresholds.
         private: False when the noise was reproducible (`insecure_rng`) or a release had none: then nothing is
-        guaranteed.
+            guaranteed.
     """
 
     method: str
