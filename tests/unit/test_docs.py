@@ -30,7 +30,7 @@ FILE = re.compile(r"(?<![\w./-])([\w-]+(?:/[\w.-]+)*\.(?:py|json|jsonl|md|svg|ya
 DOTTED = re.compile(r"(?<![\w./])((?:\w+\.)+\w+)")
 LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
 # Written by a run or a user, so not in the repository.
-MADE = {"people.yaml", "sizes.json", "model.json", "ledger.jsonl", "mine.yaml", "workload.json"}
+MADE = {"people.yaml", "schema.yaml", "sizes.json", "model.json", "ledger.jsonl", "mine.yaml", "workload.json"}
 
 
 def inline_code(page: Path) -> list[str]:
