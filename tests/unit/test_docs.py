@@ -92,8 +92,10 @@ def classes() -> dict[str, set[str]]:
 @cache
 def files() -> set[str]:
     """The name of every file of the repository's own folders."""
-    folders = ("src", "tests", "benchmarks", "docs", "examples")
-    return {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")} | {p.name for p in ROOT.glob("*.*")}
+    found = [*ROOT.glob("*.*")]
+    for folder in ("src", "tests", "benchmarks", "docs", "examples"):
+        found += (ROOT / folder).rglob("*.*")
+    return {path.name for path in found}
 
 
 def file_problem(page: Path, path: str, name: str | None) -> str | None:
@@ -108,7 +110,7 @@ def file_problem(page: Path, path: str, name: str | None) -> str | None:
 
 
 def name_problem(dotted: str) -> str | None:
-    """Why a dotted name on a page is wrong, if it is: the first part is a module, a folder or a class of the package."""
+    """Why a dotted name on a page is wrong, if it is: it begins with a module, a folder or a class of the package."""
     owner, *rest = dotted.removeprefix("lookalike.").split(".")
     if owner in dir(lookalike) and dotted.startswith("lookalike."):
         return None
