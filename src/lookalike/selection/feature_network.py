@@ -104,10 +104,7 @@ def merit(child: int, parents: Sequence[int], correlation: np.ndarray) -> float:
 
 
 def greedy_network(
-    domain: Domain,
-    correlation: np.ndarray,
-    bucket_counts: Mapping[str, int],
-    affordable: Callable[[int, int], bool],
+    domain: Domain, correlation: np.ndarray, bucket_counts: Mapping[str, int], affordable: Callable[[int, int], bool]
 ) -> Network:
     """The edge of the largest gain in merit, again and again, while the graph stays acyclic and affordable.
 

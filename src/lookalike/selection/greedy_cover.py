@@ -141,12 +141,7 @@ class GrownSets:
     """
 
     def __init__(
-        self,
-        domain: Domain,
-        errors: np.ndarray,
-        cells: EffectiveCells,
-        limits: SetLimits,
-        by_contrasts: bool = False,
+        self, domain: Domain, errors: np.ndarray, cells: EffectiveCells, limits: SetLimits, by_contrasts: bool = False
     ) -> None:
         self.domain, self.cells, self.limits, self.by_contrasts = domain, cells, limits, by_contrasts
         self._open = np.maximum(errors, 0.0)

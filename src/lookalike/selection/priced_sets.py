@@ -45,12 +45,7 @@ class PricedSets:
     """
 
     def __init__(
-        self,
-        pricing: SetPricing,
-        door: GuardedTable,
-        independent: GraphicalModel,
-        errors: np.ndarray,
-        typical: float,
+        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, errors: np.ndarray, typical: float
     ) -> None:
         self.pricing, self.door, self.independent, self.errors = pricing, door, independent, errors
         self.chosen: list[NoisyMarginal] = []

@@ -17,15 +17,7 @@ from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.schema.domain import Domain
 from lookalike.selection.columns import measure_columns, singles
 from lookalike.selection.model_size import model_zeros
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
 

@@ -26,14 +26,7 @@ from lookalike.selection.columns import (
 from lookalike.selection.model_size import model_zeros
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.priced_sets import PricedSets, SetPricing
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step
 
 SETS, LARGER = "chosen sets", "larger sets and their choice"

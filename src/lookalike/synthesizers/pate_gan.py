@@ -14,15 +14,7 @@ from lookalike.models.network import Generator, NetworkModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.schema.domain import Domain
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.dp_wgan import columns_alone, training_progress
 from lookalike.synthesizers.gan_training import GeneratorLessons, TeachingSettings, VoteTrainer
 from lookalike.synthesizers.split import UNKNOWN, Kind, Split, Step
@@ -114,12 +106,7 @@ class PATEGAN(Method):
         return NetworkModel(door.domain, total, generator)
 
     def _request(
-        self,
-        door: GuardedTable,
-        total: float,
-        lessons: GeneratorLessons,
-        rng: np.random.Generator,
-        progress: Progress,
+        self, door: GuardedTable, total: float, lessons: GeneratorLessons, rng: np.random.Generator, progress: Progress
     ) -> TeacherVotes:
         """The rounds, with as many teachers as the noisy number of rows gives."""
         cells = sum(door.domain.sizes) + 1

@@ -135,12 +135,7 @@ class _Rounds:
     """The state of a run: the model, all measurements, and the sets measured so far with their groups."""
 
     def __init__(
-        self,
-        settings: PPSyn,
-        door: GuardedTable,
-        model: GraphicalModel,
-        measured: list[NoisyMarginal],
-        typical: float,
+        self, settings: PPSyn, door: GuardedTable, model: GraphicalModel, measured: list[NoisyMarginal], typical: float
     ) -> None:
         self.settings, self.door, self.model, self.measured, self.typical = settings, door, model, measured, typical
         self._gate, self._network = SizeGate(), FittingSets(door.domain, settings.model_ms)

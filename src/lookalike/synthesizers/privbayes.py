@@ -27,15 +27,7 @@ from lookalike.selection.parent_sets import (
     network_model,
 )
 from lookalike.selection.pricing import useful_cells
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    method,
-    paper,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 
 NETWORK, FAMILIES = "parents of each column", "families of the network"

@@ -12,15 +12,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_sets
 from lookalike.selection.pair_selection import covering_design
 from lookalike.selection.pricing import useful_cells
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, UNKNOWN, Split, Step
 
 VIEWS = "views"

@@ -20,15 +20,7 @@ from lookalike.selection.levels import averaged_oneways, coarse_maps, hierarchy_
 from lookalike.selection.markov_graph import best_graph
 from lookalike.selection.model_size import model_zeros
 from lookalike.selection.pricing import EffectiveCells, useful_cells
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    method,
-    paper,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 
 FIRST, FURTHER = "first marginals", "further marginals and their choice"
