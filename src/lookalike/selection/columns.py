@@ -9,12 +9,13 @@ import numpy as np
 
 from lookalike.measurements.contrasts import CellTable
 from lookalike.measurements.marginals import NoisyMarginal, completed
-from lookalike.models.graphical import GraphicalModel
+from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import allocate
 from lookalike.selection.grouping import counted_table, visible_groups
+from lookalike.selection.model_size import model_zeros
 
 MAX_SCORED_CELLS = 20_000_000
 """Maximum number of cells of all scored pairs together: their exact counts are held in memory at once."""
@@ -40,6 +41,12 @@ def scored_pairs(domain: Domain) -> list[ColumnSet]:
 def measure_columns(door: GuardedTable, rho: float, *, step: str) -> list[NoisyMarginal]:
     """The noisy counts of every column for rho in all, shared by numbers of values as `allocate` does."""
     return measure_sets(door, singles(door.domain), rho, step=step)
+
+
+def fit_columns(door: GuardedTable, rho: float, *, step: str) -> tuple[list[NoisyMarginal], GraphicalModel]:
+    """The noisy counts of every column for rho in all, and the model of independent columns that fits them."""
+    oneways = measure_columns(door, rho, step=step)
+    return oneways, fit(door.domain, oneways, zeros=model_zeros(door.schema))
 
 
 def measure_sets(door: GuardedTable, sets: Sequence[ColumnSet], rho: float, *, step: str) -> list[NoisyMarginal]:

@@ -15,7 +15,7 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import TYPICAL_SETS, allocate
-from lookalike.selection.columns import measure_columns, singles
+from lookalike.selection.columns import fit_columns, singles
 from lookalike.selection.group_price import (
     PricedCandidates,
     ScoringRound,
@@ -23,7 +23,7 @@ from lookalike.selection.group_price import (
     grouped_residuals,
     partition_for,
 )
-from lookalike.selection.model_size import FittingSets, SizeGate, model_zeros
+from lookalike.selection.model_size import FittingSets, SizeGate
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
@@ -103,8 +103,7 @@ class PPSyn(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        model = fit(door.domain, measured, zeros=model_zeros(door.schema))
+        measured, model = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         if not candidates:
             return model
         state = _Rounds(self, door, model, measured, door.stddev_for(rho, TYPICAL_SETS))

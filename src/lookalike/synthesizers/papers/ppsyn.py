@@ -13,9 +13,9 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.columns import measure_columns, singles
+from lookalike.selection.columns import fit_columns, singles
 from lookalike.selection.grouping import PartitionPath, partition_path
-from lookalike.selection.model_size import SizeGate, model_zeros
+from lookalike.selection.model_size import SizeGate
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, MIN_LEFT, PPSyn, candidate_sets, check_eta
@@ -85,8 +85,7 @@ class PPSynPaper(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        model = fit(door.domain, measured, zeros=model_zeros(door.schema))
+        measured, model = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         if not candidates:
             return model
         progress("measuring the errors of the independent model", 0.05)
