@@ -19,13 +19,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from lookalike.engine.cost import Limits
-from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS, MAX_PAIR_CELLS
+from lookalike.guards import MAX_PAIR_CELLS
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import effective_cells, noise_error, top_up
-from lookalike.selection.candidate_sets import Candidates, useful_candidates
-from lookalike.selection.model_size import sets_that_fit
-from lookalike.selection.pair_selection import pair_matrix
+from lookalike.selection.allocation import noise_error, top_up
+from lookalike.selection.candidate_sets import Candidates
 from lookalike.selection.pricing import EffectiveCells
 
 Key = TypeVar("Key")
@@ -265,68 +262,3 @@ class MeasuredSets:
         self.spent = had + shares
         wanted = np.flatnonzero(shares)
         return [self.cliques[i] for i in wanted], shares[wanted]
-
-
-@dataclass(slots=True)
-class CliqueSets:
-    """PrivMRF's choice of column sets inside the cliques of a graph: the first ones, and further ones in batches.
-
-    Attributes:
-        domain: names and sizes of the columns.
-        cells: effective cells of a set.
-        caution: factor on the expected noise.
-        limits: predicted time and memory that the model of all measured sets may take.
-        max_attrs: columns of a set.
-        max_cells: effective cells of a set of three or more columns; see `pricing.useful_cells`.
-        measured: the sets measured so far.
-    """
-
-    domain: Domain
-    cells: EffectiveCells
-    caution: float
-    limits: Limits
-    max_attrs: int
-    max_cells: float
-    measured: MeasuredSets = field(default_factory=MeasuredSets)
-
-    def first(
-        self,
-        cliques: Sequence[ColumnSet],
-        pairs: Sequence[ColumnSet],
-        errors: np.ndarray,
-        rho: float,
-        rng: np.random.Generator,
-    ) -> list[ColumnSet]:
-        """Return the sets inside the cliques that cover most pair error per weight, as far as they fit the model."""
-        candidates, weights = self._candidates(cliques, 2, rng)
-        offers = ListedSets(candidates, weights, pair_matrix(self.domain, pairs, errors))
-        picked, _ = greedy_cover(offers, rho, self.caution)
-        return sets_that_fit(self.domain, [], candidates.cliques(picked), self.limits)
-
-    def sample(self, cliques: Sequence[ColumnSet], size: int, rng: np.random.Generator) -> list[ColumnSet]:
-        """Return random sets inside the cliques, of three or more columns, that are not measured yet."""
-        candidates, _ = self._candidates(cliques, 3, rng)
-        chosen = rng.choice(len(candidates), min(size, len(candidates)), replace=False)
-        known = set(self.measured.cliques)
-        return [clique for clique in candidates.cliques(chosen) if clique not in known]
-
-    def further(
-        self, sample: Sequence[ColumnSet], references: Sequence[np.ndarray], errors: np.ndarray, rho: float
-    ) -> list[ColumnSet]:
-        """Return the sets of the sample that are worth measuring, with weights by the present model's counts."""
-        weights = np.array([effective_cells(table, self.cells.stddev) for table in references]) ** (2 / 3)
-        chosen = [sample[i] for i in self.measured.worth_adding(sample, errors, weights, rho, self.caution)]
-        return sets_that_fit(self.domain, self.measured.cliques, chosen, self.limits)
-
-    def _candidates(
-        self, cliques: Sequence[ColumnSet], min_attrs: int, rng: np.random.Generator
-    ) -> tuple[Candidates, np.ndarray]:
-        """Sets within the limits, and their weights. Pairs are candidates whatever their effective cells."""
-        found = useful_candidates(
-            self.domain, cliques, MAX_LISTED_PAIR_CELLS, rng, min_attrs=min_attrs,
-            max_attrs=self.max_attrs, max_sets=MAX_LISTED_CANDIDATES,
-        )  # fmt: skip
-        found = found.where((found.cells <= MAX_LISTED_CELLS) | (found.members.sum(axis=1) == 2))
-        weights = self.cells.weights(found.cliques(range(len(found))))
-        fits = (weights**1.5 <= self.max_cells) | (found.members.sum(axis=1) == 2)
-        return found.where(fits), weights[fits]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lookalike.engine.cost import Limits
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
@@ -15,10 +15,11 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import TYPICAL_SETS, allocate
 from lookalike.selection.columns import measure_columns, score_pairs, score_sets, singles
-from lookalike.selection.greedy_cover import CliqueSets, MeasuredSets
-from lookalike.selection.levels import averaged_oneways, coarse_maps, hierarchy_levels, merged_oneways, spread_counts
+from lookalike.selection.greedy_cover import MeasuredSets
+from lookalike.selection.levels import coarse_maps, hierarchy_levels, merged_oneways, spread_counts
 from lookalike.selection.markov_graph import best_graph
 from lookalike.selection.model_size import model_zeros
+from lookalike.selection.priced_sets import CliqueSets
 from lookalike.selection.pricing import EffectiveCells, useful_cells
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
@@ -57,7 +58,7 @@ class PrivMRF(Method):
 
     Attributes:
         theta: a marginal is a candidate if its cells hold theta times the noise on average, where cells that are
-            expected to be empty count as less than one; see `select.allocation.effective_cells`.
+            expected to be empty count as less than one; see `allocation.effective_cells`.
         candidates: how many random candidates are scored for each batch.
         batches: how many batches of further sets are chosen, each by the errors of the model so far.
         clique_cells: largest number of cells of a clique of the graph, the paper's tau_c.
@@ -122,7 +123,7 @@ class PrivMRF(Method):
         # Sets at a coarser level say nothing about single values, so these are counted once more.
         spent = min(FINE_SHARE * len(maps), 0.1, 0.3 * self.first_share) * rho
         finer = door.measure([(name,) for name in maps], door.stddev_for(spent, len(maps)), step=FIRST)
-        oneways = averaged_oneways(oneways, finer)
+        oneways = averaged([*oneways, *finer])
         view, merged = door.coarsened(maps), merged_oneways(oneways, maps)
         independent = fit(view.domain, merged, zeros=zeros)
         model = self._fit_sets(view, split, merged, independent, rho, spent, rng, progress)

@@ -39,20 +39,20 @@ _MOVED = 0.02
     is_paper_variant=True,
 )
 class PPSynPaper(Method):
-    """One-way marginals, noisy errors of all candidates, then rounds of: measure the best marginal in groups.
+    """Measure the columns, score all candidates, then measure the best marginal of each round in groups of cells.
 
     A candidate's contribution is its noisy error less the distance that the model has moved on it since. A round takes
-    the marginal of the best contribution per unit of budget, with the budget that the paper's formula requires, and at
-    least an even share of what is left.
+    the marginal of the largest contribution per unit of budget, with the budget that the paper's formula requires, and
+    at least an even share of what is left.
 
     Attributes:
         workload: the marginals that should be accurate; their parts are the candidates.
-        eta: part of a marginal's improvement that noise and grouping may take.
+        eta: maximum part of a marginal's error that noise and grouping may cost.
         rounds: how many marginals are measured; None means four for every column. The last one takes what is left.
         oneway_share: part of the budget for one-way marginals.
         error_share: part of the budget for noisy errors of candidates.
-        model_ms: largest model, in predicted milliseconds per evaluation.
-        iterations: steps of the fit after each round; the last fit takes more.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation.
+        iterations: maximum steps of the fit after each round; the last fit takes more.
     """
 
     workload: WorkloadSpec = choice("all-3way")
@@ -117,12 +117,12 @@ class PPSynPaper(Method):
                 measured += door.measure(singles(domain), stddev, step=GROUPS)
                 break
             left = door.remaining
-            least = left / (rounds - number)
+            min_price = left / (rounds - number)
             present = model.marginals([candidates[i] for i in places])
             moved = [np.abs(now - score.references[i]).sum() for now, i in zip(present, places, strict=True)]
             contributions = np.maximum(errors[places] - np.array(moved), 0.0)
             cliques = [candidates[i] for i in places]
-            choice, path, price = self._choose(cliques, present, contributions, least, partitions)
+            choice, path, price = self._choose(cliques, present, contributions, min_price, partitions)
             stddev = door.stddev_for(min(price, left) if number < rounds - 1 else left)
             groups = path.partition(path.finest_worthwhile(stddev))
             measured += door.measure([cliques[choice]], stddev, step=GROUPS, groups=[groups])
@@ -136,18 +136,18 @@ class PPSynPaper(Method):
         cliques: Sequence[ColumnSet],
         present: Sequence[np.ndarray],
         contributions: np.ndarray,
-        least: float,
+        min_price: float,
         partitions: _Partitions,
     ) -> tuple[int, PartitionPath, float]:
         """Return index, partitions and price of the marginal with the best contribution per unit of budget.
 
-        A price is at least `least`, and just that where no partition is worth its own price.
+        A price is at least `min_price`, and exactly that where no partition is affordable.
         """
         found = []
         for i in np.argsort(-contributions, kind="stable")[:_PARTITIONED]:
             path = partitions.of(cliques[i], present[i])
             _, price = path.cheapest(float(contributions[i]), self.eta)
-            price = least if math.isinf(price) else max(price, least)
+            price = min_price if math.isinf(price) else max(price, min_price)
             found.append((contributions[i] / price, -len(found), int(i), path, price))
         _, _, choice, path, price = max(found, key=lambda entry: entry[:2])
         return choice, path, price
