@@ -109,8 +109,3 @@ def split_shares(kept: np.ndarray, counts: np.ndarray) -> np.ndarray:
     sums = np.bincount(kept, weights=weights)[kept]
     sizes = np.bincount(kept)[kept]
     return np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), 1.0 / sizes)
-
-
-def merged_counts(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Counts of the merged values."""
-    return np.bincount(kept, weights=values)

@@ -18,19 +18,20 @@ EXPECTED_ABS = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal; noise on c cells has an expected L1 norm of this * stddev * c."""
 
 TYPICAL_SETS = 25
-"""About so many sets share the budget of a method that chooses sets: with all of rho shared equally by them comes the
-stddev of a typical measurement, by which sets are judged before it is known how many there will be. Chosen with the
-first version of privmrf and kept by ppsyn and mosaic; no page compares other values."""
+"""Typical number of sets that share a budget. An equal share of rho gives the stddev of a typical measurement, by which
+sets are judged before their number is known. Chosen with the first version of privmrf and kept by ppsyn and mosaic; no
+page compares other values."""
 
 _MIN_ADDITION = 1e-3
-"""Additions of less than this part of the mean one are charges without use."""
+"""Additions below this part of the mean one are left out: they would be charged without being of use."""
 
 
 def allocate(cells: Sequence[float] | np.ndarray, rho: float) -> np.ndarray:
-    """rho_i = rho * c_i^(2/3) / sum_j c_j^(2/3): the shares with the least total expected L1 error (PrivSyn eq. 1).
+    """Return the shares of rho with the least total expected L1 error, rho * c_i^(2/3) / sum_j c_j^(2/3).
 
     A marginal of c cells measured with rho_i has noise of variance 1/(2 rho_i) per cell and so an expected L1 error
-    of c / sqrt(pi rho_i); the shares solve the Lagrangian of their sum. c^(2/3) is called the weight of a marginal.
+    of c / sqrt(pi rho_i); the shares solve the Lagrangian of their sum (PrivSyn eq. 1). c^(2/3) is called the weight of
+    a marginal.
 
     >>> allocate([8, 64], 1.0)
     array([0.2, 0.8])
@@ -40,7 +41,7 @@ def allocate(cells: Sequence[float] | np.ndarray, rho: float) -> np.ndarray:
 
 
 def noise_error(weight: Any, rho: float) -> Any:
-    """Expected L1 error, in counts, of marginals that share rho by weight: (sum of weights)^(3/2) / sqrt(pi rho).
+    """Return the expected L1 error of marginals that share rho by weight: (sum of weights)^(3/2) / sqrt(pi rho).
 
     Args:
         weight: sum of the marginals' weights, cells^(2/3) each; a number or an array of them.
@@ -50,7 +51,7 @@ def noise_error(weight: Any, rho: float) -> Any:
 
 
 def effective_cells(counts: np.ndarray, stddev: float, *, at_least: float = 1.0) -> float:
-    """How many cells of a marginal cost accuracy: sum over cells of min(1, count / stddev).
+    """Return how many cells of a marginal cost accuracy: the sum over cells of min(1, count / stddev).
 
     A cell whose expected count is far below the noise is set to about 0 by any fit that knows counts are not
     negative; its noise does little harm, so it is not charged as a full cell. A marginal of as many rows as one stddev
@@ -66,7 +67,7 @@ def top_up(weights: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
     """Return what to add to each measurement so that all together come as near to shares by weight as possible.
 
     The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * weight
-    with the lam that solves sum max(0, lam * weight - spent) = rho. The part of tiny additions goes to the others.
+    with the lam that solves sum max(0, lam * weight - spent) = rho. Tiny additions go to the other sets.
 
     >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
     array([0., 1., 2.])

@@ -35,15 +35,15 @@ class Candidates:
         return len(self.members)
 
     def clique(self, index: int) -> ColumnSet:
-        """Names of one set, in domain order."""
+        """Return the columns of one set, in domain order."""
         return tuple(self.domain.names[i] for i in np.flatnonzero(self.members[index]))
 
     def where(self, kept: np.ndarray) -> Candidates:
-        """The sets for which `kept` is True."""
+        """Return the sets for which `kept` is True."""
         return Candidates(self.domain, self.members[kept], self.cells[kept])
 
     def cliques(self, indices: Sequence[int] | np.ndarray) -> list[ColumnSet]:
-        """Names of several sets."""
+        """Return the columns of several sets."""
         return [self.clique(int(index)) for index in indices]
 
 
@@ -82,14 +82,14 @@ def useful_candidates(
 
 
 def _levels(
-    domain: Domain, attributes: np.ndarray, max_cells: float, max_attrs: int, max_sets: int, rng: np.random.Generator
+    domain: Domain, columns: np.ndarray, max_cells: float, max_attrs: int, max_sets: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Subsets of the attributes by size: one array of ascending positions per size."""
+    """Return the subsets of the columns by size: one array of ascending positions per size."""
     sizes = np.asarray(domain.sizes, dtype=float)
-    sets, cells, levels = attributes[:, None], sizes[attributes], [attributes[:, None]]
+    sets, cells, levels = columns[:, None], sizes[columns], [columns[:, None]]
     while sets.shape[1] < max_attrs:
         grown, grown_cells = [], []
-        for extra in attributes:
+        for extra in columns:
             fits = (sets[:, -1] < extra) & (cells * sizes[extra] <= max_cells * (1 + 1e-9))
             grown.append(np.column_stack([sets[fits], np.full(int(fits.sum()), extra)]))
             grown_cells.append(cells[fits] * sizes[extra])
@@ -103,14 +103,14 @@ def _levels(
     return levels
 
 
-def merits(candidates: Candidates, attribute: int, association: np.ndarray) -> np.ndarray:
-    """rho(A, M) of every candidate M for the attribute A (eq. 8); -inf where M lacks A or has nothing else.
+def merits(candidates: Candidates, column: int, association: np.ndarray) -> np.ndarray:
+    """Return rho(A, M) of every candidate M for the column A (eq. 8); -inf where M lacks A or has no other column.
 
     rho(A, M) = sum_B R(A, B) / sqrt(|M| + sum_{B, B'} R(B, B')) over B, B' in M without A, B' other than B.
 
     Args:
         candidates: the sets.
-        attribute: position of A.
+        column: position of A.
         association: symmetric, R as a fraction of the rows, so between 0 and 1; in counts the paper's |M| would
             vanish beside the other term and pairs would always win.
     """
@@ -119,29 +119,29 @@ def merits(candidates: Candidates, attribute: int, association: np.ndarray) -> n
     result = np.full(len(candidates), -np.inf)
     for start in range(0, len(candidates), _CHUNK):
         members = candidates.members[start : start + _CHUNK].astype(np.float32)
-        has = candidates.members[start : start + _CHUNK, attribute]
+        has = candidates.members[start : start + _CHUNK, column]
         count = members.sum(axis=1)
-        members[:, attribute] = 0.0
+        members[:, column] = 0.0
         inner = members @ fraction.astype(np.float32)
         redundancy = (inner * members).sum(axis=1)
-        values = inner[:, attribute] / np.sqrt(count + redundancy)
+        values = inner[:, column] / np.sqrt(count + redundancy)
         result[start : start + _CHUNK] = np.where(has & (count > 1), values, -np.inf)
     return result
 
 
 def initial_sets(candidates: Candidates, association: np.ndarray) -> list[int]:
-    """Algorithm 3: for each attribute in turn the candidate of largest merit that was not taken before.
+    """Return for each column in turn the candidate of largest merit that was not taken before (Algorithm 3).
 
-    An attribute with no candidate of two or more attributes gets itself alone.
+    A column without a candidate of two or more columns is taken alone.
     """
     taken: list[int] = []
     used = np.zeros(len(candidates), dtype=bool)
     alone = candidates.members.sum(axis=1) == 1
-    for attribute in range(len(candidates.domain)):
-        merit = np.where(used, -np.inf, merits(candidates, attribute, association))
+    for column in range(len(candidates.domain)):
+        merit = np.where(used, -np.inf, merits(candidates, column, association))
         best = int(np.argmax(merit))
         if not np.isfinite(merit[best]):
-            single = np.flatnonzero(alone & candidates.members[:, attribute] & ~used)
+            single = np.flatnonzero(alone & candidates.members[:, column] & ~used)
             if not len(single):
                 continue
             best = int(single[0])
@@ -151,7 +151,7 @@ def initial_sets(candidates: Candidates, association: np.ndarray) -> list[int]:
 
 
 _TRIES = 10
-"""Random sets that are grown for every candidate that is wanted: many grow to the same set or to one that is known."""
+"""Random sets that are grown per wanted candidate: many grow to the same set or to a known one."""
 
 
 def random_larger_sets(
@@ -166,19 +166,19 @@ def random_larger_sets(
 ) -> list[ColumnSet]:
     """Return at most `max_sets` random sets of 3 to `max_attrs` columns that fit and lie in no known set.
 
-    A set of random size starts from a pair and takes in one attribute after the other, each drawn in proportion to the
-    released errors of the pairs that it brings in: interactions of three and more attributes are large where pairs
-    interact. All sizes are tried alike, and chance keeps the sets apart; the strongest sets alone would be many
-    versions of one. A set that does not fit is cut back to what did.
+    A set of random size starts from a pair and adds one column after the other, each drawn in proportion to the
+    released errors of the pairs that it adds: interactions of three and more columns are large where pairs interact.
+    All sizes are equally likely, and random draws keep the sets different; the strongest sets alone would be many
+    versions of one. A set that does not fit loses the last column.
 
     Args:
-        domain: the attributes.
+        domain: the columns.
         errors: symmetric matrix of the pairs' noisy errors; negative ones count as 0.
         known: sets that were measured.
         fits: whether a set is small enough to be measured well; smaller sets must fit if larger ones do.
         rng: public randomness.
-        max_attrs: columns of a set.
-        max_sets: every candidate that is scored makes all scores noisier, so few are better than all.
+        max_attrs: maximum number of columns of a set.
+        max_sets: maximum number of sets. Every scored candidate makes all scores noisier, so few are better.
     """
     strength = np.maximum(errors, 0.0)
     np.fill_diagonal(strength, 0.0)
@@ -205,7 +205,7 @@ def _grown(
     fits: Callable[[ColumnSet], bool],
     rng: np.random.Generator,
 ) -> ColumnSet:
-    """The pair with random attributes added until it has the size or the next one does not fit."""
+    """Return the pair with random columns added until it has the size or the next one does not fit."""
     clique = tuple(domain.names[i] for i in sorted(members))
     while len(members) < size:
         gains = strength[members].sum(axis=0)

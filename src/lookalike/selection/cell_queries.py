@@ -1,4 +1,4 @@
-"""Single cells of marginals as signed counting queries: drawing those whose counts a model gets most wrong."""
+"""Single cells of marginals as signed counting queries, drawn with preference for those of large error in a model."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from lookalike.privacy.kernel.door import GuardedTable
 
 _OUT_OF_REACH = 1e12
+"""Penalty, in rows, on cells that were asked before: they are drawn only if no other cell is left."""
 MAX_CELLS = 100_000
-"""Largest number of cells that compete in one draw: with many more, exact draws need high precision too often."""
+"""Maximum number of cells that compete in one draw: with many more, exact draws need high precision too often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class CellQuery:
 def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[ColumnSet]:
     """Return the marginals of a workload, where those of more than `max_cells` cells are replaced by a part of them.
 
-    A part lacks the column of most values, and the next one, until it is small enough or a single column.
+    A part lacks the column with the most values, then the next one, until it is small enough or a single column.
 
     >>> query_sets([["a", "b"], ["b", "c"]], Domain.of({"a": 2, "b": 9, "c": 3}), 20)
     [('a', 'b'), ('c',)]
@@ -57,7 +58,7 @@ def query_sets(spec: WorkloadSpec, domain: Domain, max_cells: int) -> list[Colum
 
 
 def random_sets(sets: Sequence[ColumnSet], count: int, rng: np.random.Generator) -> list[ColumnSet]:
-    """Return `count` random ones of the sets, or all of them, in the given order."""
+    """Return `count` of the sets at random, or all if there are fewer, in the given order."""
     kept = rng.choice(len(sets), min(count, len(sets)), replace=False)
     return [sets[i] for i in np.sort(kept)]
 
@@ -92,8 +93,8 @@ def draw_query(
 class QueryPlayer:
     """Draws queries that given rows get wrong; in every draw the cells of a random part of all marginals compete.
 
-    Which part, and which sign each of its marginals has, is public chance: a draw is the exponential mechanism on the
-    competing cells, whichever they are. A part takes less time, and among fewer cells the worst ones stand out more.
+    The part and the sign of each of its marginals are drawn with public randomness: a draw is the exponential mechanism
+    on the competing cells. A part takes less time, and among fewer cells those of large error are drawn more often.
 
     Attributes:
         domain: names and sizes of the columns.

@@ -9,29 +9,30 @@ import numpy as np
 
 from lookalike.measurements.contrasts import CellTable
 from lookalike.measurements.marginals import NoisyMarginal, completed
-from lookalike.models.graphical import GraphicalModel
+from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import allocate
 from lookalike.selection.grouping import counted_table, visible_groups
+from lookalike.selection.model_size import model_zeros
 
 MAX_SCORED_CELLS = 20_000_000
 """Maximum number of cells of all scored pairs together: their exact counts are held in memory at once."""
 
 
 def singles(domain: Domain) -> list[ColumnSet]:
-    """Every column as a column set."""
+    """Return every column as a column set."""
     return [(name,) for name in domain.names]
 
 
 def active_columns(domain: Domain) -> list[str]:
-    """The columns with two or more values: of the others nothing can be measured."""
+    """Return the columns with two or more values: in the others there is nothing to measure."""
     return [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
 
 
 def scored_pairs(domain: Domain) -> list[ColumnSet]:
-    """All pairs of columns with two or more values, fewest cells first, as far as they can be counted in memory."""
+    """Return all pairs of columns with two or more values, fewest cells first, that can be counted in memory."""
     pairs = sorted(combinations(active_columns(domain), 2), key=domain.cells)
     within = int(np.searchsorted(np.cumsum([domain.cells(pair) for pair in pairs]), MAX_SCORED_CELLS, side="right"))
     return pairs[:within]
@@ -42,6 +43,12 @@ def measure_columns(door: GuardedTable, rho: float, *, step: str) -> list[NoisyM
     return measure_sets(door, singles(door.domain), rho, step=step)
 
 
+def fit_columns(door: GuardedTable, rho: float, *, step: str) -> tuple[list[NoisyMarginal], GraphicalModel]:
+    """The noisy counts of every column for rho in all, and the model of independent columns that fits them."""
+    oneways = measure_columns(door, rho, step=step)
+    return oneways, fit(door.domain, oneways, zeros=model_zeros(door.schema))
+
+
 def measure_sets(door: GuardedTable, sets: Sequence[ColumnSet], rho: float, *, step: str) -> list[NoisyMarginal]:
     """The noisy counts of the column sets for rho in all, shared by numbers of cells as `allocate` does."""
     shares = allocate([door.domain.cells(attrs) for attrs in sets], rho)
@@ -49,7 +56,7 @@ def measure_sets(door: GuardedTable, sets: Sequence[ColumnSet], rho: float, *, s
 
 
 def measure_column_contrasts(door: GuardedTable, total: float, rho: float, *, step: str) -> list[NoisyMarginal]:
-    """What every column of two or more values says beyond the number of rows, which is `total`; for rho in all."""
+    """The noisy contrasts of every column of two or more values, completed by the number of rows; for rho in all."""
     domain = door.domain
     tables = [CellTable((name,), domain.shape((name,))) for name in active_columns(domain)]
     shares = allocate([table.contrasts.dimensions for table in tables], rho)
@@ -68,7 +75,7 @@ def measure_set_contrasts(
     value_mass: float,
     step: str,
 ) -> list[NoisyMarginal]:
-    """What the sets say beyond their columns, for a share of rho each; the rest as the independent model has it."""
+    """The noisy contrasts of the sets, for a share of rho each, completed by the counts of the independent model."""
     columns = {name: independent.marginal((name,)) for name in independent.domain.names}
     expected, tables = independent.marginals(sets), list[CellTable]()
     for attrs, counts, share in zip(sets, expected, shares, strict=True):
@@ -80,7 +87,7 @@ def measure_set_contrasts(
 
 
 def cell_groups(tables: Sequence[np.ndarray], noise: Sequence[float], mass: float) -> list[np.ndarray | None]:
-    """For each table of public counts the groups in which its cells are counted: each holds `mass` stddevs or more."""
+    """Return the groups in which the cells of each public table are counted, of `mass` stddevs or more each."""
     if not mass:
         return [None] * len(tables)
     return [visible_groups(table, mass * stddev) for table, stddev in zip(tables, noise, strict=True)]

@@ -1,9 +1,9 @@
-"""A Bayesian network learnt through the door: structure by feature selection, tables from noisy families.
+"""The Bayesian network of BSG: its structure by feature selection, its tables from noisy counts of families.
 
-Structure learning of the plausible-deniability paper (section 3.3), from noisy numbers only: correlation-based feature
-selection (Hall 1999) says which few columns predict each column, as an acyclic graph. The paper's correlation,
-symmetric uncertainty from noisy entropies, is replaced by one in counts: the L1 distance of a pair from independence,
-whose sensitivity is 1 whatever the number of rows, scaled so that independent columns have 0 and equal ones 1.
+Structure learning follows the plausible-deniability paper (section 3.3), from noisy numbers only: correlation-based
+feature selection (Hall 1999) finds the few columns that predict each column, as an acyclic graph. The paper's
+correlation, symmetric uncertainty from noisy entropies, is replaced by the L1 distance of a pair from independence in
+counts, whose sensitivity is 1 for any number of rows, scaled to 0 for independent columns and 1 for equal ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.fitting.consistency import norm_sub
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
 from lookalike.models.bayes_net import BayesNet, dirichlet_means
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
@@ -36,7 +36,7 @@ class Network:
 def mass_buckets(counts: np.ndarray, max_buckets: int) -> np.ndarray:
     """Return a map from code to bucket: at most `max_buckets` runs of neighbouring codes of about equal (noisy) count.
 
-    A code with more than its share has a bucket of its own. Made from noisy counts, hence public and free.
+    A code with more than its share is alone in its bucket. Computed from noisy counts, hence public and free.
 
     >>> mass_buckets(np.array([1.0, 1.0, 90.0, 2.0, 3.0, 3.0]), 3).tolist()
     [0, 0, 1, 2, 2, 2]
@@ -52,7 +52,7 @@ def mass_buckets(counts: np.ndarray, max_buckets: int) -> np.ndarray:
 
 
 def _runs(weights: np.ndarray, limit: float) -> np.ndarray:
-    """Bucket of each code when a run may weigh at most `limit`, a single code whatever it weighs."""
+    """Return the bucket of each code if a run weighs at most `limit`; a single code may weigh more."""
     buckets, bucket, weight = np.zeros(len(weights), dtype=np.int64), 0, 0.0
     for code, own in enumerate(weights):
         if code and weight + own > limit:
@@ -63,21 +63,22 @@ def _runs(weights: np.ndarray, limit: float) -> np.ndarray:
 
 
 def bucketed(counts: np.ndarray, buckets: np.ndarray | None) -> np.ndarray:
-    """Counts of the buckets."""
+    """Return the counts of the buckets, or the counts themselves without buckets."""
     return counts if buckets is None else np.bincount(buckets, weights=counts)
 
 
 def correlations(distances: np.ndarray, oneways: Sequence[np.ndarray], spread: float = 0.0) -> np.ndarray:
-    """Symmetric matrix of correlations in [0, 1] from the noisy L1 distances of all pairs from independence.
+    """Return the symmetric matrix of correlations in [0, 1] from noisy L1 distances of all pairs from independence.
 
     With t half the distance as a share of the rows and g = 1 - sum p^2 of a column, the correlation is
-    2t / (g_a + g_b): 1 for columns that determine each other, as for symmetric uncertainty 2 I / (H_a + H_b). What the
-    rows' own chance is expected to add, sqrt(2/pi) * sum sqrt(cell), and `spread` more, are taken off first.
+    2t / (g_a + g_b): 1 for columns that determine each other, as for symmetric uncertainty 2 I / (H_a + H_b). The
+    distance that independent columns are expected to have, sqrt(2/pi) * sum sqrt(cell), and `spread` are subtracted
+    first.
 
     Args:
         distances: one per pair, pairs in the order of `itertools.combinations`, in rows.
         oneways: non-negative counts of every column, all with about the same total.
-        spread: distance that is not worth believing, in rows: some standard deviations of the noise.
+        spread: distance that noise may explain, in rows: some standard deviations of it.
     """
     width = len(oneways)
     total = max(1.0, float(np.mean([counts.sum() for counts in oneways])))
@@ -92,9 +93,9 @@ def correlations(distances: np.ndarray, oneways: Sequence[np.ndarray], spread: f
 
 
 def merit(child: int, parents: Sequence[int], correlation: np.ndarray) -> float:
-    """Equation (4) of the paper: correlation with the child, less what the parents say twice.
+    """Return the merit of parents, equation (4) of the paper: correlated with the child, not with each other.
 
-    sum_j c(child, j) / sqrt(|parents| + sum_{j != k} c(j, k))
+    merit = sum_j c(child, j) / sqrt(|parents| + sum_{j != k} c(j, k))
     """
     if not parents:
         return 0.0
@@ -104,17 +105,14 @@ def merit(child: int, parents: Sequence[int], correlation: np.ndarray) -> float:
 
 
 def greedy_network(
-    domain: Domain,
-    correlation: np.ndarray,
-    bucket_counts: Mapping[str, int],
-    affordable: Callable[[int, int], bool],
+    domain: Domain, correlation: np.ndarray, bucket_counts: Mapping[str, int], affordable: Callable[[int, int], bool]
 ) -> Network:
-    """The edge of the largest gain in merit, again and again, while the graph stays acyclic and affordable.
+    """Return the network that takes the edge of the largest gain in merit while it stays acyclic and affordable.
 
     Args:
         domain: the columns.
         correlation: their correlations, in domain order.
-        bucket_counts: number of values that children see of each column.
+        bucket_counts: number of buckets of each column as a parent.
         affordable: whether a family with that many parent configurations and values of the child may be measured.
     """
     width = len(domain)
@@ -144,7 +142,7 @@ def greedy_network(
 
 
 def _ordered(domain: Domain, parents: Sequence[Sequence[int]]) -> Network:
-    """Parents first; among columns that may come next, the one with fewest values, so that prefixes stay shared."""
+    """Return the network in order: parents first, then columns of fewest values, so that many rows share a prefix."""
     waiting = {child: set(ps) for child, ps in enumerate(parents)}
     ready = [(domain.sizes[child], child) for child, ps in waiting.items() if not ps]
     heapq.heapify(ready)
@@ -170,7 +168,7 @@ def learn_network(
     *,
     step: str,
 ) -> tuple[Network, dict[str, np.ndarray]]:
-    """The network of most merit, and the buckets of about equal mass in which children see columns of many values.
+    """Return the greedy network, and the buckets of about equal mass of parents that have many values.
 
     Args:
         door: the table; every pair of columns is scored in buckets, for rho in all.
@@ -196,9 +194,9 @@ def learn_network(
 def measure_families(
     door: GuardedTable, network: Network, buckets: Mapping[str, np.ndarray], rho: float, *, step: str
 ) -> list[NoisyMarginal]:
-    """The noisy counts of every column with its parents, as children see them, for rho in all."""
+    """Return the noisy counts of every column with its parents, which are in buckets, for rho in all."""
     sizes = [
-        door.domain.size(name) * math.prod(_seen(door.domain, buckets, parent) for parent in parents)
+        door.domain.size(name) * math.prod(_bucket_count(door.domain, buckets, parent) for parent in parents)
         for name, parents in zip(network.order, network.parents, strict=True)
     ]
     measured = []
@@ -217,9 +215,9 @@ def network_of(
     oneways: Sequence[NoisyMarginal],
     prior: float,
 ) -> BayesNet:
-    """The network with Dirichlet means of its families; the prior's strength is in stddevs of their noise.
+    """Return the network with Dirichlet means of its families; `prior` is in stddevs of their noise.
 
-    `oneways` are noisy counts of the same rows, if there are any.
+    `oneways` are noisy counts of columns of the same rows, or empty.
     """
     known = {oneway.attrs[0]: oneway for oneway in oneways}
     total = estimated_total([*families, *known.values()])
@@ -229,17 +227,11 @@ def network_of(
         counts = norm_sub(family.values, total).transpose(axes)
         own = counts.reshape(-1, counts.shape[-1]).sum(axis=0)
         if not parents and name in known:
-            own = counts = norm_sub(_average(family, known[name]), total)
+            own = counts = norm_sub(averaged([family, known[name]])[0].values, total)
         tables.append(dirichlet_means(counts, own + 1e-3, max(1.0, prior * family.stddev)))
     return BayesNet(domain, total, network.order, network.parents, tuple(tables), buckets)
 
 
-def _seen(domain: Domain, buckets: Mapping[str, np.ndarray], name: str) -> int:
-    """The number of values that children see of a column."""
+def _bucket_count(domain: Domain, buckets: Mapping[str, np.ndarray], name: str) -> int:
+    """Return the number of buckets of a column as a parent."""
     return int(buckets[name].max()) + 1 if name in buckets else domain.size(name)
-
-
-def _average(first: NoisyMarginal, second: NoisyMarginal) -> np.ndarray:
-    """The two noisy counts of one marginal, each weighted by its precision."""
-    weights = [1 / first.stddev**2, 1 / second.stddev**2]
-    return np.average([first.values, second.values], axis=0, weights=weights)

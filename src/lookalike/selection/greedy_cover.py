@@ -1,9 +1,9 @@
-"""Greedy choice of column sets: most error covered per weight, until the next set adds more noise than it covers error.
+"""Greedy choice of column sets: the most error per weight first, until the next set adds more noise than it removes.
 
 A set of c effective cells has the weight c^(2/3). When a budget rho is shared by weight, the noise of all chosen sets
 has an expected L1 norm of (sum of weights)^(3/2) / sqrt(pi rho) (`allocation.noise_error`). A set of k columns is paid
-for once and covers the errors of all k(k-1)/2 pairs in it, which is why four to six binary columns together cost least
-per pair. This is PrivSyn's rule (section 4.1, Algorithm 1) for sets of any size, with the best ratio taken first.
+for once and covers the errors of all k(k-1)/2 pairs in it: of binary columns, sets of four to six cost least per pair.
+This is PrivSyn's rule (section 4.1, Algorithm 1) for sets of any size, with the best ratio taken first.
 
 `greedy_cover` is the rule; three kinds of candidates offer the next set: sets that are listed, sets that grow from
 pairs, and sets whose own errors were released. Everything works on released numbers and public facts only.
@@ -19,13 +19,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from lookalike.engine.cost import Limits
-from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS, MAX_PAIR_CELLS
+from lookalike.guards import MAX_PAIR_CELLS
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import effective_cells, noise_error, top_up
-from lookalike.selection.candidate_sets import Candidates, useful_candidates
-from lookalike.selection.model_size import sets_that_fit
-from lookalike.selection.pair_selection import pair_matrix
+from lookalike.selection.allocation import noise_error, top_up
+from lookalike.selection.candidate_sets import Candidates
 from lookalike.selection.pricing import EffectiveCells
 
 Key = TypeVar("Key")
@@ -39,11 +36,11 @@ class Offers(Protocol[Key]):
     """Candidates for a greedy cover."""
 
     def best(self) -> tuple[Key, float, float] | None:
-        """The candidate that covers most open error per weight, that error and the weight; None if none covers any."""
+        """Return the candidate of most open error per weight, that error and the weight; None if none covers any."""
         ...
 
     def take(self, key: Key) -> None:
-        """Marks the errors that the candidate covers as no longer open."""
+        """Mark the errors that the candidate covers as no longer open."""
         ...
 
 
@@ -112,10 +109,10 @@ class SetLimits:
     """How large a measured set may become.
 
     Attributes:
-        max_attrs: columns of a set.
-        max_cells: cells of a set of three or more columns; pairs are always candidates up to `max_pair_cells`.
-        max_effective: effective cells of a set of three or more columns; see `pricing.useful_cells`.
-        max_pair_cells: cells of a pair.
+        max_attrs: maximum number of columns of a set.
+        max_cells: maximum cells of a set of three or more columns; pairs are candidates up to `max_pair_cells`.
+        max_effective: maximum effective cells of a set of three or more columns; see `pricing.useful_cells`.
+        max_pair_cells: maximum cells of a pair.
     """
 
     max_attrs: int = 4
@@ -136,17 +133,12 @@ class GrownSets:
         errors: symmetric matrix of the pairs' (noisy) L1 errors in counts; negative ones count as 0.
         cells: effective cells of a set.
         limits: how large sets may become.
-        by_contrasts: a set weighs by its contrasts instead of its cells. That is what it costs; but the weight by
-            cells prefers larger sets, whose joint counts are worth something beyond the pairs once they can be seen.
+        by_contrasts: weigh a set by its contrasts, which are what it costs, instead of its cells. The weight by cells
+            prefers larger sets, whose joint counts are useful beyond the pairs once they exceed the noise.
     """
 
     def __init__(
-        self,
-        domain: Domain,
-        errors: np.ndarray,
-        cells: EffectiveCells,
-        limits: SetLimits,
-        by_contrasts: bool = False,
+        self, domain: Domain, errors: np.ndarray, cells: EffectiveCells, limits: SetLimits, by_contrasts: bool = False
     ) -> None:
         self.domain, self.cells, self.limits, self.by_contrasts = domain, cells, limits, by_contrasts
         self._open = np.maximum(errors, 0.0)
@@ -169,11 +161,11 @@ class GrownSets:
         self._open[np.ix_(key, key)] = 0.0
 
     def names(self, key: tuple[int, ...]) -> ColumnSet:
-        """The columns of an offered set."""
+        """Return the columns of an offered set."""
         return tuple(self.domain.names[i] for i in key)
 
     def _grown(self, members: tuple[int, ...], ratio: float) -> tuple[float, tuple[int, ...], float]:
-        """Error per weight, columns and error of the pair, extended by one column at a time while the ratio rises."""
+        """Extend the pair by columns while error per weight rises; return that ratio, the columns and their error."""
         error, sizes = float(self._open[members]), self.domain.sizes
         while len(members) < self.limits.max_attrs:
             gains = self._open[list(members)].sum(axis=0)
@@ -200,7 +192,7 @@ class GrownSets:
         return known
 
     def _pair_weights(self) -> np.ndarray:
-        """Weights of all pairs; infinite for those that are too large to be candidates."""
+        """Return the weights of all pairs; infinite for those that are too large to be candidates."""
         sizes, width = self.domain.sizes, len(self.domain)
         weights = np.full((width, width), np.inf)
         for i, j in combinations(range(width), 2):
@@ -212,8 +204,8 @@ class GrownSets:
 class ScoredSets:
     """Offers sets whose own errors against the present model were released.
 
-    Sets overlap, and so do their errors: what a chosen set shares with another, as a part of the other's pairs, is
-    taken off the other's error.
+    Sets overlap, and so do their errors: the error of a set counts in proportion to those of its pairs that no chosen
+    set holds.
 
     Args:
         cliques: the sets.
@@ -262,7 +254,7 @@ class MeasuredSets:
     def topped_up(
         self, cliques: Sequence[ColumnSet], weights: np.ndarray, rho: float
     ) -> tuple[list[ColumnSet], np.ndarray]:
-        """Takes further sets in and spends rho; returns what to measure now, and with how much each."""
+        """Add further sets and share rho among all; return the sets to measure now, and the rho of each."""
         self.cliques = [*self.cliques, *cliques]
         self.weights = np.concatenate([self.weights, weights])
         had = np.concatenate([self.spent, np.zeros(len(cliques))])
@@ -270,68 +262,3 @@ class MeasuredSets:
         self.spent = had + shares
         wanted = np.flatnonzero(shares)
         return [self.cliques[i] for i in wanted], shares[wanted]
-
-
-@dataclass(slots=True)
-class CliqueSets:
-    """PrivMRF's choice of column sets inside the cliques of a graph: the first ones, and further ones in batches.
-
-    Attributes:
-        domain: names and sizes of the columns.
-        cells: effective cells of a set.
-        caution: factor on the expected noise.
-        limits: predicted time and memory that the model of all measured sets may take.
-        max_attrs: columns of a set.
-        max_cells: effective cells of a set of three or more columns; see `pricing.useful_cells`.
-        measured: the sets measured so far.
-    """
-
-    domain: Domain
-    cells: EffectiveCells
-    caution: float
-    limits: Limits
-    max_attrs: int
-    max_cells: float
-    measured: MeasuredSets = field(default_factory=MeasuredSets)
-
-    def first(
-        self,
-        cliques: Sequence[ColumnSet],
-        pairs: Sequence[ColumnSet],
-        errors: np.ndarray,
-        rho: float,
-        rng: np.random.Generator,
-    ) -> list[ColumnSet]:
-        """Return the sets inside the cliques that cover most pair error per weight, as far as they fit the model."""
-        candidates, weights = self._candidates(cliques, 2, rng)
-        offers = ListedSets(candidates, weights, pair_matrix(self.domain, pairs, errors))
-        picked, _ = greedy_cover(offers, rho, self.caution)
-        return sets_that_fit(self.domain, [], candidates.cliques(picked), self.limits)
-
-    def sample(self, cliques: Sequence[ColumnSet], size: int, rng: np.random.Generator) -> list[ColumnSet]:
-        """Return random sets inside the cliques, of three or more columns, that are not measured yet."""
-        candidates, _ = self._candidates(cliques, 3, rng)
-        chosen = rng.choice(len(candidates), min(size, len(candidates)), replace=False)
-        known = set(self.measured.cliques)
-        return [clique for clique in candidates.cliques(chosen) if clique not in known]
-
-    def further(
-        self, sample: Sequence[ColumnSet], references: Sequence[np.ndarray], errors: np.ndarray, rho: float
-    ) -> list[ColumnSet]:
-        """Return the sets of the sample that are worth measuring, with weights by the present model's counts."""
-        weights = np.array([effective_cells(table, self.cells.stddev) for table in references]) ** (2 / 3)
-        chosen = [sample[i] for i in self.measured.worth_adding(sample, errors, weights, rho, self.caution)]
-        return sets_that_fit(self.domain, self.measured.cliques, chosen, self.limits)
-
-    def _candidates(
-        self, cliques: Sequence[ColumnSet], min_attrs: int, rng: np.random.Generator
-    ) -> tuple[Candidates, np.ndarray]:
-        """Sets within the limits, and their weights. Pairs are candidates whatever their effective cells."""
-        found = useful_candidates(
-            self.domain, cliques, MAX_LISTED_PAIR_CELLS, rng, min_attrs=min_attrs,
-            max_attrs=self.max_attrs, max_sets=MAX_LISTED_CANDIDATES,
-        )  # fmt: skip
-        found = found.where((found.cells <= MAX_LISTED_CELLS) | (found.members.sum(axis=1) == 2))
-        weights = self.cells.weights(found.cliques(range(len(found))))
-        fits = (weights**1.5 <= self.max_cells) | (found.members.sum(axis=1) == 2)
-        return found.where(fits), weights[fits]

@@ -33,13 +33,13 @@ ppsyn (docs/reproductions/ppsyn.md); no page compares other values."""
 class PartitionPath:
     """Partitions of one marginal from coarse to fine, each splitting one group of the one before.
 
-    Computed once per model; every contribution then finds its own place on the path.
+    Computed once per model; every contribution then determines a place on the path.
 
     Attributes:
         shape: the marginal's shape.
         errors: error of the partition with 1, 2, ... groups.
-        splits: the part of the marginal (a tuple of slices) that becomes a group of its own in each step.
-        orders: for every axis the order of codes in which those slices are meant; None is the order of the codes.
+        splits: the part of the marginal (a tuple of slices) that becomes a separate group in each step.
+        orders: for every axis the order of codes to which those slices refer; None is the order of the codes.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class PartitionPath:
     orders: tuple[np.ndarray, ...] | None = None
 
     def partition(self, count: int) -> np.ndarray:
-        """The group of every cell, 0..count-1, in the marginal's shape."""
+        """Return the group of every cell, 0..count-1, in the marginal's shape."""
         groups = np.zeros(self.shape, dtype=np.int64)
         for number, part in enumerate(self.splits[: count - 1], start=1):
             groups[part] = number
@@ -59,12 +59,12 @@ class PartitionPath:
         return original
 
     def finest_worthwhile(self, stddev: float) -> int:
-        """Number of groups that minimises error plus expected noise, sqrt(2/pi) * stddev per group."""
+        """Return the number of groups that minimises error plus expected noise, sqrt(2/pi) * stddev per group."""
         counts = np.arange(1, len(self.errors) + 1)
         return 1 + int(np.argmin(self.errors + math.sqrt(2 / math.pi) * stddev * counts))
 
     def cheapest(self, contribution: float, eta: float) -> tuple[int, float]:
-        """Number of groups with the least required budget, and that budget; infinite where no partition will do."""
+        """Return the number of groups that needs the least budget, and that budget; infinite if none suffices."""
         counts = np.arange(1, len(self.errors) + 1)
         room = eta * contribution - self.errors
         prices = np.full(len(room), math.inf)
@@ -74,9 +74,9 @@ class PartitionPath:
 
 
 def partition_path(counts: np.ndarray, max_groups: int = 1024) -> PartitionPath:
-    """The path of a model's counts: neighbours merged in one dimension (algorithm 3), boxes split in more (4).
+    """Return the path of a model's counts: merged neighbours in one dimension (algorithm 3), split boxes in more (4).
 
-    Codes are put in order of their mass first, so that neighbours are alike also where values have no order.
+    Codes are sorted by their mass first, so that neighbours are similar even if the values have no order.
     """
     orders = by_mass(counts)
     sorted_counts = counts[np.ix_(*orders)]
@@ -85,13 +85,13 @@ def partition_path(counts: np.ndarray, max_groups: int = 1024) -> PartitionPath:
 
 
 def by_mass(counts: np.ndarray) -> list[np.ndarray]:
-    """For every axis its codes from frequent to rare."""
+    """Return for every axis its codes from frequent to rare."""
     axes = range(counts.ndim)
     return [np.argsort(-counts.sum(axis=tuple(i for i in axes if i != axis)), kind="stable") for axis in axes]
 
 
 def merged_neighbours(counts: np.ndarray) -> PartitionPath:
-    """Bottom-up: from single cells, always merge the two neighbouring groups that add the least error."""
+    """Return the path that starts from single cells and merges the two neighbouring groups that add the least error."""
     starts = list(range(len(counts)))
     error, errors, removed = 0.0, [0.0], []
     while len(starts) > 1:
@@ -107,7 +107,7 @@ def merged_neighbours(counts: np.ndarray) -> PartitionPath:
 
 
 def split_boxes(counts: np.ndarray, max_groups: int) -> PartitionPath:
-    """Top-down: from the whole marginal, always split the box with the largest error, axes taken in turn.
+    """Return the path that starts from the whole marginal and splits the box of largest error, axes taken in turn.
 
     Where to cut is decided by squared error, whose best place prefix sums find in one pass; `errors` are L1.
     """
@@ -129,12 +129,12 @@ def split_boxes(counts: np.ndarray, max_groups: int) -> PartitionPath:
 
 
 def halved_boxes(counts: np.ndarray, groups: int) -> np.ndarray:
-    """The group of every cell: boxes of about equal mass, at most `groups` of them, codes in their own order.
+    """Return the group of every cell: at most `groups` boxes of about equal mass, codes in their own order.
 
-    Always splits the box with the largest mass where it falls into the most equal halves, axes in turn unless another
-    axis splits it much better. A heavy cell thus becomes a group of its own, and neighbours of little mass share one.
-    Unlike `split_boxes` it does not ask whether counts within a box are alike: where groups enter a fit as sums, the
-    model fills the boxes by its own knowledge, and only mass against noise matters.
+    Always splits the box with the largest mass into the most equal halves, axes in turn unless another axis splits it
+    much better. A heavy cell thus becomes a group alone, and neighbours of little mass share one. Unlike in
+    `split_boxes`, counts within a box need not be similar: where groups enter a fit as sums, the model distributes the
+    sum over the cells, and only the mass compared with the noise matters.
     """
     if groups >= counts.size:
         return np.arange(counts.size).reshape(counts.shape)
@@ -155,26 +155,25 @@ def halved_boxes(counts: np.ndarray, groups: int) -> np.ndarray:
     return labels
 
 
-def visible_groups(counts: np.ndarray, least: float) -> np.ndarray | None:
-    """Return boxes of cells that hold about `least` or more each; None where every cell does so alone.
+def visible_groups(counts: np.ndarray, min_count: float) -> np.ndarray | None:
+    """Return boxes of cells that hold about `min_count` or more each; None where every cell does so alone.
 
-    As many `halved_boxes` as there are cells of `least`, rarer cells counted in proportion. With `least` about the
-    noise, cells that would be lost in it are counted together: noise is then added once per group that can be seen,
-    not once per cell.
+    As many `halved_boxes` as there are cells of `min_count`, rarer cells counted in proportion. With `min_count` about
+    the noise, cells that the noise would hide are counted together: noise is then added once per group, not per cell.
 
     >>> visible_groups(np.array([9.0, 1.0, 1.0, 8.0]), 2.0).tolist()
     [0, 1, 1, 2]
     """
-    groups = math.ceil(effective_cells(counts, least, at_least=2.0))
+    groups = math.ceil(effective_cells(counts, min_count, at_least=2.0))
     return halved_boxes(counts, groups) if groups < counts.size else None
 
 
-def merged_values(counts: np.ndarray, least: float, *, keep_largest: bool = False) -> np.ndarray:
-    """Return a map from old to new codes in which all values counted less than `least` become one, the last.
+def merged_values(counts: np.ndarray, min_count: float, *, keep_largest: bool = False) -> np.ndarray:
+    """Return a map from old to new codes in which all values of a count below `min_count` become one, the last.
 
     Kept values keep their order, and fewer than two rare values stay as they are. Where all values are rare, one value
     is left, or two with `keep_largest`: PrivSyn models every column through this map and needs two. Mosaic (False) then
-    counts boxes of cells instead; with True its pairs told the most frequent value from the rest only, which cost 2 %
+    counts boxes of cells instead; with True its pairs would separate only the most frequent value, which cost 2 %
     of accuracy at epsilon 0.01 (BR2000: mean 3-way distance 0.1879 against 0.1913, two seeds). From noisy counts, free.
 
     >>> merged_values(np.array([5.0, 1.0, 9.0, 0.0]), 2.0).tolist()
@@ -182,7 +181,7 @@ def merged_values(counts: np.ndarray, least: float, *, keep_largest: bool = Fals
     >>> merged_values(np.array([1.0, 0.5, 0.0]), 2.0, keep_largest=True).tolist()
     [0, 1, 1]
     """
-    rare = counts < least
+    rare = counts < min_count
     if keep_largest and rare.all():
         rare[np.argmax(counts)] = False
     if rare.sum() < 2:
@@ -191,7 +190,7 @@ def merged_values(counts: np.ndarray, least: float, *, keep_largest: bool = Fals
 
 
 def counted_table(
-    attrs: ColumnSet, expected: np.ndarray, columns: Sequence[np.ndarray], least_in_group: float, least_of_value: float
+    attrs: ColumnSet, expected: np.ndarray, columns: Sequence[np.ndarray], min_in_group: float, min_of_value: float
 ) -> CellTable:
     """Return the table in which the cells of a marginal are counted, so that its contrasts are few and large.
 
@@ -199,24 +198,24 @@ def counted_table(
     boxes of any form (`visible_groups`), which follow the counts more closely: whichever has fewer contrasts.
 
     Args:
-        attrs: the attributes, in domain order.
+        attrs: the columns, in domain order.
         expected: public counts of the marginal's cells, a model's or noisy ones.
         columns: the same of every single column.
-        least_in_group: a box holds at least about so many; with 0 every cell is counted.
-        least_of_value: values of fewer are merged.
+        min_in_group: about the minimum count of a box; with 0 every cell is counted.
+        min_of_value: values of a smaller count are merged.
     """
     whole = CellTable(attrs, expected.shape)
-    if not least_in_group:
+    if not min_in_group:
         return whole
-    boxes = visible_groups(expected, least_in_group)
-    merged = merged_columns(attrs, [merged_values(column, least_of_value) for column in columns])
+    boxes = visible_groups(expected, min_in_group)
+    merged = merged_columns(attrs, [merged_values(column, min_of_value) for column in columns])
     boxed = whole if boxes is None else CellTable(attrs, (int(boxes.max()) + 1,), boxes)
     usable = [table for table in (merged, boxed) if table.contrasts.dimensions > 0]
     return min(usable, key=lambda table: table.contrasts.dimensions)
 
 
 def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, int]] | None:
-    """Mass, box and next axis in turn of the two halves; None for a single cell."""
+    """Return mass, box and next axis in turn of the two halves; None for a single cell."""
     part = counts[box]
     best: tuple[float, int, int, float, float] | None = None
     for offset in range(counts.ndim):
@@ -238,12 +237,12 @@ def _halves(counts: np.ndarray, box: Box, axis: int) -> list[tuple[float, Box, i
 
 
 def _spread(counts: np.ndarray) -> float:
-    """L1 distance of the cells to their mean."""
+    """Return the L1 distance of the cells to their mean."""
     return float(np.abs(counts - counts.sum() / counts.size).sum())
 
 
 def _best_cut(counts: np.ndarray, box: tuple[slice, ...], axis: int) -> tuple[int, slice, slice] | None:
-    """Axis and the two halves of the best cut, on the first axis in turn that is longer than one cell."""
+    """Return axis and halves of the best cut on the first axis in turn that is longer than one cell."""
     for offset in range(counts.ndim):
         place = (axis + offset) % counts.ndim
         start, stop = box[place].start, box[place].stop

@@ -12,8 +12,8 @@ from lookalike.schema.schema import Schema
 
 
 def hierarchy_levels(schema: Schema, kept: Iterable[ColumnSet]) -> dict[str, tuple[np.ndarray, ...]]:
-    """Return the levels of the columns that have a hierarchy, without those in `kept`, which must stay as they are."""
-    fine = {name for clique in kept for name in clique}
+    """Return the levels of the columns that have a hierarchy, except for columns in `kept`, which stay as they are."""
+    fine = {name for columns in kept for name in columns}
     return {column.name: column.levels for column in schema.columns if column.levels and column.name not in fine}
 
 
@@ -23,14 +23,14 @@ def coarse_maps(
     """Return maps from code to group for the columns whose pairs would be too large otherwise.
 
     A column is measured at the finest level at which its table with another column like it has at most `limit`
-    effective cells; if no level is coarse enough, at the coarsest. So the level of a column depends on the column
-    alone, and is the same in every set of columns.
+    effective cells; if no level is coarse enough, at the coarsest. The level thus depends on the column alone, and is
+    the same in every column set.
 
     Args:
         levels: for each column that has some, maps from code to group, from fine to coarse.
         oneways: non-negative (noisy) counts of those columns.
         stddev: noise of a typical measurement.
-        limit: largest number of effective cells of a pair; see `select.pricing.useful_cells`.
+        limit: maximum number of effective cells of a pair; see `pricing.useful_cells`.
 
     >>> age = np.full(100, 50.0)
     >>> coarse_maps({"age": [np.arange(100) // 5, np.arange(100) // 20]}, {"age": age}, 1.0, 500.0)["age"].max()
@@ -58,7 +58,10 @@ def _pair_cells(counts: np.ndarray, stddev: float) -> float:
 
 
 def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> list[NoisyMarginal]:
-    """Return the noisy counts of the groups; their stddev is the root mean square over the groups."""
+    """Return the noisy counts of groups of values; their stddev is the root mean square over the groups.
+
+    Columns without a map stay as they are.
+    """
     merged = []
     for oneway in oneways:
         groups = maps.get(oneway.attrs[0])
@@ -70,33 +73,13 @@ def merged_oneways(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarr
     return merged
 
 
-def averaged_oneways(oneways: Sequence[NoisyMarginal], again: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Return the counts, where those measured a second time are averaged with weights 1/stddev^2.
-
-    >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
-    >>> averaged_oneways([first], [second])[0].values
-    array([8.])
-    """
-    second = {oneway.attrs: oneway for oneway in again}
-    averaged = []
-    for oneway in oneways:
-        other = second.get(oneway.attrs)
-        if other is None:
-            averaged.append(oneway)
-            continue
-        weights = np.array([oneway.stddev**-2, other.stddev**-2])
-        values = np.average([oneway.values, other.values], axis=0, weights=weights)
-        averaged.append(NoisyMarginal(oneway.attrs, values, float(weights.sum() ** -0.5)))
-    return averaged
-
-
 def spread_counts(oneways: Sequence[NoisyMarginal], maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return, for every mapped column, counts by which its values are distributed within their groups."""
+    """Return counts of the values of every mapped column, in proportion to which groups are divided into values."""
     return {o.attrs[0]: within_groups(o, maps[o.attrs[0]]) for o in oneways if o.attrs[0] in maps}
 
 
 def within_groups(oneway: NoisyMarginal, groups: np.ndarray) -> np.ndarray:
-    """Return counts by which values are distributed within their groups: noisy counts, shrunk towards their mean.
+    """Return counts in proportion to which groups are divided into values: noisy counts, shrunk towards their mean.
 
     With v the noisy counts of a group and s^2 the noise, the values' own spread is estimated as t, the variance of v
     less s^2, not below 0; deviations from the mean are multiplied by t / (t + s^2), the best linear rule for known t.

@@ -1,6 +1,6 @@
-"""A chordal graph over the attributes, grown edge by edge from noisy pair scores (PrivMRF, Algorithm 1).
+"""A chordal graph over the columns, grown edge by edge from noisy pair scores (PrivMRF, Algorithm 1).
 
-Works on released scores only; the door has been paid before anything here runs.
+Works on released scores only, so nothing here costs budget.
 
 The graph is kept chordal all the time, as a list of maximal cliques and a forest over them. A new edge (u, v) is priced
 from that forest alone: on the path from the cliques of u to those of v, with separators S_1 .. S_m, pick a meeting
@@ -20,16 +20,18 @@ from lookalike.engine.plan import mask_positions
 from lookalike.schema.domain import ColumnSet, Domain
 
 _MEETINGS = 4
+"""Meeting points of an edge that are priced exactly: those with fewest new cells."""
 _GRAPHS, _GRAPH_WORK = 40, 6000
+"""Number of graphs that `best_graph` grows, and of graphs times pairs: bounds on its time."""
 
 
 class MarkovGraph:
     """A chordal graph whose maximal cliques stay below given numbers of cells.
 
     Args:
-        domain: names and sizes of the attributes.
-        clique_cells: largest number of cells of one maximal clique (tau_c of the paper).
-        total_cells: largest number of cells of all maximal cliques together; about the cost of one exact inference.
+        domain: names and sizes of the columns.
+        clique_cells: maximum number of cells of one maximal clique (tau_c of the paper).
+        total_cells: maximum number of cells of all maximal cliques together; about the cost of one exact inference.
     """
 
     def __init__(self, domain: Domain, clique_cells: float, total_cells: float = float("inf")) -> None:
@@ -51,7 +53,7 @@ class MarkovGraph:
         return self._total
 
     def joined(self, u: int, v: int) -> bool:
-        """Return whether the two attributes are in a common clique."""
+        """Return whether the two columns are in a common clique."""
         return bool(self._neighbours[u] >> v & 1)
 
     def add(self, u: int, v: int) -> bool:
@@ -156,7 +158,7 @@ def grow_graph(
     triangulated anew, once. A pair that already lies in a clique is accepted for free.
 
     Args:
-        domain: names and sizes of the attributes.
+        domain: names and sizes of the columns.
         pairs: all candidate edges.
         scores: their noisy scores.
         clique_cells: largest number of cells of one maximal clique.
@@ -199,7 +201,7 @@ def best_graph(
     are released.
 
     Args:
-        domain: names and sizes of the attributes.
+        domain: names and sizes of the columns.
         pairs: all candidate edges.
         scores: their noisy scores; pairs of a score of 0 or less are left out.
         prices: what measuring each pair costs, (cells)^(2/3) or less.
@@ -228,9 +230,9 @@ def _maximal(masks: Sequence[int]) -> list[int]:
     return [mask for mask in unique if not any(mask != other and mask & other == mask for other in unique)]
 
 
-def _clique_forest(masks: Sequence[int], attributes: int) -> list[list[tuple[int, int]]]:
+def _clique_forest(masks: Sequence[int], columns: int) -> list[list[tuple[int, int]]]:
     """Return neighbours and separators in a clique forest: in chordal graphs, a spanning forest of largest overlaps."""
-    members = np.zeros((len(masks), attributes), dtype=np.float32)
+    members = np.zeros((len(masks), columns), dtype=np.float32)
     for row, mask in zip(members, masks, strict=True):
         row[mask_positions(mask)] = 1.0
     tree = minimum_spanning_tree(-np.triu(members @ members.T, 1)).tocoo()
@@ -243,7 +245,7 @@ def _clique_forest(masks: Sequence[int], attributes: int) -> list[list[tuple[int
 
 
 def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: Callable[[int], float]) -> list[int]:
-    """Return the maximal cliques after eliminating attributes by fewest fill edges, then by smallest clique."""
+    """Return the maximal cliques after eliminating columns by fewest fill edges, then by smallest clique."""
     neighbours = [1 << i for i in range(len(sizes))]
     for u, v in edges:
         neighbours[u] |= 1 << v
@@ -258,7 +260,7 @@ def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: C
         inside = mask_positions(clique & ~(1 << best))
         for i in inside:
             neighbours[i] = (neighbours[i] | clique) & ~(1 << best)
-        # What an attribute would fill in depends on the edges among its neighbours: only these have changed.
+        # What a column would fill in depends on the edges among its neighbours: only these have changed.
         for i in costs:
             if neighbours[i] & clique:
                 costs[i] = (_fill(neighbours, neighbours[i]), cells(neighbours[i]), i)
@@ -266,5 +268,5 @@ def _eliminated(sizes: Sequence[int], edges: Sequence[tuple[int, int]], cells: C
 
 
 def _fill(neighbours: Sequence[int], clique: int) -> int:
-    """Return how many edges are missing among the attributes of the mask, each counted twice."""
+    """Return how many edges are missing among the columns of the mask, each counted twice."""
     return sum((clique & ~neighbours[i]).bit_count() for i in mask_positions(clique))

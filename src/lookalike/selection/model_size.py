@@ -24,14 +24,14 @@ _TRUSTED_ROUNDS = 8
 _MARGIN = 4.0
 """Factor by which such a marginal must keep the model below the limit."""
 _TRIED_BEYOND = 8
-"""Sets that are tried one by one after the longest run of sets that fits: a prediction takes up to a second."""
+"""Number of sets tried one by one after the longest run of sets that fits: a prediction takes up to a second."""
 
 
 def model_zeros(schema: Schema, limit_ms: float = ZEROS_MS) -> dict[ColumnSet, np.ndarray]:
     """Return the impossible cells of the schema's rules, as far as a model of them alone stays in the limit.
 
-    Tables are taken in as long as they fit, small ones first. Rules that are left out, or that no table of cells
-    can express, are kept when rows are generated.
+    Tables are added while they fit, small ones first. Rules that are left out, or that no table of cells can express,
+    are enforced when rows are generated.
     """
     kept: dict[ColumnSet, np.ndarray] = {}
     for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
@@ -91,11 +91,11 @@ class _Prediction:
 class SizeGate:
     """Compares the predicted time of a model that has one marginal more with a limit.
 
-    Made for one model that grows from call to call, and for one limit of memory. Predictions cost milliseconds each, so
-    old ones are used where they decide. A larger model takes no less time: a marginal that was found to cost more than
-    the present limit stays out. And one that would keep the model below the limit by a factor of 4, if it still cost
-    the same multiple of the model's own time, is let in for some rounds without a new prediction; the limit may thus be
-    overstepped by a single marginal, after which nothing new is admitted.
+    For one model that grows from call to call, and one limit of memory. A prediction takes milliseconds, so old ones
+    are reused where they decide. A larger model takes no less time: a marginal that was predicted to exceed the present
+    limit stays out. A marginal that would keep the model below the limit by a factor of 4, if it still cost the same
+    multiple of the model's time, is admitted for some rounds without a new prediction; a single marginal may thus
+    exceed the limit, after which nothing new is admitted.
     """
 
     def __init__(self, memory_mb: float = MODEL_MEMORY_MB) -> None:
@@ -104,7 +104,7 @@ class SizeGate:
         self._round = 0
 
     def admitted(self, model: Planned, candidates: Sequence[ColumnSet], limit_ms: float) -> list[ColumnSet]:
-        """The candidates that lie inside a factor of the model, or with which it stays within the limit."""
+        """Return the candidates that lie inside a factor of the model, or with which it stays within the limit."""
         limits = Limits(1e-3 * limit_ms, self._memory_mb)
         now = plan_cost(model.plan).seconds_per_call if model.plan.leaves else 0.0
         inside = Extension(model.plan).is_covered
@@ -118,9 +118,8 @@ class SizeGate:
                 unsure.append(clique)
         for clique, cost in zip(unsure, candidate_costs(model.plan, unsure, limits=limits), strict=True):
             ratio = cost.seconds_per_call / now if now else float("inf")
-            self._predictions[clique] = _Prediction(
-                cost.seconds_per_call, ratio, cost.memory_mb <= self._memory_mb, self._round
-            )
+            fits_memory = cost.memory_mb <= self._memory_mb
+            self._predictions[clique] = _Prediction(cost.seconds_per_call, ratio, fits_memory, self._round)
             if limits.allow(cost):
                 kept.add(clique)
         self._round += 1
@@ -147,12 +146,12 @@ class FittingSets:
         self._plan = make_plan(domain, [])
 
     def offer(self, cliques: Sequence[ColumnSet]) -> None:
-        """Takes in, in order, the sets with which the limit is kept. A refused set may be offered again."""
+        """Add, in order, the sets with which the model stays within the limit. A refused set may be offered again."""
         for clique in cliques:
             self.first([clique])
 
     def first(self, options: Sequence[ColumnSet]) -> ColumnSet | None:
-        """Takes in the first of the options with which the limit is kept, and returns it; None where none does."""
+        """Add and return the first of the options with which the model stays within the limit; None if none does."""
         for clique in options:
             covered = Extension(self._plan).is_covered(clique)
             if covered or self._limits.allow(candidate_costs(self._plan, [clique], limits=self._limits)[0]):
@@ -163,11 +162,11 @@ class FittingSets:
 
 
 def tree_first(cliques: Sequence[ColumnSet], errors: np.ndarray, domain: Domain) -> list[ColumnSet]:
-    """Return the same sets, those first that hold the heaviest tree of pairs, each pair in the smallest set with it.
+    """Return the same sets, those first that hold the maximum spanning tree, each of its pairs in the smallest set.
 
-    A tree is cheap whatever the numbers of values, and joins every column to the one that it depends on most. Columns
-    that determine each other are then right in every row that the network draws; weights of rows cannot repair a set
-    that was left out if no row keeps to it.
+    A tree is cheap for any numbers of values, and joins every column to the one that it depends on most. Columns that
+    determine each other are then right in every row that the network draws; weights of rows cannot repair a set that
+    was left out if no row agrees with it.
 
     >>> errors = np.array([[0.0, 9.0, 5.0], [9.0, 0.0, 7.0], [5.0, 7.0, 0.0]])
     >>> tree_first([("a", "c"), ("a", "b"), ("b", "c")], errors, Domain(("a", "b", "c"), (2, 2, 2)))

@@ -24,7 +24,7 @@ from lookalike.selection.allocation import noise_error
 
 
 def candidate_pairs(domain: Domain, max_cells: int = MAX_PAIR_CELLS) -> list[ColumnSet]:
-    """Every pair of attributes with at most `max_cells` cells, in domain order."""
+    """Return every pair of columns with at most `max_cells` cells, in domain order."""
     return [pair for pair in itertools.combinations(domain.names, 2) if domain.cells(pair) <= max_cells]
 
 
@@ -38,7 +38,7 @@ def pair_matrix(domain: Domain, pairs: Sequence[ColumnSet], scores: np.ndarray) 
 
 
 def in_batches(domain: Domain, cliques: Sequence[ColumnSet], max_cells: int = MAX_BATCH_CELLS) -> list[list[ColumnSet]]:
-    """The cliques in their order, cut so that no part has more than `max_cells` cells in all, or else one clique."""
+    """Return the column sets in batches of at most `max_cells` cells in all; a larger set is alone in its batch."""
     batches: list[list[ColumnSet]] = []
     room = 0
     for clique in cliques:
@@ -54,7 +54,7 @@ def in_batches(domain: Domain, cliques: Sequence[ColumnSet], max_cells: int = MA
 def independent_tables(
     cliques: Sequence[ColumnSet], oneways: Mapping[str, np.ndarray], total: float
 ) -> list[np.ndarray]:
-    """The counts that independent columns with these 1-way counts would have, for each clique."""
+    """Return the counts that independent columns with these one-way counts would have, for each column set."""
     shares = {name: counts / total for name, counts in oneways.items()}
     return [total * functools.reduce(np.multiply.outer, (shares[name] for name in clique)) for clique in cliques]
 
@@ -102,10 +102,9 @@ def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_wei
 
 
 def connect_isolated(domain: Domain, pairs: Sequence[ColumnSet], scores: Mapping[ColumnSet, float]) -> list[ColumnSet]:
-    """`pairs`, and for each attribute in none of them its scored pair of highest score with an attribute that is.
+    """Return `pairs`, and for each column in none of them its pair of highest score with a column that is.
 
-    Where nothing was picked at all, attributes are joined to the first one. An attribute without a scored pair stays
-    alone.
+    Where `pairs` is empty, columns are joined to the first one. A column without a scored pair stays alone.
     """
     joined = {name for pair in pairs for name in pair} or set(domain.names[:1])
     added = []
@@ -124,11 +123,11 @@ def combine_cliques(
 ) -> list[ColumnSet]:
     """Return the largest cliques of the pair graph, one after the other, and the pairs left over (Algorithm 2).
 
-    A clique of 3 or more attributes is taken if it has at most `max_cells` cells (gamma) and at most `max_overlap`
-    attributes in common with those taken before; pairs inside a taken clique are dropped. Going through all cliques
+    A clique of 3 or more columns is taken if it has at most `max_cells` cells (gamma) and at most `max_overlap`
+    columns in common with those taken before; pairs inside a taken clique are dropped. Going through all cliques
     from large to small is the same as searching for the largest admissible one until there is none, because taking
     one only makes others inadmissible; the search is cut by size and cells, and after `max_steps` steps the largest
-    clique seen so far counts as the largest.
+    clique found so far counts as the largest.
     """
     graph = _PairGraph.of(domain, pairs)
     used: set[int] = set()
@@ -148,9 +147,9 @@ def cover_pairs(
     """Return marginals that hold every pair and weigh less than the pairs: grown greedily, the first pairs first.
 
     In the shared budget a marginal weighs c^(2/3), so a larger set pays if its own weight is below the weights of the
-    pairs it newly holds: k binary attributes weigh 2^(2k/3) against 2.5 k(k-1)/2, best for k = 4 to 6, and their
-    higher-order cells come free. Each uncovered pair is grown by the attribute that raises the ratio of held to own
-    weight the most, as long as it rises. Columns with many values are left in pairs.
+    pairs it newly holds: k binary columns weigh 2^(2k/3) against 2.5 k(k-1)/2, best for k = 4 to 6, and their
+    higher-order cells come free. Each uncovered pair is grown by the column that raises the ratio of held to own weight
+    the most, while it rises. Columns with many values are left in pairs.
     """
     graph = _PairGraph.of(domain, pairs)
     sizes = np.asarray(domain.sizes, dtype=float)
@@ -163,9 +162,8 @@ def cover_pairs(
         while len(clique) < max_size:
             gains = open_weights[clique].sum(axis=0)
             cells = sizes[clique].prod() * sizes
-            ratios = np.where(
-                graph.adjacent[clique].all(axis=0) & (cells <= max_cells), (held + gains) / cells ** (2 / 3), 0
-            )
+            allowed = graph.adjacent[clique].all(axis=0) & (cells <= max_cells)
+            ratios = np.where(allowed, (held + gains) / cells ** (2 / 3), 0)
             best = int(np.argmax(ratios))
             if ratios[best] <= held / sizes[clique].prod() ** (2 / 3):
                 break
@@ -208,7 +206,7 @@ class _LargestClique:
         return tuple(sorted(self.best))
 
     def _bound(self, clique: tuple[int, ...], cells: int, candidates: Sequence[int]) -> int:
-        """No clique from here can be larger: candidates taken from the smallest domain up until the cells run out."""
+        """Return an upper bound on the size of a clique from here: candidates of fewest values, within the cells."""
         room = 0
         for size in sorted(self.graph.sizes[i] for i in candidates):
             cells *= size
@@ -262,7 +260,7 @@ def maximum_spanning_tree(pairs: Sequence[ColumnSet], weights: np.ndarray) -> li
 
 
 _MANY = 3000
-"""Sets to hold from which one try is enough: designs of so many hardly differ."""
+"""Number of pairs or triples from which one try is enough: large designs hardly differ."""
 
 
 def covering_design(
@@ -270,13 +268,13 @@ def covering_design(
 ) -> list[ColumnSet]:
     """Return sets of at most `max_cells` cells that together hold every `strength` columns; the cheapest of some tries.
 
-    Columns that have more cells together get a set of their own. A design is priced by the sum of cells^(2/3) of its
+    Columns that have more cells together are a set alone. A design is priced by the sum of cells^(2/3) of its
     sets, which is what their noise costs when a budget is shared best (`allocation.allocate`).
 
     Args:
         domain: the columns.
         strength: 2 for pairs, 3 for triples; all columns together where there are no more than that.
-        max_cells: of a set.
+        max_cells: maximum number of cells of a set.
         rng: public randomness, which breaks ties.
         tries: number of designs to choose from.
 
@@ -294,7 +292,7 @@ def covering_design(
 
 
 def _greedy_design(domain: Domain, strength: int, max_cells: float, rng: np.random.Generator) -> list[ColumnSet]:
-    """Set after set, each grown from an open one, until none is open."""
+    """Return a design: sets grown from pairs (or triples) that no earlier set holds, until all are held."""
     sizes, width = np.asarray(domain.sizes, dtype=float), len(domain)
     wanted = rng.permutation(np.array(list(combinations(range(width), strength))))
     # The largest are hardest to place with others, so they come first.
@@ -314,7 +312,7 @@ def _greedy_design(domain: Domain, strength: int, max_cells: float, rng: np.rand
 def _grown(
     start: np.ndarray, is_open: np.ndarray, sizes: np.ndarray, max_cells: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """The set with, while something fits, the column that closes most open sets per bit of its size; in order."""
+    """Return the set with columns added while one fits: that of most open pairs or triples per bit of its size."""
     view, bits, others = start, np.log2(np.maximum(sizes, 1.5)), tuple(range(is_open.ndim - 1))
     while True:
         gains = is_open[np.ix_(*[view] * len(others))].sum(axis=others) / bits

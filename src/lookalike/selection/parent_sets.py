@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from lookalike.privacy.kernel.requests import Score
 
 MAX_LISTED = 20_000
-"""Largest number of sets that are listed one by one; where there are more, random ones are drawn."""
+"""Maximum number of sets that are listed one by one; of more, random ones are drawn."""
 
 _MAX_CELLS = 100_000
-"""Largest number of cells of a family, however many rows there are."""
+"""Maximum number of cells of a family, for any number of rows."""
 
 _MAX_COUNTED = 100_000_000
-"""Largest number of cells of all families that compete in one choice."""
+"""Maximum number of cells of all families that compete in one choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def parent_sets(
 
     Args:
         sizes: number of values of each column.
-        limit: largest number of cells. The empty set has one cell and is always allowed.
-        degree: largest number of columns in a set.
-        max_sets: where there are more sets than this, so many random ones (fewer where some coincide).
+        limit: maximum number of cells. The empty set has one cell and is always allowed.
+        degree: maximum number of columns in a set.
+        max_sets: maximum number of sets; of more, this number of random ones is drawn, of which some may coincide.
         rng: public randomness.
         maximal: only sets that no further column fits into, the paper's "maximal parent sets".
 
@@ -137,8 +137,8 @@ def binary_degree(columns: int, useful_cells: Callable[[int], float]) -> int:
     Only columns - k marginals are measured, as the family of the last of the first k + 1 columns holds all before it.
 
     Args:
-        columns: of the table.
-        useful_cells: largest number of cells of a useful marginal where so many marginals share the budget.
+        columns: number of columns of the table.
+        useful_cells: maximum number of cells of a useful marginal, by the number of marginals that share the budget.
 
     >>> binary_degree(16, lambda marginals: 1200 / marginals**0.5)
     7
@@ -147,7 +147,7 @@ def binary_degree(columns: int, useful_cells: Callable[[int], float]) -> int:
 
 
 def allowed_cells(useful: float, candidates: int) -> float:
-    """Return the largest number of cells of a family: what is useful, and what can be counted in a choice."""
+    """Return the maximum number of cells of a family: at most useful, and small enough to be counted in a choice."""
     return min(useful, _MAX_CELLS, _MAX_COUNTED / candidates)
 
 
@@ -166,9 +166,9 @@ def choose_network(
 
     Args:
         door: the table.
-        score: how much the parents tell about the child, for families as column sets and their children.
-        max_cells: largest number of cells of a family.
-        degree: largest number of parents.
+        score: how much the child depends on its parents, for families as column sets and their children.
+        max_cells: maximum number of cells of a family.
+        degree: maximum number of parents.
         candidates: how many random families compete in a choice where there are more.
         rho: budget of all choices together.
         rng: public randomness.
@@ -234,7 +234,7 @@ def fitting_families(
 ) -> list[Family]:
     """Return the families, without some of their parents where the model of them and the rules would be too large.
 
-    A family loses its parents of most values first. Follows from sizes alone, so it is free.
+    A family loses the parents with the most values first. Depends on public sizes only, so it is free.
     """
     parts = [[attrs] for attrs in rules]
     known = len(parts)

@@ -1,21 +1,29 @@
-"""Which column sets are measured, by the price of their noise: by errors of pairs, then by errors of larger sets."""
+"""Which column sets mosaic and PrivMRF measure: those that remove more error than their noise adds.
+
+Both choose first by the errors of pairs, then by the errors of larger sets: mosaic among all sets (`PricedSets`),
+PrivMRF among those inside the cliques of a graph (`CliqueSets`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from lookalike.engine.cost import Limits
+from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS
 from lookalike.measurements.marginals import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.domain import ColumnSet
+from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import allocate, effective_cells
-from lookalike.selection.candidate_sets import random_larger_sets
+from lookalike.selection.candidate_sets import Candidates, random_larger_sets, useful_candidates
 from lookalike.selection.columns import cell_groups, measure_set_contrasts, score_sets, scored_pairs
-from lookalike.selection.greedy_cover import GrownSets, MeasuredSets, SetLimits, greedy_cover
-from lookalike.selection.model_size import FittingSets, tree_first
+from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
+from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
+from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, useful_cells
 
 
@@ -36,21 +44,16 @@ class SetPricing:
 
 
 class PricedSets:
-    """The column sets measured so far, and the choice of further ones by price.
+    """The column sets that mosaic has measured so far, and the choice of further ones by price.
 
     Attributes:
-        chosen: their noisy counts, or contrasts.
-        measured: the sets, with prices and what was spent on each.
-        inside: those that fit together into one network.
+        chosen: noisy counts or contrasts of the sets.
+        measured: the sets, with their weights and what was spent on each.
+        inside: the sets that fit together into one network.
     """
 
     def __init__(
-        self,
-        pricing: SetPricing,
-        door: GuardedTable,
-        independent: GraphicalModel,
-        errors: np.ndarray,
-        typical: float,
+        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, errors: np.ndarray, typical: float
     ) -> None:
         self.pricing, self.door, self.independent, self.errors = pricing, door, independent, errors
         self.chosen: list[NoisyMarginal] = []
@@ -61,7 +64,7 @@ class PricedSets:
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
 
     def measure_first(self, rho: float, *, by_contrasts: bool, step: str) -> None:
-        """Measure the sets that cover large errors of pairs at less than their price."""
+        """Measure the sets that remove more error of pairs than their noise adds; spends rho."""
         pricing, door, independent = self.pricing, self.door, self.independent
         sets, shares = self._priced(rho, by_contrasts)
         if by_contrasts:
@@ -75,7 +78,7 @@ class PricedSets:
         self.inside.offer(tree_first(sets, self.errors, door.domain))
 
     def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
-        """The sets worth their price and the rho of each; where no error is positive, all pairs."""
+        """Return the sets worth measuring and the rho of each; where no error is positive, all pairs."""
         domain, pricing = self.door.domain, self.pricing
         limits = SetLimits(pricing.order, pricing.cells, self._useful)
         grown = GrownSets(domain, self.errors, self._cells, limits, by_contrasts)
@@ -88,7 +91,7 @@ class PricedSets:
     def measure_larger(
         self, model: Model, rho: float, score_rho: float, rng: np.random.Generator, *, step: str
     ) -> None:
-        """Measure larger sets that the model gets wrong by more than their noise, and more of the sets before.
+        """Measure larger sets whose error in the model exceeds their noise, and earlier sets once more.
 
         Spends rho in all, of which at most `score_rho` on the errors of candidates.
         """
@@ -115,3 +118,68 @@ class PricedSets:
         larger = door.measure(now, noise, step=step, groups=[groups[attrs] for attrs in now])
         self.chosen = averaged([*self.chosen, *larger])
         self.inside.offer(measured.cliques[known:])
+
+
+@dataclass(slots=True)
+class CliqueSets:
+    """The column sets that PrivMRF chooses inside the cliques of a graph: the first ones, and further ones in batches.
+
+    Attributes:
+        domain: names and sizes of the columns.
+        cells: effective cells of a set.
+        caution: factor on the expected noise.
+        limits: predicted time and memory that the model of all measured sets may take.
+        max_attrs: maximum number of columns of a set.
+        max_cells: maximum effective cells of a set of three or more columns; see `pricing.useful_cells`.
+        measured: the sets measured so far.
+    """
+
+    domain: Domain
+    cells: EffectiveCells
+    caution: float
+    limits: Limits
+    max_attrs: int
+    max_cells: float
+    measured: MeasuredSets = field(default_factory=MeasuredSets)
+
+    def first(
+        self,
+        cliques: Sequence[ColumnSet],
+        pairs: Sequence[ColumnSet],
+        errors: np.ndarray,
+        rho: float,
+        rng: np.random.Generator,
+    ) -> list[ColumnSet]:
+        """Return the sets inside the cliques that cover the most error of pairs per weight and fit the model."""
+        candidates, weights = self._candidates(cliques, 2, rng)
+        offers = ListedSets(candidates, weights, pair_matrix(self.domain, pairs, errors))
+        picked, _ = greedy_cover(offers, rho, self.caution)
+        return sets_that_fit(self.domain, [], candidates.cliques(picked), self.limits)
+
+    def sample(self, cliques: Sequence[ColumnSet], size: int, rng: np.random.Generator) -> list[ColumnSet]:
+        """Return random sets inside the cliques, of three or more columns, that are not measured yet."""
+        candidates, _ = self._candidates(cliques, 3, rng)
+        chosen = rng.choice(len(candidates), min(size, len(candidates)), replace=False)
+        known = set(self.measured.cliques)
+        return [clique for clique in candidates.cliques(chosen) if clique not in known]
+
+    def further(
+        self, sample: Sequence[ColumnSet], references: Sequence[np.ndarray], errors: np.ndarray, rho: float
+    ) -> list[ColumnSet]:
+        """Return the sets of the sample that are worth measuring, with weights by the present model's counts."""
+        weights = np.array([effective_cells(table, self.cells.stddev) for table in references]) ** (2 / 3)
+        chosen = [sample[i] for i in self.measured.worth_adding(sample, errors, weights, rho, self.caution)]
+        return sets_that_fit(self.domain, self.measured.cliques, chosen, self.limits)
+
+    def _candidates(
+        self, cliques: Sequence[ColumnSet], min_attrs: int, rng: np.random.Generator
+    ) -> tuple[Candidates, np.ndarray]:
+        """Return the sets within the limits, and their weights. Pairs may have any number of effective cells."""
+        found = useful_candidates(
+            self.domain, cliques, MAX_LISTED_PAIR_CELLS, rng, min_attrs=min_attrs,
+            max_attrs=self.max_attrs, max_sets=MAX_LISTED_CANDIDATES,
+        )  # fmt: skip
+        found = found.where((found.cells <= MAX_LISTED_CELLS) | (found.members.sum(axis=1) == 2))
+        weights = self.cells.weights(found.cliques(range(len(found))))
+        fits = (weights**1.5 <= self.max_cells) | (found.members.sum(axis=1) == 2)
+        return found.where(fits), weights[fits]

@@ -46,7 +46,7 @@ class Workload:
                 raise SchemaError(f"The workload's weight of {', '.join(clique)} is {weight}; it must be positive.")
 
     def closure(self, domain: Domain) -> list[ColumnSet]:
-        """Every non-empty subset of a marginal of the workload, small ones first, each in domain order."""
+        """Return every non-empty subset of a marginal of the workload, small ones first, each in domain order."""
         if sum(2 ** len(clique) for clique in self.cliques) > 64 * MAX_WORKLOAD_SETS:
             raise _too_many("The parts of the workload", sum(2.0 ** len(clique) for clique in self.cliques))
         found = {part for clique in self.cliques for k in range(len(clique)) for part in combinations(clique, k + 1)}
@@ -55,8 +55,8 @@ class Workload:
         return sorted(found, key=lambda part: (len(part), [domain.position(name) for name in part]))
 
     def relevance(self, domain: Domain, candidates: Sequence[ColumnSet]) -> np.ndarray:
-        """w_r = sum over the workload's marginals s of weight_s * |r & s|, for each candidate r (AIM section 3.1)."""
-        # |r & s| is a sum over the attributes of r, so one number per attribute says it all.
+        """Return w_r = sum over the workload's marginals s of weight_s * |r & s| for each candidate r (AIM, 3.1)."""
+        # |r & s| is a sum over the columns of r, so one number per column is enough.
         share = np.zeros(len(domain))
         for clique, weight in zip(self.cliques, self.weights, strict=True):
             for name in clique:
@@ -65,7 +65,7 @@ class Workload:
 
 
 def as_workload(spec: WorkloadSpec, domain: Domain) -> Workload:
-    """The workload that a setting describes.
+    """Return the workload that a setting describes.
 
     "all-3way" means every set of 3 columns, of all columns where there are fewer; "target:income" every set of 3 with
     the column income in it, "target-2way:income" every pair. In a list, each entry is a list of columns, such a text,
@@ -86,7 +86,7 @@ def as_workload(spec: WorkloadSpec, domain: Domain) -> Workload:
 
 
 def read_workload(text: str) -> WorkloadSpec:
-    """A workload as given on the command line: the text itself, or what the YAML or JSON file of that name holds."""
+    """Return a workload of the command line: the text itself, or the content of the YAML or JSON file of that name."""
     path = Path(text)
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         if not _NAMED.fullmatch(text):
@@ -136,7 +136,7 @@ def _named(text: str, domain: Domain) -> list[ColumnSet]:
         raise SchemaError(f"The workload {text!r} is not known. {_HINT}")
     order = min(int(match["all"] or match["order"] or 3), len(domain))
     if order < 1:
-        raise SchemaError(f"The workload {text!r} asks for sets of no column; the smallest is 1.")
+        raise SchemaError(f"The workload {text!r} has sets of 0 columns; the minimum is 1, as in all-1way.")
     names: Iterable[str] = domain.names
     target = match["target"]
     if target is not None:
@@ -150,6 +150,5 @@ def _named(text: str, domain: Domain) -> list[ColumnSet]:
 
 
 def _too_many(what: str, number: float) -> ModelTooLargeError:
-    return ModelTooLargeError(
-        what, number, MAX_WORKLOAD_SETS, "marginals", "Ask for smaller sets, or list the sets you need."
-    )
+    remedy = "Ask for smaller sets, or list the sets you need."
+    return ModelTooLargeError(what, number, MAX_WORKLOAD_SETS, "marginals", remedy)

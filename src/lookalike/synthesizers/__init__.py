@@ -20,7 +20,7 @@ _PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "
 
 
 def create(name: str, settings: dict[str, Any]) -> Method:
-    """Return the method of that name with the given settings, or raise an error that lists what there is."""
+    """Return the method of that name with the given settings; raises an error that lists the valid names."""
     if name not in METHODS:
         raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.")
     known = {field.name: field for field in setting_fields(METHODS[name])}
@@ -32,25 +32,24 @@ def create(name: str, settings: dict[str, Any]) -> Method:
 
 
 def _check_type(method: str, setting: str, value: Any, annotation: str, default: Any) -> None:
-    """Check a value by its setting's annotation; of a type without a name here, by the type of the default."""
+    """Check the type of a value by its setting's annotation, or by the default where the annotation is not listed."""
     if setting == "workload" and isinstance(value, str | list | tuple):
         return
     names = [name for name in annotation.split(" | ") if name in _TYPES] or [type(default).__name__]
     allowed = tuple(kind for name in names for kind in _TYPES.get(name, (type(default),)))
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         expected = " or ".join(_PLAIN_NAMES.get(name, name) for name in names)
-        raise SchemaError(
-            f"{method}: setting {setting} is {value!r}; it must be {expected}. The default is {default!r}."
-        )
+        was = f"{method}: setting {setting} is {value!r}"
+        raise SchemaError(f"{was}; it must be {expected}. The default is {default!r}.")
 
 
 def default_settings(name: str) -> dict[str, Any]:
-    """The settings of a method and their defaults."""
+    """Return the settings of a method and their defaults."""
     return {field.name: field.default for field in setting_fields(METHODS[name])}
 
 
 def settings_of(method: Method) -> dict[str, Any]:
-    """The settings of a method and their values."""
+    """Return the settings of a method and their values."""
     return {field.name: getattr(method, field.name) for field in setting_fields(type(method))}
 
 

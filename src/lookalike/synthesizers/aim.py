@@ -23,12 +23,11 @@ from lookalike.synthesizers.base import (
     paper,
     tuned,
 )
-from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
+from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, UNKNOWN, Split, Step
 
-CHOICES, CHOSEN = "choices", "chosen marginals"
 PUBLISHED_ROUNDS_PER_COLUMN = 16
 MAX_SETS = 3000
-"""Candidates of a round; beyond it larger sets wait until two of their parts are in the model."""
+"""Maximum candidates of a round; beyond it, larger sets are left out until two of their parts are in the model."""
 
 
 @method(
@@ -44,21 +43,22 @@ MAX_SETS = 3000
     rank=40,
 )
 class AIM(Method):
-    """One-way marginals, then rounds of: choose what the model gets most wrong, measure it, fit again.
+    """Measure the columns; then in each round choose the marginal of largest error, measure it, and fit again.
 
-    A round starts with 1/rounds of the budget. When a measurement moves the model by less than its own noise, rounds
-    become four times as dear (noise halves). The model may grow with the budget spent. The last round spends the rest.
+    The first round spends 1/rounds of the budget. When a measurement moves the model by less than its noise, the later
+    rounds spend four times as much each, which halves their noise. The maximum size of the model grows with the budget
+    spent. The last round spends the rest.
 
     Attributes:
         workload: the marginals that should be accurate, with weights; see `lookalike.selection.workload`.
-        rounds: sets the budget of the first round; None means the paper's 16 per column. Fewer rounds are made, as they
-            grow dearer. On Adult 100 gave a lower error than the paper's 240, in less time.
+        rounds: the first round spends 1/rounds of the budget; None means the paper's 16 per column. The actual number
+            is smaller, because later rounds spend more. On Adult, 100 gave a lower error than the paper's 240, faster.
         oneway_share: part of the budget for the one-way marginals; the default is the paper's.
         choice_share: part of every round's budget for choosing.
         noise_limit: sets of three and more columns are candidates while the expected noise on all their cells is below
-            this part of the table's rows; 2 is the bound beyond which no set can gain (the paper has none).
-        model_ms: largest model at the end, in predicted milliseconds per evaluation.
-        iterations: steps of the fit after each round; the last fit takes more.
+            this part of the table's rows; from 2 on no set can gain anything (the paper has no such limit).
+        model_ms: maximum size of the last model, in predicted milliseconds per evaluation.
+        iterations: maximum steps of the fit after each round; the last fit takes more.
         penalty: of the fit, in units of 1/stddev; see `lookalike.fitting.maximum_entropy`.
     """
 
@@ -83,10 +83,8 @@ class AIM(Method):
         as_workload(self.workload, domain).closure(domain)
         if len(domain) == 1:
             return Split.only_column(rho)
-        oneways = Step.columns(domain, rho * self.oneway_share, alike=True)
-        note, share = "which marginal the model gets most wrong", (rho - oneways.rho) * self.choice_share
-        chosen = Step.sets(CHOSEN, UNKNOWN, "counts of the chosen marginals")
-        return Split.of(rho, oneways, Step.choices(CHOICES, UNKNOWN, note, share), rest=chosen)
+        columns = Step.columns(domain, rho * self.oneway_share, alike=True)
+        return Split.in_rounds(rho, columns, UNKNOWN, self.choice_share)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho = door.domain, door.remaining
@@ -116,7 +114,7 @@ class AIM(Method):
     def _choose(
         self, door: GuardedTable, model: GraphicalModel, candidates: Candidates, round_rho: float, model_ms: float
     ) -> tuple[ColumnSet, np.ndarray]:
-        """The chosen marginal and the model's present counts of it."""
+        """Return the chosen column set and the model's present counts of it."""
         stddev = door.stddev_for((1 - self.choice_share) * round_rho)
         cliques, weights, penalties = candidates.usable(model, stddev, self.noise_limit, model_ms)
         references = model.marginals(cliques)
@@ -126,7 +124,7 @@ class AIM(Method):
 
 
 class Candidates:
-    """All parts of the workload's marginals, with their weights: what a round may choose from. Public facts only."""
+    """The column sets that a round may choose from: all parts of the workload's, with their weights. All public."""
 
     def __init__(self, domain: Domain, spec: WorkloadSpec) -> None:
         workload = as_workload(spec, domain)
@@ -138,24 +136,24 @@ class Candidates:
     def usable(
         self, model: GraphicalModel, stddev: float, noise_limit: float, model_ms: float
     ) -> tuple[list[ColumnSet], np.ndarray, np.ndarray]:
-        """Marginals that fit the model and may gain something at this noise, with weights and expected L1 noise.
+        """Return the sets that fit the model and may gain something at this noise, their weights and expected L1 noise.
 
-        A score is an L1 distance of two tables of N rows, at most 2 N, less the expected noise; where that is beyond
-        2 N the marginal has no chance against any single column and is left out, and larger sets well before. Where
-        more than `MAX_SETS` remain, larger sets are left out until two of their parts are in the model.
+        A score is the L1 distance of two tables of N rows, at most 2 N, less the expected noise. A set whose expected
+        noise exceeds 2 N cannot win against a single column and is left out; sets of three and more columns already at
+        `noise_limit` N. Of more than `MAX_SETS`, larger sets are left out until two of their parts are in the model.
         """
         noise = EXPECTED_ABS * stddev
         max_cells = (2 * model.total / noise, min(noise_limit, 2.0) * model.total / noise)
-        hopeful = [c for c in self.cliques if len(c) == 1 or self.cells[c] < max_cells[len(c) > 2]]
-        if len(hopeful) > MAX_SETS:
+        possible = [c for c in self.cliques if len(c) == 1 or self.cells[c] < max_cells[len(c) > 2]]
+        if len(possible) > MAX_SETS:
             factors = [frozenset(leaf) for leaf in model.plan.leaves]
-            hopeful = [c for c in hopeful if len(c) < 3 or _parts_inside(c, factors) >= 2]
-        cliques = self._gate.admitted(model, hopeful, model_ms)
+            possible = [c for c in possible if len(c) < 3 or _parts_inside(c, factors) >= 2]
+        cliques = self._gate.admitted(model, possible, model_ms)
         weights = np.array([self.weights[clique] for clique in cliques])
         return cliques, weights, noise * np.array([self.cells[clique] for clique in cliques], dtype=float)
 
 
 def _parts_inside(clique: ColumnSet, factors: list[frozenset[str]]) -> int:
-    """How many of the clique's parts that lack one attribute lie inside some factor."""
+    """Return how many subsets of the column set with one column less lie inside some factor of the model."""
     parts = [frozenset(clique) - {name} for name in clique]
     return sum(any(part <= factor for factor in factors) for part in parts)

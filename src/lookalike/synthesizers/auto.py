@@ -1,4 +1,4 @@
-"""`auto`: the method and its settings from public facts alone, and why."""
+"""`auto`: chooses the method from public facts alone, and says why."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MAX_PRICED_COLUMNS = 150
     title="Automatic choice",
     paper="our own; docs/mosaic.md",
     good_for="not having to choose: mosaic wherever it can run, simpler methods for tables where it cannot",
-    corrected="nothing to correct; the choice looks at public facts only and costs no budget",
+    corrected="nothing to correct; the choice uses public facts only and costs no budget",
     page="docs/choosing_a_method.md",
     rank=0,
 )
 class Auto(Method):
-    """Chooses between methods by what is public: the columns, their sizes and the budget. It reads no data to do so."""
+    """Choose a method by the number of columns and of their values, which are public, and run it."""
 
     def split(self, domain: Domain, rho: float) -> Split:
         return self.chosen(domain).split(domain, rho)
@@ -37,7 +37,7 @@ class Auto(Method):
         return chosen_method(domain)[0]
 
     def reason(self, domain: Domain) -> str:
-        """Which method was chosen and why, in one sentence."""
+        """Return which method was chosen and why, in one sentence."""
         found, why = chosen_method(domain)
         return f"auto chose {found.name}: {why}."
 
@@ -46,7 +46,7 @@ class Auto(Method):
 
 
 def chosen_method(domain: Domain) -> tuple[Method, str]:
-    """The method for such a domain, and the reason.
+    """Return the method for a domain, and the reason for it.
 
     >>> method, why = chosen_method(Domain(("a", "b"), (2, 1)))
     >>> method.name, why
@@ -60,7 +60,5 @@ def chosen_method(domain: Domain) -> tuple[Method, str]:
         return Independent(), "every pair of columns has more cells than can be counted; make the columns coarser"
     if len(active) > MAX_PRICED_COLUMNS:
         return MST(), f"{len(active)} columns make {pairs:,} pairs, too many to price sets of them; a tree scales"
-    return (
-        Mosaic(),
-        f"{len(active)} columns and {pairs:,} pairs are within its reach, and its error is the lowest or close to it",
-    )
+    reason = "are within its reach, and its error is the lowest or close to it"
+    return Mosaic(), f"{len(active)} columns and {pairs:,} pairs {reason}"

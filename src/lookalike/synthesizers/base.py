@@ -1,4 +1,4 @@
-"""What a method is: marked settings, a split of the budget, a fit through the door; and the register of all methods."""
+"""The base class of methods: settings, a split of the budget, a fit through the door; and the list of all methods."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lookalike.schema.domain import Domain
 from lookalike.synthesizers.split import Split
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the fraction of the whole that is behind us."""
+"""A function that is called with what is being done and the fraction of the whole that is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodInfo:
-    """What a user needs to choose a method, and what a reviewer needs to trust it.
+    """What users and reviewers need to know about a method.
 
     Attributes:
         title: its name as papers write it.
@@ -32,7 +32,7 @@ class MethodInfo:
         good_for: when to use it.
         corrected: what was changed to make it private.
         page: the page that shows how its settings were tuned.
-        sets_per_column: about how many sets of several columns it counts per column, where its plan cannot say.
+        sets_per_column: about how many sets of several columns it measures per column, if its plan leaves that open.
         rank: place in listings, smallest first.
         is_paper_variant: whether it follows its paper to the letter, beside a variant of ours; listed after all others.
     """
@@ -58,18 +58,18 @@ class Method(ABC):
 
     @abstractmethod
     def split(self, domain: Domain, rho: float) -> Split:
-        """Divide rho among the steps of a run on such a domain; an error where settings and domain do not agree."""
+        """Divide rho among the steps of a run on a domain; raises an error where the settings do not suit it."""
 
     @abstractmethod
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        """Learn a model of the table behind the door, spending what `split` of the door's budget lists."""
+        """Fit a model to the table behind the door; every step spends at most what `split` gives it."""
 
     def chosen(self, domain: Domain) -> Method:
         """Return the method that runs: this one, unless it chooses among others."""
         return self
 
     def reason(self, domain: Domain) -> str | None:
-        """Say why another method was chosen; None for a method that runs itself."""
+        """Return why another method was chosen; None for a method that runs itself."""
         return None
 
     @property
@@ -127,17 +127,17 @@ def _place(item: tuple[str, type[Method]]) -> tuple[bool, int]:
 
 
 def paper(default: T, where: str = "") -> T:
-    """A setting whose default is that of the method's paper (or of its authors' program)."""
+    """Mark a setting whose default is that of the method's paper, or of what `where` names."""
     return _marked(default, "paper", where)
 
 
 def tuned(default: T, where: str = "") -> T:
-    """A setting whose default was found by experiments; the method's page shows them unless `where` names another."""
+    """Mark a setting whose default was found by experiments, on the method's page unless `where` names another."""
     return _marked(default, "tuned", where)
 
 
 def choice(default: T) -> T:
-    """A setting that says what the user wants; no value is more accurate than another."""
+    """Mark a setting that depends on what the user wants; no value is more accurate than another."""
     return _marked(default, "choice", "")
 
 
@@ -146,12 +146,12 @@ def _marked(default: Any, origin: str, where: str) -> Any:
 
 
 def setting_fields(cls: type[Method]) -> tuple[dataclasses.Field[Any], ...]:
-    """The settings of a method as dataclass fields."""
+    """Return the settings of a method as dataclass fields."""
     return dataclasses.fields(cls)  # type: ignore[arg-type]
 
 
 def origins(cls: type[Method]) -> dict[str, str]:
-    """Where the default of each setting comes from, such as "tuned: docs/mosaic.md"; "" for an unmarked one."""
+    """Return where the default of each setting comes from, such as "tuned: docs/mosaic.md"; "" if it is not marked."""
     found = {}
     for field in setting_fields(cls):
         origin, where = field.metadata.get("origin", ""), field.metadata.get("where", "")
@@ -173,7 +173,7 @@ def check_shares(*shares: float) -> None:
 def check_rounds(rounds: int | None) -> None:
     """Check a number of rounds; None leaves it to the method."""
     if rounds is not None and rounds < 1:
-        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or null for the method's own rule.")
+        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or null to let the method decide.")
 
 
 def check_positive(**settings: float | None) -> None:

@@ -26,7 +26,7 @@ FAMILIES = "families of the network"
 PARTS, COUNT, SEEDED, HISTOGRAM = "split into parts", "number of seeds", "rows from seeds", "prefix histogram"
 
 COUNT_SHARE = 0.02
-"""Part of what the seeds may spend that gives their number."""
+"""Part of the budget of the seeds that is spent on their noisy number."""
 
 
 @method(
@@ -41,32 +41,33 @@ COUNT_SHARE = 0.02
     rank=130,
 )
 class BSG(Method):
-    """Every column given a few others, learnt once; rows from that network alone, or grown from real rows.
+    """Fit a Bayesian network; draw rows from it alone, or start each from values of a real row, its seed.
 
-    With `omega` "all" (or None), the default, no real row is ever used as a seed: the guarantee is the network's, for
-    any number of rows. Otherwise `omega` columns of each row are drawn anew and the first ones, in the network's order,
-    are those of a real row, if enough others share them. Each such row costs; what is not affordable is refused.
+    With `omega` "all" (or None), the default, no real row is used as a seed: the guarantee is the network's, for any
+    number of rows. Otherwise `omega` columns of each row are drawn anew and the others, the first in the network's
+    order, are copied from a real row, if enough real rows share them. Each such row is charged, and a run that the
+    budget cannot pay is refused.
 
     Attributes:
         omega: "all", a number of columns to draw anew, or a range such as "9-11" to draw that number from, row by row.
         seeded_rows: how many rows to release from seeds.
-        k: how many real rows must share what is kept.
-        seeds: "rows", or "histogram": one noisy histogram of what is kept, for any number of rows.
+        k: how many real rows must share the copied values.
+        seeds: "rows", or "histogram": one noisy histogram of the copied columns, for any number of rows.
         test: "randomised" (noise on the threshold: differentially private) or "deterministic" (NOT private: (k, gamma)-
             plausible deniability of each row and no more).
-        mixture: test what the whole range of omega makes, not the number drawn for the row; needs gamma.
+        mixture: test with the probabilities over the whole range of omega, not for the number drawn; needs gamma.
         gamma: seeds are plausible when their probabilities agree within this factor. Only matters with `mixture`.
-        threshold_epsilon: strength of the threshold's noise; None takes the cheapest.
+        threshold_epsilon: epsilon of the noise on the threshold; None takes the cheapest.
         seeded_share: share of rows that try a seed; the others, and failures, come from the network alone.
-        max_plausible: stop counting seeds here; None counts all.
-        max_check_plausible: count in a random subset of this many rows; None counts in all. Costs much, never needed.
+        max_plausible: stop counting plausible seeds at this number; None counts all.
+        max_check_plausible: count in a random subset of this many rows; None counts in all. A subset costs more budget.
         parts: None uses all rows for everything; "0.2,0.2" or "0.2,0.2,0.6" are shares of rows for structure,
             parameters and seeds, disjoint and at random, as in the paper.
         model_share: part of the budget for the network where seeds or a histogram follow.
         oneway_share: part of the network's budget for one-way marginals.
         score_share: part of the network's budget for scoring all pairs; its families get the rest.
-        parent_values: maximum number of values that children see of a column; longer ones are bucketed by noisy counts.
-        max_cost: maximum number of configurations of a column's parents; None takes what the noise allows.
+        parent_values: maximum number of values of a parent; columns of more are bucketed by noisy counts.
+        max_cost: maximum number of configurations of a column's parents; None lets `usefulness` decide.
         usefulness: a family is affordable while its average cell is this many times the noise.
         prior: strength of the prior, in standard deviations of the noise.
     """
@@ -112,7 +113,7 @@ class BSG(Method):
         return self.seeded_rows if self.omega not in (None, "all") and self.seeds == "rows" else None
 
     def kept(self, columns: int | None) -> tuple[int, ...]:
-        """The numbers of columns that a seed keeps, equally likely; (0,) without seeds. None: only check omega."""
+        """Return the possible numbers of columns copied from a seed; (0,) without seeds. None only checks omega."""
         if self.omega is None or self.omega == "all":
             return (0,)
         low, dash, high = str(self.omega).partition("-")
@@ -124,7 +125,7 @@ class BSG(Method):
         return tuple((columns or last) - omega for omega in range(first, last + 1))
 
     def shares(self) -> tuple[float, ...]:
-        """Shares of the disjoint parts for structure, parameters and, with seeds, seeds; empty without parts."""
+        """Return the shares of the disjoint parts for structure, parameters and any seeds; empty without parts."""
         try:
             shares = tuple(float(text) for text in self.parts.split(",")) if self.parts else ()
         except ValueError:
@@ -158,9 +159,9 @@ class BSG(Method):
         return Split((*steps, seeded))
 
     def _learning_steps(self, domain: Domain, early: float, late: float, *, together: bool) -> list[Step]:
-        """The steps of the network: `early` for its structure, `late` for its families.
+        """Return the steps of the network: `early` is the rho of its structure, `late` of its families.
 
-        A single column needs no scores; their part goes to its family where both are paid out of one budget.
+        A single column needs no scores; their part goes to its family where one budget pays for both.
         """
         learning = self.oneway_share + self.score_share
         scores = early * self.score_share / learning
@@ -185,7 +186,7 @@ class BSG(Method):
         network, buckets = self._structure(structure, split, oneways, progress)
         progress("measuring families", 0.4)
         measured = measure_families(parameters, network, buckets, split.rho(FAMILIES), step=FAMILIES)
-        # The columns of one part of the rows say nothing about those of another.
+        # With parts, the columns were counted in other rows than the families.
         model = network_of(door.domain, network, buckets, measured, [] if shares else oneways, self.prior)
         if shares:
             model = replace(model, total=model.total / shares[1])
@@ -198,7 +199,7 @@ class BSG(Method):
         )  # fmt: skip
 
     def _counted(self, door: GuardedTable, split: Split, progress: Progress) -> NoisyMarginal:
-        """A noisy number of seeds. What it shows to be unaffordable is refused here, before the network is paid for."""
+        """Return a noisy number of seeds; raises an error if the rows cost too much, before the network is paid for."""
         progress("counting seeds", 0.05)
         before = 0.0 if PARTS in split else door.remaining * self.model_share
         rho, already = (door.remaining - before) * COUNT_SHARE, float(door.budget.rho) - door.remaining
@@ -211,7 +212,7 @@ class BSG(Method):
     def _structure(
         self, door: GuardedTable, split: Split, oneways: list[NoisyMarginal], progress: Progress
     ) -> tuple[Network, dict[str, np.ndarray]]:
-        """The network and the buckets in which parents are seen."""
+        """Return the network and the buckets of its parents."""
         domain = door.domain
         if len(domain) == 1:
             return Network(domain.names, ((),)), {}

@@ -7,19 +7,18 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.models.copula import GaussianCopula, Grades, nearest_correlation, normal_correlation
-from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import GradeProducts
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import measure_columns, singles
-from lookalike.selection.model_size import model_zeros
+from lookalike.selection.columns import fit_columns, singles
 from lookalike.synthesizers.base import Method, Progress, check_shares, method, tuned
 from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
 PRODUCTS = "products of ranks"
 
 _BATCH_CELLS = 50_000_000
+"""Maximum number of cells of the pairs whose products are summed at a time."""
 
 
 @method(
@@ -35,7 +34,7 @@ _BATCH_CELLS = 50_000_000
     rank=140,
 )
 class DPCopula(Method):
-    """One-way marginals, and for every pair of columns how far their ranks go together.
+    """Measure the columns, and for every pair of columns how strongly their ranks are correlated.
 
     Attributes:
         margin_share: part of the budget for one-way marginals; the products of ranks get the rest.
@@ -55,8 +54,7 @@ class DPCopula(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain = door.domain
         progress("measuring every column", 0.1)
-        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        independent = fit(domain, oneways, zeros=model_zeros(door.schema))
+        independent = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)[1]
         total = independent.total
         margins = [counts / total for counts in independent.marginals(singles(domain))]
         correlation = np.eye(len(domain))
@@ -68,7 +66,7 @@ class DPCopula(Method):
         return GaussianCopula(domain, total, tuple(margins), nearest_correlation(correlation))
 
     def _products(self, door: GuardedTable, columns: list[Grades]) -> dict[tuple[int, int], float]:
-        """Noisy sums over all rows of the product of two columns' grades, for every pair of columns."""
+        """Return the noisy sum over all rows of the product of two columns' grades, for every pair of columns."""
         names, rho = door.domain.names, door.remaining
         graded = {name: column.values for name, column in zip(names, columns, strict=True)}
         pairs = list(combinations(range(len(names)), 2))

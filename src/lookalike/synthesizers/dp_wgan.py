@@ -1,38 +1,26 @@
-"""DP-WGAN: a generator network taught by a critic that sees real rows through noisy gradients, corrected."""
+"""DP-WGAN: a generator network trained by a critic that learns from noisy gradient sums of real rows, corrected."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import count
 
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.models.network import Generator, NetworkModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import measure_columns, singles
-from lookalike.selection.model_size import model_zeros
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
-from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
+from lookalike.selection.columns import fit_columns, singles
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.gan_training import GeneratorTraining, WassersteinTrainer, training_progress
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
 
 GRADIENTS = "gradients of the critic"
 
 _BATCH_ROWS = 100_000
-"""About so many rows are in a batch of the critic."""
+"""Approximate number of rows in a batch of the critic."""
 
 
 @method(
@@ -48,15 +36,15 @@ _BATCH_ROWS = 100_000
     rank=180,
 )
 class DPWGAN(Method):
-    """Random numbers become rows by a network; a second one, the critic, says what is wrong with them.
+    """Train a network that turns random numbers into rows by a second one, the critic, that separates real from made.
 
     Attributes:
-        oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
-        steps: maximum number of steps of the critic. Fewer are made where their noise would pass `noise`.
-        noise: maximum noise in a step: its norm, as a share of the norm that a row's gradient is clipped to.
+        oneway_share: part of the budget for one-way marginals, which give the number of rows and the first generator.
+        steps: maximum number of steps of the critic; fewer where their noise would exceed `noise`.
+        noise: maximum norm of the noise in a step, as a share of the norm at which a row's gradient is clipped.
         units: maximum number of hidden units of the critic; no more than 4 per value of any column are used.
         hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
-        latent: random numbers that a row is made of.
+        latent: number of random numbers that become a row.
         critic_rate: learning rate of the critic, whose weights lie between -1 and 1.
         generator_rate: learning rate of the generator.
         generator_steps: steps of the generator per step of the critic.
@@ -88,40 +76,23 @@ class DPWGAN(Method):
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.02)
-        total, margins = columns_alone(door, split)
+        independent = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)[1]
+        total, margins = independent.total, independent.marginals(singles(door.domain))
         cells, batches = sum(door.domain.sizes), math.ceil(max(total, 1.0) / _BATCH_ROWS)
         generator = Generator.start(margins, self.latent, min(self.hidden, 8 * cells), rng)
-        lessons = GeneratorLessons(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
+        training = GeneratorTraining(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
         units = min(self.units, 4 * cells)
         steps = self._steps(door, total, (cells + 2) * units)
         trainer = WassersteinTrainer(
-            lessons,
-            self.generator_steps,
-            max(1.0, total / batches),
-            units=units,
-            rate=self.critic_rate,
-            rng=rng,
+            training, self.generator_steps, max(1.0, total / batches), units=units, rate=self.critic_rate, rng=rng,
             progress=training_progress(progress, steps),
-        )
+        )  # fmt: skip
         door.release_rows(CriticSums(trainer, steps, batches), step=GRADIENTS)
         if self.keep_margins:
             generator.calibrate(margins, rng)
         return NetworkModel(door.domain, total, generator)
 
     def _steps(self, door: GuardedTable, total: float, parameters: int) -> int:
-        """As many steps as leave the noise of each below the limit, were all rows' gradients of the clipped norm."""
+        """Return the number of steps at which the noise of each stays below `noise`, if every gradient is clipped."""
         once = door.stddev_for(door.remaining) * math.sqrt(parameters) / max(1.0, total)
         return max(1, min(self.steps, math.floor((self.noise / once) ** 2)))
-
-
-def columns_alone(door: GuardedTable, split: Split) -> tuple[float, list[np.ndarray]]:
-    """The noisy number of rows and the noisy margin of every column."""
-    oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-    model = fit(door.domain, oneways, zeros=model_zeros(door.schema))
-    return model.total, model.marginals(singles(door.domain))
-
-
-def training_progress(progress: Progress, steps: int) -> Callable[[], None]:
-    """Something to call after each of these steps of training."""
-    done = count(1)
-    return lambda: progress("training", 0.05 + 0.85 * next(done) / steps)

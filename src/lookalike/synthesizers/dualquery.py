@@ -24,20 +24,20 @@ from lookalike.synthesizers.split import Split
     "Dimensional Data (ICML 2014)",
     good_for="a historical baseline of query release; fem is the more accurate of the two",
     corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-    "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
+    "public one; every draw is a separate exponential mechanism, charged by zCDP; coordinate ascent instead of "
     "an integer programme; many rows per round around noisy one-way marginals",
     page="docs/reproductions/query_methods.md",
     accounting="zcdp",
     rank=170,
 )
 class DualQuery(Method):
-    """Rounds of: draw queries that the rows so far get wrong, then add rows that satisfy as many of them as they can.
+    """In each round, draw queries of large error in the rows so far, and add rows that satisfy as many as possible.
 
     Multiplicative weights over signed queries give round t the distribution Q_t(q) ~ exp(eta * sum over earlier rounds
     s of (q(D) - q(rows_s))), in counts. The sum is (t - 1) times the difference between the data and the average of the
     rounds, a score of sensitivity 1. So a draw from Q_t is an exponential mechanism on that difference with
     epsilon_t = 2 eta (t - 1), and costs epsilon_t^2/8. Here eta follows from the budget: epsilon_t grows in proportion
-    to t - 1, and all draws together cost what there is. The first round draws no queries, and its rows are free.
+    to t - 1, and all draws together cost the whole budget. The first round draws no queries, so its rows are free.
 
     `dualquery-paper` has a single row per round and measures no columns.
 
@@ -48,9 +48,9 @@ class DualQuery(Method):
             30.
         rows_per_round: rows added in each round, which all count the same.
         oneway_share: part of the budget for one-way marginals.
-        marginals_per_draw: marginals whose cells compete in one draw, chosen at random, each with a random sign.
+        marginals_per_draw: number of random marginals whose cells compete in one draw, each with a random sign.
         weight: of a drawn query, against noise of scale 1 in the logarithm of the columns' distributions.
-        max_cells: larger marginals are replaced by parts of them.
+        max_cells: marginals of more cells are replaced by parts of them.
         sweeps: passes of the search for the best row, over its columns.
     """
 
@@ -84,9 +84,8 @@ class DualQuery(Method):
         if len(domain) == 1:
             return RowsModel(domain, total, leader.rows(self.rounds * self.rows_per_round, rng))
         made = [leader.rows(self.rows_per_round, rng)]
-        player = QueryPlayer(
-            domain, query_sets(self.workload, domain, self.max_cells), self.marginals_per_draw, rng
-        )  # fmt: skip
+        sets = query_sets(self.workload, domain, self.max_cells)
+        player = QueryPlayer(domain, sets, self.marginals_per_draw, rng)
         for number in range(1, self.rounds):
             progress(f"round {number + 1} of {self.rounds}", number / self.rounds)
             so_far = np.concatenate(made)
@@ -103,7 +102,7 @@ def check_two_rounds(rounds: int) -> None:
     """Refuse a single round, which would draw no query."""
     check_positive(rounds=rounds)
     if rounds == 1:
-        raise BudgetError("rounds is 1; the first round of DualQuery draws no queries, so take 2 or more.")
+        raise BudgetError("rounds is 1; it must be at least 2, as the first round of DualQuery draws no queries.")
 
 
 def draws_for(domain: Domain, per_round: int | None) -> int:
@@ -112,5 +111,5 @@ def draws_for(domain: Domain, per_round: int | None) -> int:
 
 
 def round_budget(remaining: float, number: int, rounds: int) -> float:
-    """Return a round's part of what is left for it and all later ones: epsilon_t^2 grows as t^2."""
+    """Return what a round may spend of the rho that it and all later rounds share: epsilon_t^2 grows as t^2."""
     return remaining * number**2 / sum(later**2 for later in range(number, rounds))

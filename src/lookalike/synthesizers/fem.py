@@ -22,7 +22,7 @@ COLUMN_RATE = 0.3
 """Part of a column's distance from its measured distribution that one round corrects."""
 
 _COMPARED_ROUNDS = 5
-"""The data is compared with the rows of so many of the latest rounds."""
+"""Number of latest rounds with whose rows the data is compared."""
 
 
 @method(
@@ -40,14 +40,14 @@ _COMPARED_ROUNDS = 5
     rank=160,
 )
 class FEM(Method):
-    """Rounds of: draw queries that the latest rows get wrong, give their cells more or less weight, make new rows.
+    """In each round, draw queries of large error in the latest rows, change the weights of their cells, make new rows.
 
     A query is a cell of a marginal and a sign; it is drawn by an exponential mechanism and nothing is measured. New
-    rows follow the perturbed leader: each maximises the weights of its cells plus noise of its own.
+    rows follow the perturbed leader: each maximises the sum of the weights of its cells and of independent noise.
 
-    The paper's leader (`fem-paper`) starts from nothing, with exponential noise. Ours starts from noisy one-way
-    marginals, with Gumbel noise around their logarithms, so that rows without any query are independent draws from
-    them; columns are held to these marginals from round to round, which is free.
+    The leader of the paper's variant (`fem-paper`) starts without weights, with exponential noise. This one starts from
+    noisy one-way marginals, with Gumbel noise around their logarithms, so that rows without any query are independent
+    draws from them; every round corrects the columns towards these marginals, which is free.
 
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.selection.workload`.
@@ -55,9 +55,9 @@ class FEM(Method):
         per_round: queries drawn in each round.
         rows_per_round: rows made in each round; those of the second half of all rounds are the result (authors' code).
         oneway_share: part of the budget for one-way marginals.
-        marginals_per_draw: marginals whose cells compete in one draw, chosen at random, each with a random sign.
+        marginals_per_draw: number of random marginals whose cells compete in one draw, each with a random sign.
         noise: scale of the rows' noise, against which a drawn query weighs 1.
-        max_cells: larger marginals are replaced by parts of them.
+        max_cells: marginals of more cells are replaced by parts of them.
         sweeps: passes of the search for the best row, over its columns.
     """
 
@@ -89,9 +89,8 @@ class FEM(Method):
         leader = PerturbedLeader(domain, columns)
         if len(domain) == 1:
             return RowsModel(domain, total, leader.rows(rounds * self.rows_per_round, rng))
-        player = QueryPlayer(
-            domain, query_sets(self.workload, domain, self.max_cells), self.marginals_per_draw, rng
-        )  # fmt: skip
+        sets = query_sets(self.workload, domain, self.max_cells)
+        player = QueryPlayer(domain, sets, self.marginals_per_draw, rng)
         made = [leader.rows(self.rows_per_round, rng, sweeps=self.sweeps)]
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
@@ -117,7 +116,7 @@ def query_split(domain: Domain, rho: float, oneway_share: float, draws: int) -> 
 
 def drawn_queries(draws: int) -> Step:
     """Return the step of drawing queries."""
-    return Step.choices(QUERIES, draws, "cells with more or fewer rows than there should be")
+    return Step.choices(QUERIES, draws, "cells in which the rows differ from the data")
 
 
 def measured_columns(door: GuardedTable, split: Split) -> tuple[list[np.ndarray], float]:

@@ -1,10 +1,11 @@
-"""Training a generator of rows from noisy answers about real ones: by a critic (DP-WGAN) or by a student (PATE-GAN)."""
+"""Training a generator of rows from noisy answers about real rows: by a critic (DP-WGAN) or by a student (PATE-GAN)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,30 @@ from lookalike.models.network import Generator, RmsProp
 from lookalike.privacy.row_level.critic_sums import Critic
 from lookalike.privacy.row_level.teacher_votes import Teachers
 from lookalike.schema.cells import one_hot
+from lookalike.synthesizers.base import Progress
 
-BATCH, PULL, LEAST = 512, 0.3, 1e-4
-"""Rows per step; how strongly each step draws margins back; the smallest probability that this distinguishes."""
+BATCH, PULL, MIN_PROBABILITY = 512, 0.3, 1e-4
+"""Rows per step; part of the distance from the margins that a step corrects; minimum of probabilities there."""
 
-SHOWN = 2048
-"""Generated rows that the critic is shown per step, at most; no more than real ones where there are over 256."""
+MAX_COMPARED = 2048
+"""Maximum number of generated rows in a step of the critic; otherwise about as many as real ones, at least 256."""
 
 
-class GeneratorLessons:
-    """Steps of a generator against a judge of drawn rows.
+def training_progress(progress: Progress, steps: int) -> Callable[[], None]:
+    """Return a function that reports progress each time it is called, after each of these steps of training."""
+    done = count(1)
+    return lambda: progress("training", 0.05 + 0.85 * next(done) / steps)
+
+
+class GeneratorTraining:
+    """The training of a generator by gradients of a judge: the critic of DP-WGAN or the student of PATE-GAN.
 
     Args:
         generator: trained in place.
         margins: the released margins of its columns.
         rate: learning rate.
         rng: random numbers.
-        pull: whether every step is drawn back to the margins.
+        pull: whether every step moves the generator's columns back towards the margins.
     """
 
     def __init__(
@@ -44,20 +52,20 @@ class GeneratorLessons:
         self.generator, self._margins, self._pull, self._rng = generator, margins, pull, rng
         self._steps = RmsProp(generator.weights, rate)
 
-    def made(self, rows: int) -> np.ndarray:
-        """Codes of generated rows."""
+    def sample(self, rows: int) -> np.ndarray:
+        """Return the codes of generated rows."""
         return self.generator.sample(rows, self._rng)
 
     def step(self, slopes: Callable[[np.ndarray], np.ndarray]) -> None:
-        """The judge's slopes at drawn rows move the probabilities that they were drawn from (straight through).
+        """Make one step: the judge's slopes at drawn rows move the probabilities of the draws (straight through).
 
-        `slopes` says for rows of codes how much better each value of each column would be judged.
+        `slopes` returns, for rows of codes, the increase of the judge's score for each value of each column.
         """
         made = self.generator.forward(self.generator.noise(BATCH, self._rng))
         better = slopes(self.generator.draw(made.probabilities, self._rng))
         self._steps.step(self.generator.gradients(made, -better))
         if self._pull:
-            self.generator.pull(made.probabilities.mean(axis=0), self._margins, PULL, LEAST)
+            self.generator.pull(made.probabilities.mean(axis=0), self._margins, PULL, MIN_PROBABILITY)
 
 
 # A critic, from noisy sums of clipped gradients (Wasserstein GAN, Arjovsky, Chintala, Bottou 2017).
@@ -70,7 +78,7 @@ class WassersteinTrainer:
     so that clipping favours neither. Norms are clipped at the median of those of generated rows, which is public.
 
     Args:
-        lessons: how the generator learns.
+        training: the training of the generator.
         steps: steps of the generator per step of the critic.
         rows: estimated number of real rows behind every sum.
         units: hidden units of the critic.
@@ -81,7 +89,7 @@ class WassersteinTrainer:
 
     def __init__(
         self,
-        lessons: GeneratorLessons,
+        training: GeneratorTraining,
         steps: int,
         rows: float,
         *,
@@ -90,23 +98,23 @@ class WassersteinTrainer:
         rng: np.random.Generator,
         progress: Callable[[], None],
     ) -> None:
-        self._lessons, self._steps, self._rows, self._progress = lessons, steps, rows, progress
-        inputs = rng.uniform(-1, 1, (sum(lessons.generator.sizes) + 1, units))
+        self._training, self._steps, self._rows, self._progress = training, steps, rows, progress
+        inputs = rng.uniform(-1, 1, (sum(training.generator.sizes) + 1, units))
         inputs[-1] = 0
         self._weights = (inputs, rng.uniform(-1, 1, units))
         self._critic_steps = RmsProp(self._weights, rate)
-        self._show = round(min(SHOWN, max(rows, 256)))
-        self._shown, self._norm = lessons.made(1), 1
+        self._show = round(min(MAX_COMPARED, max(rows, 256)))
+        self._shown, self._norm = training.sample(1), 1
 
     def critic(self) -> tuple[Critic, int]:
-        """The critic as it is now, in whole numbers, and the norm to clip at."""
+        """Return the present critic, in whole numbers, and the norm at which gradients are clipped."""
         critic = self._critic()
-        self._shown = self._lessons.made(self._show)
+        self._shown = self._training.sample(self._show)
         self._norm = max(1, int(np.median(critic.norms(self._shown))))
         return critic, self._norm
 
     def learn(self, sums: np.ndarray, /) -> None:
-        """One step of the critic towards distinguishing the two, and some of the generator against that."""
+        """Make one step of the critic from noisy sums over real rows, and some steps of the generator against it."""
         made = self._critic().clipped_sums(self._shown, self._norm) / len(self._shown)
         falling = made - sums / self._rows
         inputs = self._weights[0]
@@ -115,11 +123,11 @@ class WassersteinTrainer:
             np.clip(part, -1, 1, out=part)
         critic = self._critic()
         for _ in range(self._steps):
-            self._lessons.step(critic.slopes)
+            self._training.step(critic.slopes)
         self._progress()
 
     def _critic(self) -> Critic:
-        return Critic.rounded(self._lessons.generator.sizes, *self._weights)
+        return Critic.rounded(self._training.generator.sizes, *self._weights)
 
 
 # A student, from noisy votes of teachers (PATE-GAN, Jordon, Yoon, van der Schaar 2019).
@@ -136,14 +144,15 @@ class Student:
         self._steps = RmsProp(self.weights, rate)
 
     def guesses(self, codes: np.ndarray) -> np.ndarray:
+        """Return the guessed share of teachers that take each row for real."""
         return self._forward(one_hot(codes, self._sizes))[1]
 
     def learn(self, codes: np.ndarray, shares: np.ndarray) -> None:
-        """One step on the cross entropy with these shares of votes."""
+        """Make one step on the cross entropy with these shares of votes."""
         self._steps.step(self.gradients(codes, shares))
 
     def gradients(self, codes: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Gradient of the mean cross entropy in the weights.
+        """Return the gradient of the mean cross entropy in the weights.
 
         It is linear in the shares, so unbiased noise on them, even beyond 0 and 1, leaves it unbiased.
         """
@@ -154,7 +163,7 @@ class Student:
         return rows.T @ pushed, pushed.sum(axis=0), error @ hidden, error.sum(keepdims=True)
 
     def slopes(self, codes: np.ndarray) -> np.ndarray:
-        """How much better each value of each column would be for a row, by the score under the logistic function."""
+        """Return the gradient of each row's logit in the values of its columns."""
         hidden, _ = self._forward(one_hot(codes, self._sizes))
         return ((hidden > 0) * self.weights[2]) @ self.weights[0].T
 
@@ -171,17 +180,17 @@ class TeachingSettings:
     Attributes:
         teachers: how many vote.
         rows: estimated number of rows that a teacher has.
-        inputs: weights that every teacher starts from, see `Teachers`.
-        outputs: the same.
+        inputs: first weights of the hidden layer of every teacher, see `Teachers`.
+        outputs: first weights of the output of every teacher.
         teacher_rate: learning rate of the teachers.
         units: hidden units of the student.
         student_rate: learning rate of the student.
         student_steps: steps of the student per round, the first on the new votes, the others on remembered ones.
         generator_steps: steps of the generator per round.
-        shown: generated rows that teachers are shown per step.
+        shown: generated rows in a step of the teachers.
         asked: generated rows that they vote on per round.
-        memory: rounds that are remembered.
-        controls: teachers of generated rows, at most.
+        memory: number of latest rounds whose votes the student learns from.
+        controls: maximum number of teachers of generated rows.
     """
 
     teachers: int
@@ -200,15 +209,15 @@ class TeachingSettings:
 
 
 class Controls:
-    """Teachers whose own rows are generated ones too: how they vote says what votes are worth.
+    """Teachers of generated rows, whose votes are subtracted from those of the teachers of real rows.
 
-    A teacher of few rows takes frequent values for real, even if it is shown rows of the same distribution. Teachers of
-    generated rows do so as well, and what real teachers do beyond them is about real rows. Their rows are made from the
-    same random numbers again and again, so that they change only as the generator does. Public throughout.
+    A teacher of few rows takes frequent values for real, even among rows of the same distribution. Teachers of
+    generated rows do the same, so the difference of the votes is what real rows contribute. Their rows come from the
+    same random numbers in every step, so that they change only with the generator. Everything here is public.
     """
 
-    def __init__(self, lessons: GeneratorLessons, settings: TeachingSettings, rng: np.random.Generator) -> None:
-        self._generator, self._number = lessons.generator, min(settings.teachers, settings.controls)
+    def __init__(self, training: GeneratorTraining, settings: TeachingSettings, rng: np.random.Generator) -> None:
+        self._generator, self._number = training.generator, min(settings.teachers, settings.controls)
         rows = max(1, round(self._number * settings.rows))
         self._noise, self._seed = self._generator.noise(rows, rng), int(rng.integers(2**63))
         part = rng.integers(0, self._number, rows)
@@ -216,11 +225,12 @@ class Controls:
         self._teachers = Teachers(self._generator.sizes, self._rows(), part, self._number, *weights)
 
     def train(self, shown: np.ndarray) -> None:
+        """Make one step of the teachers on the present generator's rows."""
         self._teachers.give(self._rows())
         self._teachers.train(shown)
 
     def shares(self, codes: np.ndarray) -> np.ndarray:
-        """Share of these teachers that take each row for real."""
+        """Return the share of these teachers that take each row for real."""
         return self._teachers.votes(codes) / self._number
 
     def _rows(self) -> np.ndarray:
@@ -229,36 +239,39 @@ class Controls:
 
 
 class VoteTrainer:
-    """Shows generated rows, asks for votes on others, and passes what they say to the student and the generator."""
+    """Trains a student and the generator on the teachers' votes on generated rows."""
 
     def __init__(
         self,
-        lessons: GeneratorLessons,
+        training: GeneratorTraining,
         settings: TeachingSettings,
         rng: np.random.Generator,
         progress: Callable[[], None],
     ) -> None:
-        self._lessons, self._settings, self._rng, self._progress = lessons, settings, rng, progress
-        self.student = Student(lessons.generator.sizes, settings.units, settings.student_rate, rng)
-        self._controls = Controls(lessons, settings, rng)
-        self._asked = np.empty((0, len(lessons.generator.sizes)), dtype=np.int32)
+        self._training, self._settings, self._rng, self._progress = training, settings, rng, progress
+        self.student = Student(training.generator.sizes, settings.units, settings.student_rate, rng)
+        self._controls = Controls(training, settings, rng)
+        self._asked = np.empty((0, len(training.generator.sizes)), dtype=np.int32)
         self._remembered: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=settings.memory)
 
     def shown(self) -> np.ndarray:
-        shown = self._lessons.made(self._settings.shown)
+        """Return generated rows for a step of the teachers; the control teachers make the same step."""
+        shown = self._training.sample(self._settings.shown)
         self._controls.train(shown)
         return shown
 
     def asked(self) -> np.ndarray:
-        self._asked = self._lessons.made(self._settings.asked)
+        """Return generated rows for the teachers to vote on."""
+        self._asked = self._training.sample(self._settings.asked)
         return self._asked
 
     def learn(self, votes: np.ndarray, /) -> None:
+        """Make the steps of student and generator that follow a round of votes."""
         shares = 0.5 + votes / self._settings.teachers - self._controls.shares(self._asked)
         self._remembered.append((self._asked, shares))
         self.student.learn(*self._remembered[-1])
         for _ in range(self._settings.student_steps - 1):
             self.student.learn(*self._remembered[self._rng.integers(len(self._remembered))])
         for _ in range(self._settings.generator_steps):
-            self._lessons.step(self.student.slopes)
+            self._training.step(self.student.slopes)
         self._progress()

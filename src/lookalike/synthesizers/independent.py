@@ -1,15 +1,13 @@
-"""Every column on its own: the baseline that any method must beat, and all that a tiny budget affords."""
+"""Independent columns: the baseline that any method must beat, and all that a tiny budget affords."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import measure_columns
-from lookalike.selection.model_size import model_zeros
+from lookalike.selection.columns import fit_columns
 from lookalike.synthesizers.base import Method, Progress, method
 from lookalike.synthesizers.split import ONEWAYS, Split, Step
 
@@ -24,7 +22,7 @@ from lookalike.synthesizers.split import ONEWAYS, Split, Step
     rank=20,
 )
 class Independent(Method):
-    """All one-way marginals and nothing else; columns come out independent of each other.
+    """Measure the one-way marginals and nothing else; the synthetic columns are independent of each other.
 
     The budget is shared by cells^(2/3), which minimises the total expected L1 error of the noisy counts.
     """
@@ -34,6 +32,4 @@ class Independent(Method):
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.0)
-        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        progress("fitting", 0.5)
-        return fit(door.domain, oneways, zeros=model_zeros(door.schema))
+        return fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)[1]

@@ -1,4 +1,4 @@
-"""Mosaic: the column sets worth their price, whether or not they fit one network, in one table. Our own method."""
+"""Mosaic, our own method: measures the column sets worth their price, whether or not they fit one graphical model."""
 
 from __future__ import annotations
 
@@ -26,26 +26,19 @@ from lookalike.selection.columns import (
 from lookalike.selection.model_size import model_zeros
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.priced_sets import PricedSets, SetPricing
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step
 
 SETS, LARGER = "chosen sets", "larger sets and their choice"
 
 # Found on the development tables; docs/mosaic.md has the experiments.
 MAX_FITTED_RHO = 0.5
-"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less, the weights
-of a finite number of rows do not converge."""
+"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less noise, the
+weights of a finite number of rows do not converge."""
 TYPICAL_CONTRASTS = 6
-"""Contrasts of a set of a useful size at small budgets."""
+"""Typical number of contrasts of a set that is worth measuring at a small budget."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
-"""Of the models against which larger sets are scored, which are thrown away."""
+"""Settings of the temporary models against which larger sets are scored."""
 
 
 @method(
@@ -59,33 +52,33 @@ FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
     rank=10,
 )
 class Mosaic(Method):
-    """Counts of every column, a noisy score of every pair, and one price that decides what is measured how precisely.
+    """Measure the columns, score every pair, and let one price decide which sets are measured, and how precisely.
 
-    Nothing that is worth measuring is left out because it does not fit a graphical model: the sets that fit draw rows,
-    weights make the rows match all sets, and rows are chosen so that small marginals come out right; docs/mosaic.md.
+    Sets are measured whether or not they fit one graphical model: rows are drawn from a network of the sets that fit,
+    weighted to match all sets, and exchanged until the small marginals are right; docs/mosaic.md.
 
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
-        small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and measure contrasts
-            instead of counts: columns beyond the number of rows, sets beyond their columns.
+        small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and pay for contrasts
+            instead of counts: what columns add to the number of rows, and sets to their columns.
         small_total_share: part of a small budget for the number of rows.
-        small_oneway_share: maximum part of it for the one-way marginals, which are uncertain too.
-        score_share: part for the errors of all pairs against independence.
-        larger_share: part of the rest for sets of three and more columns that the first model gets wrong.
-        larger_score_share: part of the whole for scoring those.
+        small_oneway_share: maximum part of a small budget for the one-way marginals.
+        score_share: part of the budget for the errors of all pairs against independence.
+        larger_share: part of the rest for sets of three and more columns with large errors in the first model.
+        larger_score_share: part of the whole budget for scoring those.
         order: maximum number of columns of a set that covers pairs.
         cells: maximum number of cells of such a set of three and more columns.
         scoring_rounds: how often larger sets are scored, each time against the model of what was measured before.
         larger_order: maximum number of columns of a larger set.
         larger_cells: maximum number of cells of such a set.
         larger_candidates: how many of them are scored in a round.
-        theta: sets of three and more columns have theta times the typical noise in an effective cell on average.
+        theta: an effective cell of a set of three and more columns holds theta times the typical noise on average.
         group_mass: cells of a set that are expected to hold less than this many stddevs are counted in groups.
-        value_mass: values of a column with less than this many stddevs may share a place where contrasts are measured.
+        value_mass: values of a column with less than this many stddevs may be merged where contrasts are measured.
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         absolute_penalty: strength of the absolute penalty; see `WeightPenalty`.
-        small_single: part of the penalty on single columns at small budgets, where it would raise rare values a lot.
+        small_single: factor on the penalty on single columns at small budgets, where it raises rare values too much.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
         support: maximum number of weighted rows at a time.
         renewals: Gibbs renewals of the weighted rows.
@@ -148,7 +141,7 @@ class Mosaic(Method):
         return Split.of(rho, *steps, priced, rest=Step.sets(LARGER, UNKNOWN, note))
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
-        """At small budgets by the price of single columns against that of one set of a useful size for each."""
+        """Return the part for columns; for small budgets by their price against that of one typical set per column."""
         if rho >= self.small_rho:
             return self.oneway_share
         sizes = np.array([size for size in domain.sizes if size > 1])
@@ -156,7 +149,7 @@ class Mosaic(Method):
         return min(self.small_oneway_share, price / (price + len(sizes) * TYPICAL_CONTRASTS ** (2 / 3)))
 
     def _affords_larger(self, domain: Domain, rho: float) -> bool:
-        """Whether the budget is large enough and some set of three columns small enough; public facts."""
+        """Return whether the budget is large enough, and some set of three columns small enough, for larger sets."""
         sizes = sorted(size for size in domain.sizes if size > 1)[:3]
         return rho >= self.small_rho and len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
 
@@ -192,7 +185,7 @@ class Mosaic(Method):
         return self._model(sets, oneways, settings)
 
     def _model(self, sets: PricedSets, oneways: Sequence[NoisyMarginal], settings: SupportSettings) -> ReweightedModel:
-        """The network of the sets that fit together, and weighted rows for all sets."""
+        """Return the network of the sets that fit together, with rows that are weighted to match all sets."""
         independent, single = sets.independent, settings.single
         noise_factor = math.sqrt(max(1.0, float(sets.door.budget.rho) / MAX_FITTED_RHO))
         measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen)]
@@ -205,13 +198,13 @@ class Mosaic(Method):
 
 
 def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """Counts of every column, and the number of rows by all of them."""
+    """Return counts of every column, and the number of rows estimated from all of them."""
     oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
     return oneways, estimated_total(oneways)
 
 
 def _column_contrasts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """The number of rows first, then what every column of two or more values says beyond it."""
+    """Measure the number of rows, then the contrasts of every column of two or more values; return both."""
     total = estimated_total(door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS))
     if ONEWAYS not in split:
         return [], total
@@ -220,7 +213,7 @@ def _column_contrasts(door: GuardedTable, split: Split) -> tuple[list[NoisyMargi
 
 
 def _iterations(rho: float) -> int:
-    """Steps of the weights' fit. The less noise, the worse the problem's condition.
+    """Return the number of steps of the fit of the weights: more for less noise, which makes convergence slower.
 
     >>> [_iterations(rho) for rho in (0.03, 0.4, 0.5)]
     [60, 69, 77]

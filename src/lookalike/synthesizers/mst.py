@@ -8,8 +8,7 @@ from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import measure_columns, measure_sets, score_pairs
-from lookalike.selection.model_size import model_zeros
+from lookalike.selection.columns import fit_columns, measure_sets, score_pairs
 from lookalike.selection.pair_selection import maximum_spanning_tree
 from lookalike.synthesizers.base import Method, Progress, check_shares, method, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Split, Step
@@ -28,7 +27,7 @@ TREE = "pairs of the tree"
     rank=30,
 )
 class MST(Method):
-    """One-way marginals, a noisy score for every pair, and the pairs of the heaviest tree.
+    """Measure the columns, score every pair, and measure the pairs of the tree of largest total score.
 
     Attributes:
         oneway_share: part of the budget for one-way marginals.
@@ -53,8 +52,7 @@ class MST(Method):
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.05)
-        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        independent = fit(door.domain, oneways, zeros=model_zeros(door.schema))
+        oneways, independent = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         if TREE not in split:
             return independent
         progress("scoring every pair", 0.2)

@@ -25,9 +25,7 @@ from lookalike.synthesizers.base import (
     method,
     tuned,
 )
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
-
-CHOICES, CHOSEN = "choices", "chosen marginals"
+from lookalike.synthesizers.split import CHOICES, CHOSEN, NUMBER_OF_ROWS, Split, Step
 
 
 @method(
@@ -42,7 +40,7 @@ CHOICES, CHOSEN = "choices", "chosen marginals"
     rank=120,
 )
 class MWEM(Method):
-    """Starting from the uniform table, rounds of: choose the worst marginal, measure it, reweigh all cells.
+    """Start from the uniform table; in each round choose the marginal of largest error, measure it, reweight all cells.
 
     Attributes:
         workload: the marginals to choose from; see `lookalike.selection.workload`.
@@ -50,7 +48,7 @@ class MWEM(Method):
         rows_share: part of the budget for the number of rows.
         choice_share: part of every round's budget for choosing.
         replays: passes over all measurements after each round.
-        max_cells: largest domain, in cells; every cell is held in memory and updated in every pass.
+        max_cells: maximum number of cells of the domain; all are held in memory and updated in every pass.
     """
 
     workload: WorkloadSpec = choice("all-3way")
@@ -69,10 +67,8 @@ class MWEM(Method):
     def split(self, domain: Domain, rho: float) -> Split:
         self._check_size(domain)
         as_workload(self.workload, domain)
-        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share)
-        note, share = "which marginal the table gets most wrong", (rho - rows.rho) * self.choice_share
-        chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
-        return Split.of(rho, rows, Step.choices(CHOICES, rounds, note, share), rest=chosen)
+        first = Step.number_of_rows(rho * self.rows_share)
+        return Split.in_rounds(rho, first, self.rounds or len(domain), self.choice_share)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, self.rounds or len(door.domain)
@@ -86,14 +82,8 @@ class MWEM(Method):
             progress(f"round {number + 1} of {rounds}", number / rounds)
             share = door.remaining / (rounds - number)
             references = model.marginals(candidates)
-            picked = choose_worst(
-                door,
-                candidates,
-                references,
-                rho=share * self.choice_share,
-                penalties=np.zeros(len(candidates)),
-                step=CHOICES,
-            )
+            rho, penalties = share * self.choice_share, np.zeros(len(candidates))
+            picked = choose_worst(door, candidates, references, rho=rho, penalties=penalties, step=CHOICES)
             stddev = door.stddev_for(share * (1 - self.choice_share))
             measured += door.measure([candidates[picked]], stddev, step=CHOSEN)
             rows = estimated_total([*total, *measured])
@@ -109,7 +99,7 @@ class MWEM(Method):
 
 
 def possible_cells(domain: Domain, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
-    """1 for every cell of the domain that no rule forbids, else 0."""
+    """Return a table of the whole domain that is 1 in every cell that no rule forbids, and 0 elsewhere."""
     possible = np.ones(domain.sizes)
     for attrs, table in zeros.items():
         shape = [domain.size(name) if name in attrs else 1 for name in domain.names]

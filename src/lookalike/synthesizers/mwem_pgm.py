@@ -22,9 +22,7 @@ from lookalike.synthesizers.base import (
     method,
     tuned,
 )
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
-
-CHOICES, CHOSEN = "choices", "chosen marginals"
+from lookalike.synthesizers.split import CHOICES, CHOSEN, NUMBER_OF_ROWS, Split, Step
 
 
 @method(
@@ -40,15 +38,15 @@ CHOICES, CHOSEN = "choices", "chosen marginals"
     rank=110,
 )
 class MWEMPGM(Method):
-    """Rounds of: choose the marginal that a graphical model gets most wrong, measure it, fit the model again.
+    """In each round, choose the marginal of largest error in a graphical model, measure it, and fit the model again.
 
     Attributes:
         workload: the marginals to choose from, which compete with all their parts; see `lookalike.selection.workload`.
         rounds: how many marginals are measured; None means one per column.
         rows_share: part of the budget for the number of rows.
         choice_share: part of every round's budget for choosing.
-        model_ms: largest model in the last round, in predicted milliseconds per evaluation; round i of T may use i/T.
-        iterations: steps of the fit after each round but the last.
+        model_ms: maximum size of the last model, in predicted milliseconds per evaluation; in round i of T, i/T of it.
+        iterations: maximum steps of the fit after every round but the last.
     """
 
     workload: WorkloadSpec = choice("all-3way")
@@ -66,10 +64,8 @@ class MWEMPGM(Method):
 
     def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
-        rounds, rows = self.rounds or len(domain), Step.number_of_rows(rho * self.rows_share)
-        note, share = "which marginal the model gets most wrong", (rho - rows.rho) * self.choice_share
-        chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
-        return Split.of(rho, rows, Step.choices(CHOICES, rounds, note, share), rest=chosen)
+        first = Step.number_of_rows(rho * self.rows_share)
+        return Split.in_rounds(rho, first, self.rounds or len(domain), self.choice_share)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, self.rounds or len(door.domain)
@@ -84,9 +80,8 @@ class MWEMPGM(Method):
             stddev = door.stddev_for(share * (1 - self.choice_share))
             usable = gate.admitted(model, candidates, self.model_ms * (number + 1) / rounds)
             penalties = EXPECTED_ABS * stddev * np.array([domain.cells(clique) for clique in usable])
-            picked = choose_worst(
-                door, usable, model.marginals(usable), rho=share * self.choice_share, penalties=penalties, step=CHOICES
-            )
+            references, rho = model.marginals(usable), share * self.choice_share
+            picked = choose_worst(door, usable, references, rho=rho, penalties=penalties, step=CHOICES)
             measured += door.measure([usable[picked]], stddev, step=CHOSEN)
             model = fit(domain, measured, warm=model, iterations=self.iterations if number < rounds - 1 else None)
         return model

@@ -1,6 +1,4 @@
-"""PATE-GAN: a generator network taught by a student of many teachers' noisy votes (Jordon, Yoon, van der Schaar 2019),
-corrected.
-"""
+"""PATE-GAN: a generator trained by a student of many teachers' noisy votes (Jordon, Yoon, van der Schaar 2019)."""
 
 from __future__ import annotations
 
@@ -14,24 +12,17 @@ from lookalike.models.network import Generator, NetworkModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.schema.domain import Domain
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
-from lookalike.synthesizers.dp_wgan import columns_alone, training_progress
-from lookalike.synthesizers.gan_training import GeneratorLessons, TeachingSettings, VoteTrainer
-from lookalike.synthesizers.split import UNKNOWN, Kind, Split, Step
+from lookalike.selection.columns import fit_columns, singles
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.gan_training import GeneratorTraining, TeachingSettings, VoteTrainer, training_progress
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
 
 VOTES = "votes of the teachers"
 
 MAX_TEACHERS, MAX_WEIGHTS = 1000, 4_000_000
-"""What trains in minutes; a teacher gets more rows instead."""
+"""More teachers, or more weights of all teachers, would train for hours; teachers get more rows instead."""
 MAX_TEACHER_ROWS = 200
+"""Maximum number of rows of a teacher; further rows are not used."""
 
 
 @method(
@@ -48,12 +39,12 @@ MAX_TEACHER_ROWS = 200
     rank=190,
 )
 class PATEGAN(Method):
-    """Rows are dealt out to many small teachers; their noisy votes on generated rows are all that the rest ever sees.
+    """Divide the rows among many small teachers; only their noisy votes on generated rows are released.
 
     Attributes:
-        oneway_share: part of the budget for one-way marginals, which give the number of rows and where to start.
-        rounds: maximum number of rounds of votes. Fewer are made where their noise would pass `noise`.
-        noise: maximum noise in a round's votes, as a share of the teachers, were it averaged over the round.
+        oneway_share: part of the budget for one-way marginals, which give the number of rows and the first generator.
+        rounds: maximum number of rounds of votes; fewer where their noise would exceed `noise`.
+        noise: maximum noise in the mean of a round's votes, as a share of the teachers.
         teacher_rows: rows per teacher, by the noisy number of rows; up to 200 where there would be over 1000 teachers,
             and rows beyond that are not used.
         teacher_units: hidden units of a teacher.
@@ -63,7 +54,7 @@ class PATEGAN(Method):
         student_rate: learning rate of the student.
         student_steps: steps of the student per round.
         hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
-        latent: random numbers that a row is made of.
+        latent: number of random numbers that become a row.
         generator_rate: learning rate of the generator.
         generator_steps: steps of the generator per round.
         keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
@@ -88,11 +79,9 @@ class PATEGAN(Method):
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
         check_positive(
-            noise=self.noise,
-            teacher_rate=self.teacher_rate,
-            student_rate=self.student_rate,
+            noise=self.noise, teacher_rate=self.teacher_rate, student_rate=self.student_rate,
             generator_rate=self.generator_rate,
-        )
+        )  # fmt: skip
         teaching = ("rounds", "teacher_rows", "teacher_units", "teacher_steps", "units", "student_steps")
         for name in (*teaching, "hidden", "latent", "generator_steps"):
             if getattr(self, name) < 1:
@@ -105,10 +94,11 @@ class PATEGAN(Method):
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         progress("measuring every column", 0.02)
-        total, margins = columns_alone(door, split)
+        independent = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)[1]
+        total, margins = independent.total, independent.marginals(singles(door.domain))
         generator = Generator.start(margins, self.latent, min(self.hidden, 8 * sum(door.domain.sizes)), rng)
-        lessons = GeneratorLessons(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
-        door.release_rows(self._request(door, total, lessons, rng, progress), step=VOTES)
+        training = GeneratorTraining(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
+        door.release_rows(self._request(door, total, training, rng, progress), step=VOTES)
         if self.keep_margins:
             generator.calibrate(margins, rng)
         return NetworkModel(door.domain, total, generator)
@@ -117,40 +107,27 @@ class PATEGAN(Method):
         self,
         door: GuardedTable,
         total: float,
-        lessons: GeneratorLessons,
+        training: GeneratorTraining,
         rng: np.random.Generator,
         progress: Progress,
     ) -> TeacherVotes:
-        """The rounds, with as many teachers as the noisy number of rows gives."""
+        """Return the request for all rounds of votes; the noisy number of rows decides how many teachers there are."""
         cells = sum(door.domain.sizes) + 1
         allowed = min(MAX_TEACHERS, MAX_WEIGHTS // (cells * self.teacher_units))
         teachers = max(1, min(allowed, round(total / self.teacher_rows)))
         parts = max(teachers, round(total / MAX_TEACHER_ROWS))
-        # Noise on a vote grows with the root of all votes, and the mean over a round shrinks with the root of its own.
+        # The noise of a vote grows with the root of all votes; that of a round's mean falls with the root of its votes.
         once = door.stddev_for(door.remaining) / teachers
         rounds = max(1, min(self.rounds, math.floor((self.noise / once) ** 2)))
         inputs = rng.standard_normal((cells, self.teacher_units)) / (2 * math.sqrt(len(door.domain)))
         inputs[-1] = 0
-        school = TeachingSettings(
-            teachers=teachers,
-            rows=max(1.0, total / parts),
-            inputs=inputs,
-            outputs=rng.standard_normal(self.teacher_units) / math.sqrt(self.teacher_units),
-            teacher_rate=self.teacher_rate,
-            units=self.units,
-            student_rate=self.student_rate,
-            student_steps=self.student_steps,
-            generator_steps=self.generator_steps,
-        )
-        trainer = VoteTrainer(lessons, school, rng, training_progress(progress, rounds))
+        outputs = rng.standard_normal(self.teacher_units) / math.sqrt(self.teacher_units)
+        settings = TeachingSettings(
+            teachers, max(1.0, total / parts), inputs, outputs, self.teacher_rate, self.units, self.student_rate,
+            self.student_steps, self.generator_steps,
+        )  # fmt: skip
+        trainer = VoteTrainer(training, settings, rng, training_progress(progress, rounds))
         return TeacherVotes(
-            trainer,
-            rounds,
-            school.asked,
-            teachers,
-            school.inputs,
-            school.outputs,
-            school.teacher_rate,
-            lessons=self.teacher_steps,
-            parts=parts,
-        )
+            trainer, rounds, settings.asked, teachers, inputs, outputs, self.teacher_rate,
+            lessons=self.teacher_steps, parts=parts,
+        )  # fmt: skip

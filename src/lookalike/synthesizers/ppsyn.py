@@ -14,16 +14,10 @@ from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import TYPICAL_SETS, allocate
-from lookalike.selection.columns import measure_columns, singles
-from lookalike.selection.group_price import (
-    PricedCandidates,
-    ScoringRound,
-    effective_cells,
-    grouped_residuals,
-    partition_for,
-)
-from lookalike.selection.model_size import FittingSets, SizeGate, model_zeros
+from lookalike.selection.allocation import TYPICAL_SETS, allocate, effective_cells
+from lookalike.selection.columns import fit_columns, singles
+from lookalike.selection.model_size import FittingSets, SizeGate
+from lookalike.selection.pricing import PricedCandidates, ScoringRound, grouped_residuals, partition_for
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
@@ -32,7 +26,7 @@ ERRORS, GROUPS = "errors of the model", "groups of chosen marginals"
 MIN_LEFT = 1e-6
 """Part of the budget below which another round would be noise alone."""
 SCORED_GROUPS = 64
-"""Errors are released as distances of at most so many groups."""
+"""Maximum number of groups of cells in which the error of a marginal is computed."""
 
 
 @method(
@@ -47,25 +41,25 @@ SCORED_GROUPS = 64
     rank=70,
 )
 class PPSyn(Method):
-    """One-way marginals, then rounds of: the marginals that improve most per unit of budget, measured in groups.
+    """Measure the columns; then in rounds the marginals of largest improvement per unit of budget, in groups of cells.
 
-    Noisy errors of candidates against the model are released in two scoring rounds: of all pairs against the
-    independent model, and of what is left of them and of larger sets against the model of the first pairs. In between,
-    a candidate's contribution is its noisy error less the distance that the model has moved on it: post-processing, so
-    rounds cost nothing but what they measure. A round takes several marginals, with groups and budgets from one price
-    (`select.group_price`); the paper (`ppsyn-paper`) takes one.
+    Noisy errors of candidates are released in two scoring rounds: of all pairs against the independent model, then of
+    the remaining pairs and of larger sets against the model of the first pairs. In between, the error of a candidate is
+    estimated as its noisy error less the distance that the model has moved on it. That is post-processing: rounds pay
+    only for what they measure. A round takes several marginals, with groups and budgets from one price
+    (`selection.pricing`); the paper's variant (`ppsyn-paper`) takes one.
 
     Attributes:
         workload: the marginals that should be accurate; their parts are the candidates.
-        eta: part of a marginal's improvement that noise, grouping and price may take, the paper's eta.
-        rounds: how many rounds of measuring follow each scoring round. The last one takes what is left.
+        eta: maximum part of a marginal's error that noise, grouping and price may cost, the paper's eta.
+        rounds: number of rounds of measuring after each scoring round; the last one takes what is left.
         oneway_share: part of the budget for one-way marginals.
         error_share: part of the budget for noisy errors of candidates, half of it for each scoring round.
         later_share: part of the budget for what the second scoring round finds.
-        candidates: largest number of marginals in the second scoring round.
-        caution: weight of noise against error.
-        model_ms: largest model, in predicted milliseconds per evaluation.
-        iterations: steps of the fit after each round; the last fit takes more.
+        candidates: maximum number of marginals in the second scoring round.
+        caution: factor on the expected noise when marginals are chosen.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation.
+        iterations: maximum steps of the fit after each round; the last fit takes more.
     """
 
     workload: WorkloadSpec = choice("all-3way")
@@ -103,18 +97,19 @@ class PPSyn(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        model = fit(door.domain, measured, zeros=model_zeros(door.schema))
+        measured, model = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         if not candidates:
             return model
         state = _Rounds(self, door, model, measured, door.stddev_for(rho, TYPICAL_SETS))
-        self._run(state, candidates, rho, progress)
+        self._run(state, candidates, rho, split.rho(ERRORS), progress)
         progress("fitting the last model", 0.9)
         return fit(door.domain, state.measured, warm=state.model)
 
-    def _run(self, state: _Rounds, candidates: list[ColumnSet], rho: float, progress: Progress) -> None:
+    def _run(
+        self, state: _Rounds, candidates: list[ColumnSet], rho: float, scoring_rho: float, progress: Progress
+    ) -> None:
         """Run both scoring rounds and the rounds of measuring after each; everything is spent."""
-        door, scoring_rho = state.door, 0.5 * rho * self.error_share
+        door = state.door
         progress("scoring all pairs", 0.05)
         first = state.score([clique for clique in candidates if len(clique) == 2], scoring_rho, ERRORS)
         later = (self.later_share + 0.5 * self.error_share) * rho
@@ -135,31 +130,26 @@ class _Rounds:
     """The state of a run: the model, all measurements, and the sets measured so far with their groups."""
 
     def __init__(
-        self,
-        settings: PPSyn,
-        door: GuardedTable,
-        model: GraphicalModel,
-        measured: list[NoisyMarginal],
-        typical: float,
+        self, settings: PPSyn, door: GuardedTable, model: GraphicalModel, measured: list[NoisyMarginal], typical: float
     ) -> None:
         self.settings, self.door, self.model, self.measured, self.typical = settings, door, model, measured, typical
         self._gate, self._network = SizeGate(), FittingSets(door.domain, settings.model_ms)
         self._taken: dict[ColumnSet, tuple[np.ndarray | None, float]] = {}
 
     def score(self, cliques: list[ColumnSet], rho: float, step: str) -> ScoringRound:
-        """Release noisy errors of the marginals against the present model, in groups, for so much budget."""
+        """Return noisy errors of the marginals against the present model, in groups, for rho in all."""
         score = grouped_residuals(cliques, self.model.marginals(cliques), SCORED_GROUPS)
         stddev = self.door.score_stddev_for(score, rho)
         return ScoringRound(score, self.door.noisy_scores(score, stddev, step=step))
 
     def measure(self, scored: ScoringRound, rho: float) -> None:
-        """Measure the candidates worth their price at this budget, as far as the model can hold them, and refit."""
+        """Measure the candidates worth their price at this budget that the model can hold, and fit again."""
         settings, cliques = self.settings, scored.score.cliques
         tables = self.model.marginals(cliques)
         usable = set(self._gate.admitted(self.model, cliques, settings.model_ms)) - set(self._taken)
         is_usable = np.array([clique in usable for clique in cliques])
         contributions = np.where(is_usable, scored.contributions(tables), 0.0)
-        cells = [effective_cells(table, self.typical) for table in tables]
+        cells = [effective_cells(table, self.typical, at_least=2.0) for table in tables]
         chosen = PricedCandidates(cliques, contributions, cells, settings.eta, settings.caution).at_budget(rho)
         self._network.offer([cliques[one.number] for one in chosen])
         chosen = [one for one in chosen if cliques[one.number] in self._network.cliques]
@@ -174,10 +164,10 @@ class _Rounds:
         self.model = fit(self.door.domain, self.measured, warm=self.model, iterations=settings.iterations)
 
     def promising(self, candidates: Sequence[ColumnSet], first: ScoringRound) -> list[ColumnSet]:
-        """Return the pairs not measured yet, and the larger candidates whose pairs have most error for their size."""
+        """Return the pairs not measured yet, and the larger sets whose pairs have the most error for their size."""
         columns = singles(self.door.domain)
         tables = zip(columns, self.model.marginals(columns), strict=True)
-        size = {name: effective_cells(table, self.typical) for (name,), table in tables}
+        size = {name: effective_cells(table, self.typical, at_least=2.0) for (name,), table in tables}
         error = dict(zip(first.score.cliques, np.maximum(first.errors, 0.0), strict=True))
 
         def merit(clique: ColumnSet) -> float:
@@ -190,9 +180,9 @@ class _Rounds:
         pairs = sorted(pairs, key=lambda pair: error.get(pair, 0.0), reverse=True)[:limit]
         return self._gate.admitted(self.model, [*pairs, *larger], self.settings.model_ms)[:limit]
 
-    def spend_rest(self, least: float) -> None:
-        """Measure the sets (or the columns) once more with what is left, unless that is next to nothing."""
-        if self.door.remaining <= least:
+    def spend_rest(self, min_rho: float) -> None:
+        """Measure the sets (or the columns) once more with what is left, if that is more than `min_rho`."""
+        if self.door.remaining <= min_rho:
             return
         sets = list(self._taken) or singles(self.door.domain)
         groups = [self._taken[clique][0] if self._taken else None for clique in sets]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,18 +29,57 @@ from lookalike.selection.parent_sets import (
     network_model,
 )
 from lookalike.selection.pricing import useful_cells
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    method,
-    paper,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 
 NETWORK, FAMILIES = "parents of each column", "families of the network"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings(Method, ABC):
+    """What PrivBayes and PB-PGM share: the settings of the network, and how it is chosen and measured.
+
+    Attributes:
+        theta: a family is allowed while its average cell is this many times the average noise.
+        degree: maximum number of parents of a column; None for as many as theta allows.
+        candidates: how many random families compete in a choice where there are more.
+        network_share: part of the budget for choosing the network.
+        oneway_share: part of the budget for one-way marginals.
+    """
+
+    theta: float = paper(4.0)
+    degree: int | None = tuned(None)
+    candidates: int = tuned(1000)
+    network_share: float = tuned(0.05)
+    oneway_share: float = tuned(0.1)
+
+    def __post_init__(self) -> None:
+        check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates)
+        check_shares(self.network_share, self.oneway_share)
+
+    def split(self, domain: Domain, rho: float) -> Split:
+        return network_split(domain, rho, Step.columns(domain, rho * self.oneway_share), self.network_share)
+
+    def _network(
+        self, door: GuardedTable, split: Split, rng: np.random.Generator, progress: Progress
+    ) -> tuple[list[NoisyMarginal], list[Family]]:
+        """Measure every column and choose the network; a single column is a family that is measured later."""
+        domain = door.domain
+        if len(domain) == 1:
+            return [], [Family(domain.names[0], ())]
+        progress("measuring every column", 0.0)
+        oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
+        progress("choosing the network", 0.05)
+        total, rho = estimated_total(oneways), split.rho(NETWORK)
+        stddev = door.stddev_for(door.remaining - rho, len(domain))
+        max_cells = allowed_cells(useful_cells(total, stddev, self.theta), self.candidates)
+        columns = {m.attrs[0]: norm_sub(m.values, total) + 1e-9 * total for m in oneways}
+
+        def score(cliques: tuple[ColumnSet, ...], children: tuple[str, ...]) -> Score:
+            return FamilyGap(cliques, children, columns)
+
+        degree = self.degree or len(domain)
+        return oneways, choose_network(door, score, max_cells, degree, self.candidates, rho, rng, step=NETWORK)
 
 
 @method(
@@ -54,36 +95,22 @@ NETWORK, FAMILIES = "parents of each column", "families of the network"
     accounting="zcdp",
     rank=90,
 )
-class PrivBayes(Method):
-    """Columns one after another, each with the parents that tell most about it; then noisy counts of every family.
+class PrivBayes(NetworkSettings):
+    """Choose for one column after another the parents on which it depends most; then measure every family.
 
     Attributes:
-        theta: a family is allowed while its average cell is this many times the average noise.
-        degree: largest number of parents of a column; None for as many as theta allows.
-        candidates: how many random families compete in a choice where there are more.
-        network_share: part of the budget for choosing the network.
-        oneway_share: part of the budget for one-way marginals.
         prior: strength of the prior of every column given its parents, in standard deviations of noise.
     """
 
-    theta: float = paper(4.0)
-    degree: int | None = tuned(None)
-    candidates: int = tuned(1000)
-    network_share: float = tuned(0.05)
-    oneway_share: float = tuned(0.1)
     prior: float = tuned(0.2)
 
     def __post_init__(self) -> None:
-        check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates)
-        check_shares(self.network_share, self.oneway_share)
+        NetworkSettings.__post_init__(self)
         if self.prior < 0:
             raise BudgetError(f"prior is {self.prior}; it must not be negative.")
 
-    def split(self, domain: Domain, rho: float) -> Split:
-        return network_split(domain, rho, Step.columns(domain, rho * self.oneway_share), self.network_share)
-
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        oneways, families = _network(self, door, split, rng, progress)
+        oneways, families = self._network(door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, families)
         progress("estimating", 0.7)
@@ -109,34 +136,21 @@ class PrivBayes(Method):
     accounting="zcdp",
     rank=80,
 )
-class PBPGM(Method):
-    """The network of `privbayes`, whose families are fitted all together as a graphical model.
+class PBPGM(NetworkSettings):
+    """Choose the network of `privbayes`, then fit all its families together as a graphical model.
 
     Attributes:
-        theta: a family is allowed while its average cell is this many times the average noise.
-        degree: largest number of parents of a column; None for as many as theta allows.
-        candidates: how many random families compete in a choice where there are more.
-        network_share: part of the budget for choosing the network.
-        oneway_share: part of the budget for one-way marginals.
-        model_ms: largest model, in predicted milliseconds per evaluation; families lose parents where it would pass it.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation; families lose parents above it.
     """
 
-    theta: float = paper(4.0)
-    degree: int | None = tuned(None)
-    candidates: int = tuned(1000)
-    network_share: float = tuned(0.05)
-    oneway_share: float = tuned(0.1)
     model_ms: float = tuned(60.0)
 
     def __post_init__(self) -> None:
-        check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates, model_ms=self.model_ms)
-        check_shares(self.network_share, self.oneway_share)
-
-    def split(self, domain: Domain, rho: float) -> Split:
-        return network_split(domain, rho, Step.columns(domain, rho * self.oneway_share), self.network_share)
+        NetworkSettings.__post_init__(self)
+        check_positive(model_ms=self.model_ms)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        oneways, families = _network(self, door, split, rng, progress)
+        oneways, families = self._network(door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, fitting_families(door.domain, families, model_zeros(door.schema), self.model_ms))
         progress("estimating", 0.7)
@@ -144,34 +158,15 @@ class PBPGM(Method):
 
 
 def network_split(domain: Domain, rho: float, first: Step, network_share: float) -> Split:
-    """Return a first step, then choosing the network, then measuring its families, which is all for a single column."""
+    """Return the split into a first step, choosing the network and measuring its families.
+
+    A table of one column has nothing to choose: all of rho is for its counts.
+    """
     if len(domain) == 1:
         return Split.of(rho, rest=Step.sets(FAMILIES, 1, "counts of the only column"))
     note = "which column comes next, and its parents"
     network = Step.choices(NETWORK, len(domain) - 1, note, rho * network_share)
     return Split.of(rho, first, network, rest=Step.sets(FAMILIES, UNKNOWN, "counts of columns with their parents"))
-
-
-def _network(
-    settings: PrivBayes | PBPGM, door: GuardedTable, split: Split, rng: np.random.Generator, progress: Progress
-) -> tuple[list[NoisyMarginal], list[Family]]:
-    """Measure every column and choose the network; a single column is a family that is measured later."""
-    domain = door.domain
-    if len(domain) == 1:
-        return [], [Family(domain.names[0], ())]
-    progress("measuring every column", 0.0)
-    oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-    progress("choosing the network", 0.05)
-    total, network_rho = estimated_total(oneways), split.rho(NETWORK)
-    stddev = door.stddev_for(door.remaining - network_rho, len(domain))
-    max_cells = allowed_cells(useful_cells(total, stddev, settings.theta), settings.candidates)
-    columns = {m.attrs[0]: norm_sub(m.values, total) + 1e-9 * total for m in oneways}
-
-    def score(cliques: tuple[ColumnSet, ...], children: tuple[str, ...]) -> Score:
-        return FamilyGap(cliques, children, columns)
-
-    degree = settings.degree or len(domain)
-    return oneways, choose_network(door, score, max_cells, degree, settings.candidates, network_rho, rng, step=NETWORK)
 
 
 def _measured(door: GuardedTable, families: Sequence[Family]) -> list[NoisyMarginal]:

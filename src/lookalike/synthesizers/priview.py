@@ -1,4 +1,4 @@
-"""PriView: noisy views that hold every pair of columns, whatever the data (Qardaji, Yang and Li 2014)."""
+"""PriView: noisy views that together hold every pair of columns, independent of the data (Qardaji, Yang, Li 2014)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,13 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_sets
 from lookalike.selection.pair_selection import covering_design
 from lookalike.selection.pricing import useful_cells
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, UNKNOWN, Split, Step
 
 VIEWS = "views"
 
 _VIEW_CELLS = tuple(2**bits for bits in range(3, 13))
+"""Maximum numbers of cells of a view that are tried, small ones first."""
 
 
 @method(
@@ -41,9 +34,9 @@ _VIEW_CELLS = tuple(2**bits for bits in range(3, 13))
     rank=100,
 )
 class PriView(Method):
-    """Sets of columns that together hold every pair (or triple), measured and made consistent.
+    """Measure column sets that together hold every pair (or triple) of columns, and make them consistent.
 
-    What is measured depends on the sizes of the columns and the noisy number of rows alone.
+    Which sets are measured depends only on the sizes of the columns and the noisy number of rows.
 
     Attributes:
         strength: 2 holds every pair of columns in some view, 3 every triple.
@@ -64,9 +57,7 @@ class PriView(Method):
         if self.strength not in (2, 3):
             raise SchemaError(f"strength is {self.strength}; it must be 2 (pairs) or 3 (triples).")
         if self.view_cells is not None and self.view_cells < 1:
-            raise SchemaError(
-                f"view_cells is {self.view_cells}; it must be positive, or null for the method's own rule."
-            )
+            raise SchemaError(f"view_cells is {self.view_cells}; it must be positive, or null to use theta.")
 
     def split(self, domain: Domain, rho: float) -> Split:
         views = Step.sets(VIEWS, UNKNOWN, "counts of sets that hold every pair of columns")
@@ -89,7 +80,7 @@ class PriView(Method):
         return gum_model(domain, measured, rng=rng, reconstructed=True)
 
     def _useful_views(self, door: GuardedTable, total: float, rng: np.random.Generator) -> list[ColumnSet]:
-        """The design of the largest views that are theta-useful, the noise depending on how many there are."""
+        """Return the covering design of the largest theta-useful views; their noise depends on their number."""
         best: list[ColumnSet] = []
         for cells in _VIEW_CELLS:
             views = covering_design(door.domain, self.strength, cells, rng)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lookalike.engine.cost import Limits
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
@@ -15,33 +15,26 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.allocation import TYPICAL_SETS, allocate
 from lookalike.selection.columns import measure_columns, score_pairs, score_sets, singles
-from lookalike.selection.greedy_cover import CliqueSets, MeasuredSets
-from lookalike.selection.levels import averaged_oneways, coarse_maps, hierarchy_levels, merged_oneways, spread_counts
+from lookalike.selection.greedy_cover import MeasuredSets
+from lookalike.selection.levels import coarse_maps, hierarchy_levels, merged_oneways, spread_counts
 from lookalike.selection.markov_graph import best_graph
 from lookalike.selection.model_size import model_zeros
+from lookalike.selection.priced_sets import CliqueSets
 from lookalike.selection.pricing import EffectiveCells, useful_cells
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_shares,
-    method,
-    paper,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 
 FIRST, FURTHER = "first marginals", "further marginals and their choice"
 NOTE = "errors of candidates (at most {:.0%} of the budget), counts of the chosen"
 
 PAIR_CELLS = 250.0
-"""Pairs of so many effective cells are small enough at any budget; columns with a hierarchy stay as fine as that."""
+"""Columns with a hierarchy stay fine while a pair of them has at most this number of effective cells, at any budget."""
 
 FINE_SHARE = 0.02
-"""Part of the budget for a second count of a column's single values, where other sets hold it at a coarser level."""
+"""Part of the budget for a second count of the values of a column that is otherwise measured at a coarser level."""
 
 MEMORY_MB = 800.0
-"""Largest memory of the model, in megabytes."""
+"""Maximum memory of the model, in megabytes."""
 _STEPS, _LAST_STEPS = 60, 200
 
 
@@ -59,24 +52,23 @@ _STEPS, _LAST_STEPS = 60, 200
     rank=50,
 )
 class PrivMRF(Method):
-    """A chordal graph of the dependent pairs, then marginals inside its cliques: first by pair scores, then by errors.
+    """Build a chordal graph of dependent pairs; measure sets inside its cliques, first by pair scores, then by errors.
 
-    Differs from the paper (`privmrf-paper`) in how marginals are chosen and fitted.
+    The paper's variant (`privmrf-paper`) chooses and fits marginals in another way.
 
     Attributes:
-        theta: a marginal is a candidate if its cells hold theta times the noise on average, where cells that are
-            expected to be empty count as less than one; see `select.allocation.effective_cells`.
+        theta: a marginal is a candidate if its effective cells hold theta times the noise on average.
         candidates: how many random candidates are scored for each batch.
         batches: how many batches of further sets are chosen, each by the errors of the model so far.
-        clique_cells: largest number of cells of a clique of the graph, the paper's tau_c.
-        total_cells: largest number of cells of all cliques together.
-        model_ms: predicted milliseconds of one evaluation of the model; sets that would exceed it are passed over.
-        max_attrs: largest number of columns of a marginal.
+        clique_cells: maximum number of cells of a clique of the graph, the paper's tau_c.
+        total_cells: maximum number of cells of all cliques together.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation; sets that exceed it are left out.
+        max_attrs: maximum number of columns of a marginal.
         graph_share: part of the budget for pair scores.
         choice_share: part of the budget for the errors of candidates.
         oneway_share: part of the budget for one-way marginals.
         first_share: part of what is left after these for the sets that pair scores suggest.
-        caution: weight of noise against error when sets are chosen.
+        caution: factor on the expected noise when sets are chosen.
     """
 
     theta: float = paper(6.0)
@@ -127,10 +119,10 @@ class PrivMRF(Method):
         maps = coarse_maps(hierarchy_levels(door.schema, zeros), _columns(independent), stddev, max(limit, PAIR_CELLS))
         if not maps:
             return self._fit_sets(door, split, oneways, independent, rho, 0.0, rng, progress)
-        # Sets at a coarser level say nothing about single values, so these are counted once more.
+        # Sets at a coarser level contain no single values, so these are counted once more.
         spent = min(FINE_SHARE * len(maps), 0.1, 0.3 * self.first_share) * rho
         finer = door.measure([(name,) for name in maps], door.stddev_for(spent, len(maps)), step=FIRST)
-        oneways = averaged_oneways(oneways, finer)
+        oneways = averaged([*oneways, *finer])
         view, merged = door.coarsened(maps), merged_oneways(oneways, maps)
         independent = fit(view.domain, merged, zeros=zeros)
         model = self._fit_sets(view, split, merged, independent, rho, spent, rng, progress)
@@ -147,9 +139,9 @@ class PrivMRF(Method):
         rng: np.random.Generator,
         progress: Progress,
     ) -> GraphicalModel:
-        """Choose, measure and fit sets of several columns, at the level at which `door` shows these.
+        """Choose, measure and fit sets of several columns, at the level of their hierarchies that `door` has.
 
-        `spent` is the part of the budget for the first marginals that is spent already.
+        `spent` is the part of the budget for the first marginals that is already spent.
         """
         domain = door.domain
         progress("scoring every pair", 0.05)

@@ -10,7 +10,7 @@ import numpy as np
 from lookalike.fitting.consistency import norm_sub
 from lookalike.measurements.marginals import NoisyMarginal, estimated_total
 from lookalike.models.model import Model
-from lookalike.models.refine import RefinedModel, merged_counts
+from lookalike.models.refine import RefinedModel
 from lookalike.models.rows import GumSettings, Start, gum_model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import Score
@@ -19,6 +19,7 @@ from lookalike.sampling.row_update import GumSchedule
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.columns import measure_columns, measure_sets
 from lookalike.selection.grouping import merged_values
+from lookalike.selection.levels import merged_oneways
 from lookalike.selection.pair_selection import (
     above_noise,
     candidate_pairs,
@@ -48,7 +49,7 @@ SELECTED = "selected marginals"
     rank=60,
 )
 class PrivSyn(Method):
-    """One-way marginals, a noisy score for every pair, and as many marginals as the noise allows; rows by GUM.
+    """Measure the columns, score every pair, and measure as many marginals as the noise allows; rows by GUM.
 
     Attributes:
         oneway_share: part of the budget for one-way marginals.
@@ -57,12 +58,12 @@ class PrivSyn(Method):
         noise_weight: weight of expected noise against dependency left out when pairs are selected; the paper has 1.
         combine: "cover" joins pairs into marginals that cost less than they do, "cliques" is the paper's Algorithm 2,
             "pairs" joins none.
-        max_cells: largest joined marginal (the paper's gamma).
-        merge_below: values with a noisy count under this many standard deviations are modelled as one; 0 for none.
-        merge_share: and under this share of all rows, so that a tiny budget does not merge values that matter.
+        max_cells: maximum number of cells of a joined marginal (the paper's gamma).
+        merge_below: values with a noisy count below this many standard deviations are modelled as one; 0 merges none.
+        merge_share: only values below this share of all rows are merged, however small the budget.
         start: rows that GUM starts from: "raked", "tree" or, as in the paper, "independent".
-        sweeps: sweeps of GUM. None stands for 50 as in the paper, and for at most 5 after a raked start, which makes
-            them only where it could not fit the marginals itself.
+        sweeps: sweeps of GUM. None means 50 as in the paper, or at most 5 after a raked start, and none of these where
+            raking alone has fitted the marginals.
     """
 
     oneway_share: float = tuned(0.08)
@@ -103,7 +104,7 @@ class PrivSyn(Method):
             for o in oneways
         }
         maps = {name: new for name, new in codes.items() if new.max() + 1 < len(new)}
-        door, oneways = door.coarsened(maps), [_merged(oneway, maps.get(oneway.attrs[0])) for oneway in oneways]
+        door, oneways = door.coarsened(maps), merged_oneways(oneways, maps)
         cliques = self._select(door, oneways, split.rho(PAIR_SCORES), progress) if SELECTED in split else []
         progress("measuring the selected marginals", 0.4)
         measured = measure_sets(door, cliques, door.remaining, step=SELECTED) if cliques else []
@@ -116,7 +117,7 @@ class PrivSyn(Method):
     def _select(
         self, door: GuardedTable, oneways: Sequence[NoisyMarginal], rho: float, progress: Progress
     ) -> list[ColumnSet]:
-        """The marginals to measure with what is left after scoring."""
+        """Return the column sets to measure with what is left after scoring."""
         domain = door.domain
         progress("scoring every pair", 0.1)
         pairs = candidate_pairs(domain)
@@ -131,19 +132,9 @@ class PrivSyn(Method):
             errors.extend(above_noise(door.noisy_scores(score, stddev, step=PAIR_SCORES), stddev, len(domain)).tolist())
         progress("selecting marginals", 0.3)
         cells = np.array([domain.cells(pair) for pair in pairs])
-        picked = [
-            pairs[i] for i in greedy_pairs(np.array(errors), cells, door.remaining, noise_weight=self.noise_weight)
-        ]
-        picked = connect_isolated(domain, picked, dict(zip(pairs, errors, strict=True)))
+        places = greedy_pairs(np.array(errors), cells, door.remaining, noise_weight=self.noise_weight)
+        picked = connect_isolated(domain, [pairs[i] for i in places], dict(zip(pairs, errors, strict=True)))
         if self.combine == "pairs":
             return picked
         join = cover_pairs if self.combine == "cover" else combine_cliques
         return join(domain, picked, max_cells=self.max_cells)
-
-
-def _merged(oneway: NoisyMarginal, kept: np.ndarray | None) -> NoisyMarginal:
-    """The noisy counts of merged values; their stddev is the root mean square over the merged cells."""
-    if kept is None:
-        return oneway
-    values = merged_counts(oneway.values, kept)
-    return NoisyMarginal(oneway.attrs, values, oneway.stddev * (oneway.values.size / values.size) ** 0.5)

@@ -18,11 +18,10 @@ from lookalike.selection.cell_queries import random_sets
 from lookalike.selection.columns import measure_columns, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
-from lookalike.synthesizers.split import ONEWAYS, Split, Step
-
-CHOICES, CHOSEN = "choices", "chosen marginals"
+from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, Split, Step
 
 _MAX_LOGITS = 20_000_000
+"""Maximum number of logits of all relaxed rows: one per row and value of a column."""
 
 
 @method(
@@ -40,25 +39,25 @@ _MAX_LOGITS = 20_000_000
     rank=150,
 )
 class RAP(Method):
-    """Rounds of: choose what relaxed rows get most wrong, measure it, move the rows towards all noisy counts.
+    """In each round, choose the marginals of largest error, measure them, and move relaxed rows to all noisy counts.
 
     A relaxed row has a distribution in every column; a thousand of them are a mixture of products, whose marginals are
-    matrix products and can be followed by gradients however much the measured sets overlap.
+    matrix products, so that gradients exist however much the measured sets overlap.
 
-    The paper (`rap-paper`) measures single queries, cells of marginals. A whole marginal costs the same, since a row is
-    in one of its cells only, so ours chooses and measures whole marginals, and starts from noisy one-way marginals.
+    The paper's variant (`rap-paper`) measures single cells of marginals. A whole marginal costs the same, since a row
+    is in only one of its cells, so this one measures whole marginals. It starts from noisy one-way marginals.
 
     Attributes:
         workload: the marginals to choose from, which compete with all their parts; see `lookalike.selection.workload`.
         rounds: how often the rows are fitted.
         per_round: marginals per round, without two columns in common where possible; None means one for every four
             columns.
-        relaxed_rows: how many, fewer for columns of more than 20,000 values in all; the default is the paper's.
+        relaxed_rows: their number; fewer for columns of more than 20,000 values in all.
         oneway_share: part of the budget for one-way marginals.
         choice_share: part of every round's budget for choosing.
         noise_limit: sets are candidates while the expected noise on all their cells is below this part of the rows.
-        max_cells: sets of more cells are no candidates.
-        candidates: largest number of candidates of a round; a random part of them where there are more.
+        max_cells: maximum number of cells of a candidate.
+        candidates: maximum number of candidates of a round; of more, a random part is used.
         steps: gradient steps of every round; the last one takes three times as many.
         rate: size of the first steps, in logits.
         pull: towards independent columns; see `RelaxedProjection.approach`.
@@ -89,14 +88,8 @@ class RAP(Method):
         as_workload(self.workload, domain).closure(domain)
         if len(domain) == 1:
             return Split.only_column(rho)
-        chosen, columns = self.rounds * self._per_round(domain), Step.columns(domain, rho * self.oneway_share)
-        choices = (rho - columns.rho) * self.choice_share
-        return Split.of(
-            rho,
-            columns,
-            Step.choices(CHOICES, chosen, "which marginals the rows get most wrong", choices),
-            rest=Step.sets(CHOSEN, chosen, "counts of the chosen marginals"),
-        )
+        columns = Step.columns(domain, rho * self.oneway_share)
+        return Split.in_rounds(rho, columns, self.rounds * self._per_round(domain), self.choice_share)
 
     def _per_round(self, domain: Domain) -> int:
         return self.per_round or math.ceil(len(domain) / 4)
@@ -163,9 +156,8 @@ class RAP(Method):
             picked = choose_worst(door, candidates, tables, rho=rho / wanted, penalties=penalties, step=CHOICES)
             chosen.append(candidates[picked])
             taken = set(candidates[picked])
-            candidates = [
-                clique for clique in candidates if len(taken & set(clique)) < min(2, len(taken))
-            ] or candidates
+            apart = [clique for clique in candidates if len(taken & set(clique)) < min(2, len(taken))]
+            candidates = apart or candidates
         return chosen
 
 

@@ -15,21 +15,22 @@ from lookalike.schema.domain import Domain
 NUMBER_OF_ROWS = "number of rows"
 ONEWAYS = "one-way marginals"
 PAIR_SCORES = "pair scores"
+CHOICES, CHOSEN = "choices", "chosen marginals"
 
 UNKNOWN = -1
 """The number of releases of a step whose number the method decides as it goes."""
 
 
 class Kind(StrEnum):
-    """What a step releases, as far as a forecast of errors has to know it."""
+    """What a step releases, in the categories that a forecast of errors distinguishes."""
 
     NUMBER_OF_ROWS = "number of rows"
     COLUMNS = "columns"
-    """Counts of every column; columns of more values get more budget (`select.allocation.allocate`)."""
+    """Counts of every column; columns of more values get more budget (`selection.allocation.allocate`)."""
     COLUMNS_ALIKE = "columns alike"
     """Counts of every column, all with the same noise."""
     SETS = "sets"
-    """Counts of sets of several columns, and possibly their choice, which is the small part of such a step."""
+    """Counts of sets of several columns. Choosing the sets may be a small part of the same step."""
     SCORES = "scores"
     CHOICES = "choices"
     ROWS = "rows"
@@ -41,7 +42,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a run and the maximum that it spends. Charges at the door carry the same step name.
+    """One step of a run and the maximum that it spends. Charges at the door carry the name of their step.
 
     Attributes:
         step: name of the step.
@@ -100,26 +101,33 @@ class Split:
 
     @classmethod
     def of(cls, rho: float, *steps: Step, rest: Step) -> Split:
-        """The steps as they are, and a last one that gets what they leave of rho."""
+        """Return the split into these steps and a last one, `rest`, that gets what they leave of rho."""
         for step in steps:
             rho -= step.rho
         return cls((*steps, replace(rest, rho=rho)))
 
     @classmethod
     def only_column(cls, rho: float) -> Split:
-        """The split for a table of one column, which has no pairs: all of rho for its counts."""
+        """Return the split for a table of one column: all of rho for its counts, as there are no pairs to measure."""
         return cls((Step(ONEWAYS, "gaussian", 1, rho, "counts of the only column", Kind.COLUMNS),))
+
+    @classmethod
+    def in_rounds(cls, rho: float, first: Step, rounds: int, choice_share: float) -> Split:
+        """A first step, then rounds that choose a marginal for `choice_share` of what is left, and measure it."""
+        note, share = "which marginal the model gets most wrong", (rho - first.rho) * choice_share
+        chosen = Step.sets(CHOSEN, rounds, "counts of the chosen marginals")
+        return cls.of(rho, first, Step.choices(CHOICES, rounds, note, share), rest=chosen)
 
     def __contains__(self, step: str) -> bool:
         return any(planned.step == step for planned in self.steps)
 
     def rho(self, step: str) -> float:
-        """The maximum that the step of that name spends."""
+        """Return the maximum rho that the step of that name spends."""
         return next(planned.rho for planned in self.steps if planned.step == step)
 
 
 def limits_of(steps: Iterable[Step]) -> dict[str, float]:
-    """The maximum rho that each step may spend, by name."""
+    """Return the maximum rho that each step may spend, by name."""
     limits: dict[str, float] = {}
     for step in steps:
         limits[step.step] = limits.get(step.step, 0.0) + step.rho

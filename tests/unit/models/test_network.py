@@ -9,7 +9,7 @@ from lookalike.models.kinds import model_from_parts
 from lookalike.models.network import Generator, NetworkModel, RmsProp
 from lookalike.models.stored import taken_apart
 from lookalike.schema.domain import Domain
-from lookalike.synthesizers.gan_training import GeneratorLessons, WassersteinTrainer
+from lookalike.synthesizers.gan_training import GeneratorTraining, WassersteinTrainer
 
 MARGINS = (np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2]), np.array([1.0]))
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 1))
@@ -80,7 +80,7 @@ def test_a_trainer_with_exact_sums_learns_that_two_columns_are_equal() -> None:
     table = np.repeat(np.arange(2, dtype=np.int32)[:, None], 2, axis=1).repeat(500, axis=0)
     one = Generator.start(margins, 8, 32, rng)
     calls: list[int] = []
-    lessons = GeneratorLessons(one, margins, 5e-3, rng)
+    lessons = GeneratorTraining(one, margins, 5e-3, rng)
     trainer = WassersteinTrainer(lessons, 3, 1000.0, units=16, rate=0.1, rng=rng, progress=lambda: calls.append(1))
     for _ in range(120):
         critic, norm = trainer.critic()

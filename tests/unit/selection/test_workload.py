@@ -69,7 +69,7 @@ def test_relevance_is_the_weighted_overlap() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("all-0way", "sets of no column"),
+        ("all-0way", "sets of 0 columns"),
         ("allway", "is not known.*all-3way"),
         ("target:nobody", "No column 'nobody'; the columns are a, b, c, income"),
         ([], "is empty"),

@@ -7,7 +7,7 @@ import pytest
 
 from lookalike.models.network import Generator
 from lookalike.privacy.row_level.teacher_votes import Teachers
-from lookalike.synthesizers.gan_training import Controls, GeneratorLessons, Student, TeachingSettings, VoteTrainer
+from lookalike.synthesizers.gan_training import Controls, GeneratorTraining, Student, TeachingSettings, VoteTrainer
 
 SIZES = (2, 3)
 ALL = np.array([[a, b] for a in range(2) for b in range(3)], dtype=np.int32)
@@ -56,8 +56,8 @@ def test_a_trainer_makes_the_generator_follow_the_votes() -> None:
     """Teachers that take rows with equal values for real, and no others."""
     rng, margins = np.random.default_rng(3), (np.full(2, 0.5),) * 2
     generator = Generator.start(margins, 8, 32, rng)
-    school = TeachingSettings(100, 10.0, np.zeros((5, 2)), np.zeros(2), student_rate=5e-3)
-    trainer = VoteTrainer(GeneratorLessons(generator, margins, 2e-3, rng), school, rng, lambda: None)
+    settings = TeachingSettings(100, 10.0, np.zeros((5, 2)), np.zeros(2), student_rate=5e-3)
+    trainer = VoteTrainer(GeneratorTraining(generator, margins, 2e-3, rng), settings, rng, lambda: None)
     assert trainer.shown().shape == (256, 2)
     for _ in range(60):
         asked = trainer.asked()
@@ -71,17 +71,17 @@ def test_controls_vote_like_teachers_of_rows_of_the_same_law() -> None:
     """Where real rows are generated ones, real teachers and controls agree but for chance."""
     rng, margins = np.random.default_rng(4), (np.array([0.9, 0.1]), np.array([0.6, 0.3, 0.1]))
     generator = Generator.start(margins, 4, 16, rng, spread=2.0)
-    lessons = GeneratorLessons(generator, margins, 1e-3, rng)
-    school = TeachingSettings(200, 12.0, rng.standard_normal((6, 4)), rng.standard_normal(4), controls=200)
+    training = GeneratorTraining(generator, margins, 1e-3, rng)
+    settings = TeachingSettings(200, 12.0, rng.standard_normal((6, 4)), rng.standard_normal(4), controls=200)
     real = Teachers(
-        SIZES, generator.sample(2400, rng), rng.integers(0, 200, 2400), 200, school.inputs, school.outputs, 0.05
+        SIZES, generator.sample(2400, rng), rng.integers(0, 200, 2400), 200, settings.inputs, settings.outputs, 0.05
     )
-    controls = Controls(lessons, school, rng)
+    controls = Controls(training, settings, rng)
     for _ in range(15):
-        shown = lessons.made(128)
+        shown = training.sample(128)
         real.train(shown)
         controls.train(shown)
-    asked = lessons.made(256)
+    asked = training.sample(256)
     shares = real.votes(asked) / 200
     assert shares.std() > 0.1
     assert np.abs(shares - controls.shares(asked)).max() < 6 * np.sqrt(0.5 / 200)

@@ -26,7 +26,7 @@ _WEIGHT = 1e3
     paper=DualQuery.info.paper,
     good_for="repeating the paper's experiments; dualquery is more accurate",
     corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
-    "public one; every draw is an exponential mechanism of its own, charged by zCDP; coordinate ascent instead of "
+    "public one; every draw is a separate exponential mechanism, charged by zCDP; coordinate ascent instead of "
     "an integer programme",
     page="docs/reproductions/query_methods.md",
     accounting="zcdp",
@@ -34,19 +34,19 @@ _WEIGHT = 1e3
     is_paper_variant=True,
 )
 class DualQueryPaper(Method):
-    """Rounds of: draw queries that the rows so far get wrong, then add the one row that satisfies most of them.
+    """In each round, draw queries of large error in the rows so far, and add the row that satisfies most of them.
 
-    Queries are the cells of a few random marginals, with both signs. No column is measured. What a draw costs is
-    described in `lookalike.synthesizers.dualquery`.
+    Queries are the cells of a few random marginals, with both signs. No column is measured. `DualQuery` explains the
+    price of a draw.
 
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.selection.workload`.
-        marginals: how many random ones of them are used.
+        marginals: how many of them are used, drawn at random.
         rounds: how often a row is added.
         per_round: queries drawn in each round after the first, s in the paper; None means 3 for every column, at most
             30.
         count_share: part of the budget for the number of rows.
-        max_cells: larger marginals are replaced by parts of them.
+        max_cells: marginals of more cells are replaced by parts of them.
         sweeps: passes of the search for the best row, over its columns.
     """
 

@@ -29,19 +29,19 @@ from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
     is_paper_variant=True,
 )
 class FEMPaper(Method):
-    """Rounds of: draw a query that the latest rows get wrong, give its cell more or less weight, make new rows.
+    """In each round, draw a query of large error in the latest rows, change the weight of its cell, and make new rows.
 
     Queries are the cells of a few random marginals, with both signs. No column is measured: the first rows are uniform.
 
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.selection.workload`.
-        marginals: how many random ones of them are used.
+        marginals: how many of them are used, drawn at random.
         rounds: how often rows are made; None means 15 for every column, from 50 to 200.
         per_round: queries drawn in each round.
         rows_per_round: rows made in each round; those of the second half of all rounds are the result (authors' code).
         count_share: part of the budget for the number of rows.
         noise: scale of the rows' exponential noise, against which a drawn query weighs 1.
-        max_cells: larger marginals are replaced by parts of them.
+        max_cells: marginals of more cells are replaced by parts of them.
         sweeps: passes of the search for the best row, over its columns.
     """
 
@@ -49,7 +49,7 @@ class FEMPaper(Method):
     marginals: int = paper(64)
     rounds: int | None = tuned(None)
     per_round: int = paper(1)
-    rows_per_round: int = paper(50)
+    rows_per_round: int = paper(50, "the authors' program")
     count_share: float = tuned(0.02)
     noise: float = tuned(5.0)
     max_cells: int = tuned(20_000)
@@ -94,6 +94,6 @@ def uniform_leader(door: GuardedTable, split: Split) -> tuple[PerturbedLeader, f
 def paper_player(
     domain: Domain, workload: WorkloadSpec, max_cells: int, marginals: int, rng: np.random.Generator
 ) -> QueryPlayer:
-    """Return a player in each of whose draws all cells of the same random marginals compete, with both signs."""
+    """Return a query player that draws from all cells of the same few random marginals, with both signs."""
     sets = random_sets(query_sets(workload, domain, max_cells), marginals, rng)
     return QueryPlayer(domain, sets, len(sets), rng, both_signs=True)

@@ -13,9 +13,9 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.columns import measure_columns, singles
+from lookalike.selection.columns import fit_columns, singles
 from lookalike.selection.grouping import PartitionPath, partition_path
-from lookalike.selection.model_size import SizeGate, model_zeros
+from lookalike.selection.model_size import SizeGate
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, MIN_LEFT, PPSyn, candidate_sets, check_eta
@@ -39,20 +39,20 @@ _MOVED = 0.02
     is_paper_variant=True,
 )
 class PPSynPaper(Method):
-    """One-way marginals, noisy errors of all candidates, then rounds of: measure the best marginal in groups.
+    """Measure the columns, score all candidates, then measure the best marginal of each round in groups of cells.
 
     A candidate's contribution is its noisy error less the distance that the model has moved on it since. A round takes
-    the marginal of the best contribution per unit of budget, with the budget that the paper's formula requires, and at
-    least an even share of what is left.
+    the marginal of the largest contribution per unit of budget, with the budget that the paper's formula requires, and
+    at least an even share of what is left.
 
     Attributes:
         workload: the marginals that should be accurate; their parts are the candidates.
-        eta: part of a marginal's improvement that noise and grouping may take.
+        eta: maximum part of a marginal's error that noise and grouping may cost.
         rounds: how many marginals are measured; None means four for every column. The last one takes what is left.
         oneway_share: part of the budget for one-way marginals.
         error_share: part of the budget for noisy errors of candidates.
-        model_ms: largest model, in predicted milliseconds per evaluation.
-        iterations: steps of the fit after each round; the last fit takes more.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation.
+        iterations: maximum steps of the fit after each round; the last fit takes more.
     """
 
     workload: WorkloadSpec = choice("all-3way")
@@ -85,8 +85,7 @@ class PPSynPaper(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         rho, candidates = door.remaining, candidate_sets(self.workload, door.domain)
         progress("measuring every column", 0.0)
-        measured = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
-        model = fit(door.domain, measured, zeros=model_zeros(door.schema))
+        measured, model = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
         if not candidates:
             return model
         progress("measuring the errors of the independent model", 0.05)
@@ -118,12 +117,12 @@ class PPSynPaper(Method):
                 measured += door.measure(singles(domain), stddev, step=GROUPS)
                 break
             left = door.remaining
-            least = left / (rounds - number)
+            min_price = left / (rounds - number)
             present = model.marginals([candidates[i] for i in places])
             moved = [np.abs(now - score.references[i]).sum() for now, i in zip(present, places, strict=True)]
             contributions = np.maximum(errors[places] - np.array(moved), 0.0)
             cliques = [candidates[i] for i in places]
-            choice, path, price = self._choose(cliques, present, contributions, least, partitions)
+            choice, path, price = self._choose(cliques, present, contributions, min_price, partitions)
             stddev = door.stddev_for(min(price, left) if number < rounds - 1 else left)
             groups = path.partition(path.finest_worthwhile(stddev))
             measured += door.measure([cliques[choice]], stddev, step=GROUPS, groups=[groups])
@@ -137,18 +136,18 @@ class PPSynPaper(Method):
         cliques: Sequence[ColumnSet],
         present: Sequence[np.ndarray],
         contributions: np.ndarray,
-        least: float,
+        min_price: float,
         partitions: _Partitions,
     ) -> tuple[int, PartitionPath, float]:
         """Return index, partitions and price of the marginal with the best contribution per unit of budget.
 
-        A price is at least `least`, and just that where no partition is worth its own price.
+        A price is at least `min_price`, and exactly that where no partition is affordable.
         """
         found = []
         for i in np.argsort(-contributions, kind="stable")[:_PARTITIONED]:
             path = partitions.of(cliques[i], present[i])
             _, price = path.cheapest(float(contributions[i]), self.eta)
-            price = least if math.isinf(price) else max(price, least)
+            price = min_price if math.isinf(price) else max(price, min_price)
             found.append((contributions[i] / price, -len(found), int(i), path, price))
         _, _, choice, path, price = max(found, key=lambda entry: entry[:2])
         return choice, path, price

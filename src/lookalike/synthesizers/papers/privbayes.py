@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,26 +36,16 @@ _CORRECTED = (
 )
 
 
-@method(
-    "privbayes-paper",
-    title="PrivBayes, the paper's variant",
-    paper=PrivBayes.info.paper,
-    good_for="repeating the paper's experiments; privbayes is more accurate",
-    corrected=_CORRECTED,
-    page="docs/reproductions/privbayes.md",
-    accounting="zcdp",
-    rank=90,
-    is_paper_variant=True,
-)
-class PrivBayesPaper(Method):
-    """Columns one after another, each with the parents that tell most about it; then noisy counts of every family.
+@dataclass(frozen=True, slots=True)
+class PaperNetworkSettings(Method, ABC):
+    """What the paper's variants of PrivBayes and PB-PGM share: settings of the network, and how it is chosen.
 
     Tables of binary columns have the score F of the paper, k parents for every column after the first k, and nested
     families measured once; other tables the score R, and as many parents as theta allows.
 
     Attributes:
         theta: a family is allowed while its average cell is this many times the average noise.
-        degree: largest number of parents of a column; None for as many as theta allows.
+        degree: maximum number of parents of a column; None for as many as theta allows.
         candidates: how many random families compete in a choice where there are more.
         network_share: part of the budget for choosing the network, the paper's beta.
         count_share: part of the budget for the number of rows.
@@ -72,8 +64,46 @@ class PrivBayesPaper(Method):
     def split(self, domain: Domain, rho: float) -> Split:
         return network_split(domain, rho, Step.number_of_rows(rho * self.count_share), self.network_share)
 
+    def _network(
+        self, door: GuardedTable, split: Split, rng: np.random.Generator, progress: Progress
+    ) -> tuple[list[NoisyMarginal], list[Family]]:
+        """Measure the number of rows and choose the network; a single column is a family that is measured later."""
+        domain = door.domain
+        if len(domain) == 1:
+            return [], [Family(domain.names[0], ())]
+        progress("counting rows", 0.0)
+        count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
+        progress("choosing the network", 0.05)
+        total, rho, degree = estimated_total(count), split.rho(NETWORK), self.degree or len(domain)
+
+        def useful(marginals: int) -> float:
+            return useful_cells(total, door.stddev_for(door.remaining - rho, marginals), self.theta)
+
+        if _is_binary(domain):
+            degree = min(degree, binary_degree(len(domain), useful))
+            max_cells, score = useful(len(domain) - degree), PerfectGap
+        else:
+            max_cells, score = useful(len(domain)), IndependenceGap
+        max_cells = allowed_cells(max_cells, self.candidates)
+        return count, choose_network(door, score, max_cells, degree, self.candidates, rho, rng, step=NETWORK)
+
+
+@method(
+    "privbayes-paper",
+    title="PrivBayes, the paper's variant",
+    paper=PrivBayes.info.paper,
+    good_for="repeating the paper's experiments; privbayes is more accurate",
+    corrected=_CORRECTED,
+    page="docs/reproductions/privbayes.md",
+    accounting="zcdp",
+    rank=90,
+    is_paper_variant=True,
+)
+class PrivBayesPaper(PaperNetworkSettings):
+    """Choose for one column after another the parents on which it depends most; then measure every family."""
+
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        count, families = _network(self, door, split, rng, progress)
+        count, families = self._network(door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, families)
         total = estimated_total([*count, *measured])
@@ -92,68 +122,25 @@ class PrivBayesPaper(Method):
     rank=80,
     is_paper_variant=True,
 )
-class PBPGMPaper(Method):
-    """The network of `privbayes-paper`, whose families are fitted all together as a graphical model.
+class PBPGMPaper(PaperNetworkSettings):
+    """Choose the network of `privbayes-paper`, then fit all its families together as a graphical model.
 
     Attributes:
-        theta: a family is allowed while its average cell is this many times the average noise.
-        degree: largest number of parents of a column; None for as many as theta allows.
-        candidates: how many random families compete in a choice where there are more.
-        network_share: part of the budget for choosing the network, the paper's beta.
-        count_share: part of the budget for the number of rows.
-        model_ms: largest model, in predicted milliseconds per evaluation; families lose parents where it would pass it.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation; families lose parents above it.
     """
 
-    theta: float = paper(4.0)
-    degree: int | None = paper(None)
-    candidates: int = tuned(1000)
-    network_share: float = paper(0.3)
-    count_share: float = tuned(0.01)
     model_ms: float = tuned(60.0)
 
     def __post_init__(self) -> None:
-        check_positive(theta=self.theta, degree=self.degree, candidates=self.candidates, model_ms=self.model_ms)
-        check_shares(self.network_share, self.count_share)
-
-    def split(self, domain: Domain, rho: float) -> Split:
-        return network_split(domain, rho, Step.number_of_rows(rho * self.count_share), self.network_share)
+        PaperNetworkSettings.__post_init__(self)
+        check_positive(model_ms=self.model_ms)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        count, families = _network(self, door, split, rng, progress)
+        count, families = self._network(door, split, rng, progress)
         progress("measuring families", 0.6)
         measured = _measured(door, fitting_families(door.domain, families, model_zeros(door.schema), self.model_ms))
         progress("estimating", 0.7)
         return fit_families(door, count, measured)
-
-
-def _network(
-    settings: PrivBayesPaper | PBPGMPaper,
-    door: GuardedTable,
-    split: Split,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[list[NoisyMarginal], list[Family]]:
-    """Measure the number of rows and choose the network; a single column is a family that is measured later."""
-    domain = door.domain
-    if len(domain) == 1:
-        return [], [Family(domain.names[0], ())]
-    progress("counting rows", 0.0)
-    count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
-    progress("choosing the network", 0.05)
-    total, network_rho, degree = estimated_total(count), split.rho(NETWORK), settings.degree or len(domain)
-
-    def useful(marginals: int) -> float:
-        return useful_cells(total, door.stddev_for(door.remaining - network_rho, marginals), settings.theta)
-
-    if _is_binary(domain):
-        degree = min(degree, binary_degree(len(domain), useful))
-        max_cells, score = useful(len(domain) - degree), PerfectGap
-    else:
-        max_cells, score = useful(len(domain)), IndependenceGap
-    max_cells = allowed_cells(max_cells, settings.candidates)
-    return count, choose_network(
-        door, score, max_cells, degree, settings.candidates, network_rho, rng, step=NETWORK
-    )  # fmt: skip
 
 
 def _measured(door: GuardedTable, families: Sequence[Family]) -> list[NoisyMarginal]:

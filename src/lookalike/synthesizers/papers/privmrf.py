@@ -32,12 +32,13 @@ MARGINALS = "marginals and their choice"
 STOP_AT = 0.75
 """Part of the noise floor at which Algorithm 5 counts as converged.
 
-Overlapping marginals repeat each other, so a good fit lies well below the loss of the true counts. Stopping at 0.96 of
-it, as suits a model of few overlaps, costs a tenth (Adult) to a third (NLTCS) of the accuracy; the authors' program
-stops at 0.7, and little difference was seen between 0.7 and 0.85.
+Overlapping marginals repeat each other, so a good fit has a much smaller loss than the true counts. Stopping at 0.96
+of that, which suits a model of few overlaps, costs a tenth (Adult) to a third (NLTCS) of the accuracy. The authors'
+program stops at 0.7; between 0.7 and 0.85 there was little difference.
 """
 _STEPS, _LAST_STEPS, _TRIED = 200, 1000, 20
-_PLENTY = 1e12  # with so many rows in every value no cell is expected to be empty: all cells count, as in the paper
+_MANY_ROWS = 1e12
+"""With this count in every value no cell is expected to be empty, so that all cells count, as in the paper."""
 
 
 @method(
@@ -52,7 +53,7 @@ _PLENTY = 1e12  # with so many rows in every value no cell is expected to be emp
     is_paper_variant=True,
 )
 class PrivMRFPaper(Method):
-    """Algorithm 6, with the parameters of section 3.6.
+    """Follow Algorithm 6, with the parameters of section 3.6.
 
     Columns with a hierarchy are measured at a level at which a pair of them is theta-useful.
 
@@ -60,10 +61,10 @@ class PrivMRFPaper(Method):
         theta: a marginal is a candidate if its cells hold theta times the noise on average.
         rounds: t, how many marginals are chosen one by one; None means floor(0.8 d) for d columns, as in the paper.
         candidates: k, how many random candidates are scored for each choice.
-        clique_cells: tau_c, largest number of cells of a clique of the graph.
-        total_cells: largest number of cells of all cliques together.
-        model_ms: predicted milliseconds of one evaluation of the model; sets that would exceed it are passed over.
-        max_attrs: largest number of columns of a marginal.
+        clique_cells: tau_c, maximum number of cells of a clique of the graph.
+        total_cells: maximum number of cells of all cliques together.
+        model_ms: maximum size of the model, in predicted milliseconds per evaluation; sets that exceed it are left out.
+        max_attrs: maximum number of columns of a marginal.
         graph_share: part of the budget for pair scores.
         choice_share: part of the budget for the errors of candidates.
         count_share: part of the budget for the number of rows.
@@ -72,10 +73,10 @@ class PrivMRFPaper(Method):
     theta: float = paper(6.0)
     rounds: int | None = paper(None)
     candidates: int = paper(400)
-    clique_cells: float = paper(1e7)
+    clique_cells: float = paper(1e7, "the authors' program")
     total_cells: float = paper(5e7, "the authors' program")
     model_ms: float = tuned(15.0)
-    max_attrs: int = tuned(10)
+    max_attrs: int = paper(10, "the authors' program, for NLTCS and ACS")
     graph_share: float = paper(0.1)
     choice_share: float = paper(0.1)
     count_share: float = paper(0.01)
@@ -107,25 +108,27 @@ class PrivMRFPaper(Method):
         zeros = model_zeros(door.schema)
         levels = hierarchy_levels(door.schema, zeros)
         limit = useful_cells(total, door.stddev_for(marginal_rho, d + rounds), self.theta)
-        maps = coarse_maps(levels, {name: np.full(door.domain.size(name), _PLENTY) for name in levels}, 1.0, limit)
+        maps = coarse_maps(levels, {name: np.full(door.domain.size(name), _MANY_ROWS) for name in levels}, 1.0, limit)
         # The fine counts of a coarsened column are one more marginal each.
         stddev = door.stddev_for(marginal_rho, d + rounds + len(maps))
         fine = door.measure([(name,) for name in maps], stddev, step=MARGINALS) if maps else []
         view = door.coarsened(maps) if maps else door
-        model = _Run(self, view, rng, progress, rho, total, stddev, rounds, zeros).fit()
+        limits = Limits(1e-3 * self.model_ms, MEMORY_MB)
+        model = _Run(self, view, split, rng, progress, rho, total, stddev, rounds, zeros, limits).fit()
         return RefinedModel.of(door.domain, model, maps, spread_counts(fine, maps))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run at the level at which `door` shows the columns: Algorithms 1 to 5.
+    """One run of Algorithms 1 to 5, at the level of the columns' hierarchies that `door` has.
 
-    `rho` is the whole budget, `total` the noisy number of rows, `stddev` the noise of every marginal, `rounds` how many
-    marginals are chosen one by one, and `zeros` are the cells that the schema's rules forbid.
+    `rho` is the whole budget, `total` the noisy number of rows, `stddev` the noise of every marginal, `rounds` the
+    number of marginals that are chosen one by one, and `zeros` are the cells that the schema's rules forbid.
     """
 
     settings: PrivMRFPaper
     door: GuardedTable
+    split: Split
     rng: np.random.Generator
     progress: Progress
     rho: float
@@ -133,10 +136,7 @@ class _Run:
     stddev: float
     rounds: int
     zeros: dict[ColumnSet, np.ndarray]
-
-    @property
-    def _limits(self) -> Limits:
-        return Limits(1e-3 * self.settings.model_ms, MEMORY_MB)
+    limits: Limits
 
     def fit(self) -> GraphicalModel:
         """Measure the first marginals, then in each round the one of the largest noisy error, and fit them all."""
@@ -167,23 +167,21 @@ class _Run:
         pairs = list(combinations(domain.names, 2))
         score = IndependenceGap(tuple(pairs))
         # R is half the gap, with half its sensitivity.
-        stddev = self.door.score_stddev_for(score, self.rho * settings.graph_share)
+        stddev = self.door.score_stddev_for(score, self.split.rho(PAIR_SCORES))
         gaps = self.door.noisy_scores(score, stddev, step=PAIR_SCORES)
-        graph = grow_graph(
-            domain, pairs, gaps, clique_cells=settings.clique_cells, total_cells=settings.total_cells
-        )  # fmt: skip
+        graph = grow_graph(domain, pairs, gaps, clique_cells=settings.clique_cells, total_cells=settings.total_cells)
         limit = useful_cells(self.total, self.stddev, settings.theta)
         useful = useful_candidates(domain, graph.cliques, limit, self.rng, max_attrs=settings.max_attrs)
         picked = initial_sets(useful, pair_matrix(domain, pairs, gaps) / (2 * self.total))
-        fitting = set(sets_that_fit(domain, [], useful.cliques(picked), self._limits))
+        fitting = set(sets_that_fit(domain, [], useful.cliques(picked), self.limits))
         return useful, [index for index in picked if useful.clique(index) in fitting]
 
     def _worst(self, model: GraphicalModel, cliques: list[ColumnSet], measured: list[ColumnSet]) -> int | None:
-        """Return the index of the set with the largest noisy L1 error that the model can take (Algorithm 4)."""
+        """Return the index of the set of largest noisy L1 error among those that fit the model (Algorithm 4)."""
         rho = self.rho * self.settings.choice_share / self.rounds
         errors = score_sets(self.door, cliques, model.marginals(cliques), rho, step=MARGINALS)
         for worst in np.argsort(-errors, kind="stable")[:_TRIED]:
-            if sets_that_fit(self.door.domain, measured, [cliques[worst]], self._limits):
+            if sets_that_fit(self.door.domain, measured, [cliques[worst]], self.limits):
                 return int(worst)
         return None
 

@@ -15,8 +15,8 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.cell_queries import CellQuery, draw_query, query_sets, random_sets
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
-from lookalike.synthesizers.rap import CHOICES, RAP, affordable_rows
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
+from lookalike.synthesizers.rap import RAP, affordable_rows
+from lookalike.synthesizers.split import CHOICES, NUMBER_OF_ROWS, Split, Step
 
 CELLS = "chosen cells"
 
@@ -36,19 +36,19 @@ CELLS = "chosen cells"
     is_paper_variant=True,
 )
 class RAPPaper(Method):
-    """Rounds of: choose cells that relaxed rows get most wrong, measure them, move the rows towards all noisy counts.
+    """In each round, choose the cells of largest error, measure them, and move relaxed rows to all noisy counts.
 
-    Queries are the cells of a few random marginals, with both signs. Choosing a cell and measuring it cost the same.
-    The rows start at random, and a softmax stands in place of the paper's sparsemax.
+    Queries are the cells of a few random marginals, with both signs. Choosing a cell costs as much as measuring it.
+    The rows start at random. A softmax replaces the paper's sparsemax.
 
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.selection.workload`.
-        marginals: how many random ones of them are used.
+        marginals: how many of them are used, drawn at random.
         rounds: how often the rows are fitted.
         per_round: cells that are measured in each round.
-        relaxed_rows: how many, fewer for columns of more than 20,000 values in all.
+        relaxed_rows: their number; fewer for columns of more than 20,000 values in all.
         count_share: part of the budget for the number of rows.
-        max_cells: larger marginals are replaced by parts of them.
+        max_cells: marginals of more cells are replaced by parts of them.
         steps: gradient steps of every round; the last one takes three times as many.
         rate: size of the first steps, in logits.
     """
