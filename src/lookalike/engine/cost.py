@@ -109,11 +109,7 @@ def predict_cost(domain: Domain, cliques: Iterable[Iterable[str]], *, seed: int 
 
 
 def candidate_costs(
-    plan: ContractionPlan,
-    candidates: Sequence[Iterable[str]],
-    *,
-    limits: Limits | None = None,
-    seed: int = 0,
+    plan: ContractionPlan, candidates: Sequence[Iterable[str]], *, limits: Limits | None = None, seed: int = 0
 ) -> list[Cost]:
     """Predicted cost of the planned model with one more attribute set, for each candidate: some milliseconds each.
 

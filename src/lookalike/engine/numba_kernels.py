@@ -14,10 +14,7 @@ from numba.core import types
 from lookalike.engine.executor import TINY
 
 # The product routine behind np.dot, taken directly because it accepts leading dimensions and offsets.
-_gemm = types.ExternalFunction(
-    "numba_xxgemm",
-    types.int32(*([types.char] * 3), *([types.intp] * 11)),
-)
+_gemm = types.ExternalFunction("numba_xxgemm", types.int32(*([types.char] * 3), *([types.intp] * 11)))
 
 # Sums may be regrouped into vectors; infinities and not-a-numbers keep their meaning.
 _FAST = {"reassoc", "contract", "nsz"}

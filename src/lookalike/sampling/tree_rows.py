@@ -67,11 +67,7 @@ def tree_rows(
 
 
 def _fill(
-    network: Network,
-    codes: np.ndarray,
-    rng: np.random.Generator,
-    independent: bool,
-    allowed: Mapping[int, np.ndarray],
+    network: Network, codes: np.ndarray, rng: np.random.Generator, independent: bool, allowed: Mapping[int, np.ndarray]
 ) -> None:
     layout, count = network.layout, len(network.plan.leaves)
     roots = set(network.plan.roots)
