@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from lookalike.engine.contraction import ExecutorName, Network
+from lookalike.engine.contraction import ExecutorName, Network, flat_potentials
 from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.engine.extension import extend_plan
-from lookalike.engine.layout import make_layout
 from lookalike.engine.plan import ContractionPlan, clique_mask
 from lookalike.engine.planner import make_plan
 from lookalike.engine.queries import Query, QuerySet
@@ -60,7 +59,7 @@ class Problem:
         self.zeros = dict(zeros or {})
         plan = self._planned(warm_plan, seed, limits)
         limits.check(f"A model of {len(plan.leaves)} column sets", plan_cost(plan))
-        impossible = impossible_cells(plan, self.zeros) if self.zeros else None
+        impossible = impossible_cells(plan, self.zeros)
         self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
         self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
         self.observed = np.empty(self.queries.size)
@@ -151,26 +150,16 @@ def _plan(
     return extend_plan(warm_plan, cliques, seed=seed)
 
 
-def impossible_cells(plan: ContractionPlan, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
-    """The leaf cells that some table of impossible combinations rules out, as a flat mask in storage order."""
-    domain, layout = plan.domain, make_layout(plan)
-    flags = np.zeros(layout.leaf_cells, dtype=bool)
-    for attrs, table in zeros.items():
-        clique = domain.canonical(attrs)
-        if tuple(attrs) != clique or table.shape != domain.shape(clique):
+def impossible_cells(plan: ContractionPlan, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray | None:
+    """Return a flat mask, in storage order, of the leaf cells that some table of structural zeros forbids."""
+    for columns, table in zeros.items():
+        expected = plan.domain.canonical(columns)
+        if tuple(columns) != expected or table.shape != plan.domain.shape(expected):
             raise SchemaError(
-                f"Structural zeros of {attrs} have shape {table.shape}; "
-                f"expected {domain.shape(clique)} in the order {clique}."
+                f"Structural zeros of {columns} have shape {table.shape}; "
+                f"expected {plan.domain.shape(expected)} in the order {expected}."
             )
-        leaf = next(i for i, leaf in enumerate(plan.leaves) if set(clique) <= set(leaf))
-        names = plan.leaves[leaf]
-        wide = np.broadcast_to(
-            table.astype(bool).reshape([domain.size(name) if name in clique else 1 for name in names]),
-            domain.shape(names),
-        )
-        part = slice(layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1])
-        flags[part] |= wide.transpose(layout.axes_from_domain(layout.leaf_masks[leaf])).ravel()
-    return flags
+    return flat_potentials(plan, {columns: np.where(table, -np.inf, 0.0) for columns, table in zeros.items()})[1]
 
 
 def _check(domain: Domain, measurement: NoisyMarginal) -> None:

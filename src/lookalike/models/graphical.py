@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from lookalike.engine.contraction import ExecutorName, Network
+from lookalike.engine.contraction import ExecutorName, Network, evaluated
 from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.engine.extension import extend_plan
-from lookalike.engine.many_marginals import BlockQueries, blocks_of, flat_potentials, projections
+from lookalike.engine.many_marginals import BlockQueries, blocks_of, projections
 from lookalike.engine.plan import ContractionPlan, clique_mask, connected_components
 from lookalike.engine.planner import make_plan
 from lookalike.errors import SchemaError
@@ -249,12 +249,11 @@ class GraphicalModel:
 
     def _tables(self, wanted: set[ColumnSet]) -> dict[ColumnSet, np.ndarray]:
         """Probabilities of sets that lie in one component each."""
-        network, masks = self.network, self.network.layout.leaf_masks
+        network = self.network
         by_leaf: dict[int, list[ColumnSet]] = {}
         elsewhere: dict[int, list[ColumnSet]] = {}
         for part in sorted(wanted, key=lambda clique: tuple(map(self.domain.position, clique))):
-            mask = clique_mask(self.domain, part)
-            leaf = next((i for i, other in enumerate(masks) if mask & other == mask), None)
+            leaf = network.layout.leaf_holding(clique_mask(self.domain, part))
             if leaf is None:
                 elsewhere.setdefault(self._component[part[0]], []).append(part)
             else:
@@ -275,16 +274,6 @@ class GraphicalModel:
             network = evaluated(extend_plan(self.plan, [block]), self.potentials)
             table = network.unpack(network.plan.leaves.index(block), network.marginals)
         return table
-
-
-def evaluated(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]) -> Network:
-    """A network of the plan after one sweep at the given potentials, each of which lies in some leaf of the plan."""
-    flat = flat_potentials(plan, potentials)
-    impossible = np.isneginf(flat)
-    flat[impossible] = 0.0
-    network = Network(plan, impossible=impossible)
-    network.sweep(flat)
-    return network
 
 
 def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:

@@ -1,4 +1,4 @@
-"""Consistent marginals: weights, closure and repeats; norm-sub as the exact projection; other marginals by maximum entropy."""
+"""Consistent marginals: weights, closure, repeats, norm-sub, and other marginals by maximum entropy."""
 
 from __future__ import annotations
 
