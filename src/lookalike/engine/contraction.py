@@ -82,12 +82,8 @@ class Network:
 
     def unpack(self, leaf: int, flat: np.ndarray) -> np.ndarray:
         """Return a leaf's part of a flat vector over all leaves, as an array in domain order."""
-        mask = self.layout.leaf_masks[leaf]
-        return (
-            flat[self.layout.leaf_part(leaf)]
-            .reshape(self.layout.shape(mask))
-            .transpose(self.layout.axes_to_domain(mask))
-        )
+        mask, part = self.layout.leaf_masks[leaf], flat[self.layout.leaf_part(leaf)]
+        return part.reshape(self.layout.shape(mask)).transpose(self.layout.axes_to_domain(mask))
 
     def factor(self, leaf: int) -> np.ndarray:
         """Return a leaf's factor in the last sweep, up to a constant, in storage order. For sampling."""

@@ -136,9 +136,8 @@ def _kept(layout: Layout, makers: dict[Array, Operation], read: set[Array]) -> s
     price: dict[Array | None, float] = {}
     kept: set[Array] = set()
     for array, operation in makers.items():
-        again = (
-            layout.size(operation.a.mask | operation.b_mask) + price.get(operation.a, 0.0) + price.get(operation.b, 0.0)
-        )
+        terms = layout.size(operation.a.mask | operation.b_mask)
+        again = terms + price.get(operation.a, 0.0) + price.get(operation.b, 0.0)
         cells = layout.size(array.mask)
         if array in read and (cells < _LARGE_CELLS or again > _MAX_TERMS_PER_CELL * cells):
             kept.add(array)
