@@ -24,7 +24,7 @@ from lookalike.models.diagnosis import Diagnosis, diagnose
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.kinds import stored_model
 from lookalike.models.model import Model
-from lookalike.models.stored import LARGEST_COUNT, Stored, taken_apart
+from lookalike.models.stored import MAX_COUNT, Stored, taken_apart
 from lookalike.places import check_not_read
 from lookalike.privacy.epsilon import epsilon_spent
 from lookalike.privacy.kernel.accounting import (
@@ -301,8 +301,8 @@ def _fitted(stored: Stored) -> FittedModel:
 
 def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
     attrs = stored.clique("attrs", domain)
-    reference = stored.table("reference", domain.shape(attrs), -LARGEST_COUNT, LARGEST_COUNT)
-    return NoisyResidual(attrs, reference, stored.number("value", -LARGEST_COUNT, LARGEST_COUNT), stored.stddev())
+    reference = stored.table("reference", domain.shape(attrs), -MAX_COUNT, MAX_COUNT)
+    return NoisyResidual(attrs, reference, stored.number("value", -MAX_COUNT, MAX_COUNT), stored.stddev())
 
 
 def _stored_style(stored: Stored) -> CsvStyle:

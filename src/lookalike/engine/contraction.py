@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -11,15 +12,16 @@ from lookalike.engine.executor import LOAD_SECONDS, Executor, numba_available, t
 from lookalike.engine.layout import Array, Layout, Operation, make_layout
 from lookalike.engine.numpy_executor import NumpyExecutor
 from lookalike.engine.order import predicted_ns
-from lookalike.engine.plan import ContractionPlan
+from lookalike.engine.plan import ContractionPlan, clique_mask
 from lookalike.engine.recipes import NUMBA, NUMPY
 from lookalike.engine.reuse import with_reuse
+from lookalike.schema.domain import ColumnSet
 
 ExecutorName = Literal["auto", "numpy", "numba"]
 
-# Two threads share the costly operations of models beyond the first figure, which then take this part of the time.
+# Two threads share the costly operations of models that take longer than this, and then need this part of the time.
 _COSTLY_NS, _SHARED = 5e6, 0.6
-# Cells of the logarithms that are added up at a time.
+# Largest number of logarithms that are added up at a time.
 _CHUNK_CELLS = 1 << 22
 
 
@@ -40,7 +42,7 @@ class Network:
         calls: how many sweeps are expected, for "auto".
 
     Attributes:
-        layout: arrays and operations, each array with a place of its own; executors let them share places.
+        layout: arrays and operations, in which no two arrays overlap; executors let arrays share places.
         marginals: the leaf marginals of the last `sweep`, as probabilities, flat. Overwritten by the next call.
         log_z: the log-normaliser of the last `sweep`.
         used_log_space: how many calls had to fall back to log space.
@@ -75,33 +77,32 @@ class Network:
         return self._log_arrays is not None
 
     def pack(self, leaf: int, values: np.ndarray) -> np.ndarray:
-        """A leaf's array, given in domain order, as flat values in storage order."""
+        """Return a leaf's array, given in domain order, as flat values in storage order."""
         return values.transpose(self.layout.axes_from_domain(self.layout.leaf_masks[leaf])).ravel()
 
     def unpack(self, leaf: int, flat: np.ndarray) -> np.ndarray:
-        """A leaf's part of a flat vector over all leaves, as an array in domain order."""
-        mask = self.layout.leaf_masks[leaf]
-        part = flat[self.layout.leaf_offsets[leaf] : self.layout.leaf_offsets[leaf + 1]]
+        """Return a leaf's part of a flat vector over all leaves, as an array in domain order."""
+        mask, part = self.layout.leaf_masks[leaf], flat[self.layout.leaf_part(leaf)]
         return part.reshape(self.layout.shape(mask)).transpose(self.layout.axes_to_domain(mask))
 
     def factor(self, leaf: int) -> np.ndarray:
-        """A leaf's factor in the last sweep, up to a constant, in storage order. For sampling."""
+        """Return a leaf's factor in the last sweep, up to a constant, in storage order. For sampling."""
         array = self.layout.leaf_array(leaf)
         return self._executor.array(array) if self._log_arrays is None else self._log_arrays[array]
 
     def value(self, node: int) -> np.ndarray:
-        """A node's array after the forward sweep, up to a constant, in storage order. For sampling."""
+        """Return a node's array after the forward sweep, up to a constant, in storage order. For sampling."""
         array = self.layout.values[node]
         if self._log_arrays is not None:
             return self._log_arrays[array]
         if self._values is None:
-            # A sweep keeps only what it needs, so the values are computed once more.
+            # A sweep overwrites values that it needs no more, so they are computed once more.
             self._values = NumpyExecutor(make_layout(self.plan, adjoint=False))
             self._values.values_from(self._executor.factors)
         return self._values.array(array)
 
     def sweep(self, potentials: np.ndarray) -> float:
-        """Log-normaliser of the model with these finite potentials; the marginals are left in `marginals`.
+        """Return the log-normaliser at these finite potentials, and leave the marginals in `marginals`.
 
         Args:
             potentials: flat over all leaves. Impossible cells were named when the network was made; their potentials
@@ -125,6 +126,36 @@ class Network:
         self.log_z = float(log_z.sum())
 
 
+def flat_potentials(
+    plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the leaf potentials of a plan in storage order, and a mask of impossible cells, None without any.
+
+    Each table, in domain order, is added to the first leaf that contains its columns; tables that no leaf contains are
+    left out. Cells that are -inf in some table are impossible; their potential is 0.
+    """
+    layout = make_layout(plan, adjoint=False)
+    flat = np.zeros(layout.leaf_cells)
+    for columns, table in potentials.items():
+        mask = clique_mask(plan.domain, columns)
+        leaf = layout.leaf_holding(mask)
+        if leaf is not None:
+            stored = layout.positions(layout.leaf_masks[leaf])
+            part = flat[layout.leaf_part(leaf)].reshape(layout.shape(layout.leaf_masks[leaf]))
+            part += table.transpose(layout.axes_from_domain(mask)).reshape(layout.broadcast_shape(mask, stored))
+    impossible = np.isneginf(flat)
+    flat[impossible] = 0.0
+    return flat, impossible if impossible.any() else None
+
+
+def evaluated(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]) -> Network:
+    """Return a network of the plan after one sweep at these potentials, each of which lies in some leaf of the plan."""
+    flat, impossible = flat_potentials(plan, potentials)
+    network = Network(plan, impossible=impossible)
+    network.sweep(flat)
+    return network
+
+
 def _make_executor(name: ExecutorName, layout: Layout, impossible: np.ndarray | None, calls: int) -> Executor:
     if name == "auto":
         name = "numba" if calls > 1 and numba_available() and _seconds_saved(layout, calls) > LOAD_SECONDS else "numpy"
@@ -145,9 +176,9 @@ def _seconds_saved(layout: Layout, calls: int) -> float:
 
 
 def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[Array, np.ndarray]]:
-    """Log-normaliser of each component, the leaf marginals as probabilities, and the logarithms of all arrays.
+    """Return the log-normaliser of each component, the leaf marginals, and the logarithms of all arrays.
 
-    The layout's operations on logarithms: slow, and safe for potentials of any span.
+    Runs the layout's operations on logarithms, which is slow, and safe for potentials of any range.
 
     Args:
         layout: of the plan to evaluate.
@@ -156,19 +187,18 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
     arrays: dict[Array, np.ndarray] = {}
     cells = layout.leaf_cells
     for leaf, mask in enumerate(layout.leaf_masks):
-        start, end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
-        arrays[Array(start, mask)] = log_leaves[start:end].reshape(layout.shape(mask))
+        arrays[layout.leaf_array(leaf)] = log_leaves[layout.leaf_part(leaf)].reshape(layout.shape(mask))
     for operation in (*layout.forward, *layout.adjoint):
         arrays[operation.c] = _log_contract(layout, operation, arrays)
     log_z = np.array([float(arrays[Array(2 * cells + number, 0)]) for number in range(layout.components)])
     marginals = np.empty(cells)
     for leaf, mask in enumerate(layout.leaf_masks):
-        start, end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
+        factor = layout.leaf_array(leaf)
         # A component of one leaf has no adjoint sweep: its potentials are its marginal.
-        values = arrays.get(Array(cells + start, mask), arrays[Array(start, mask)])
+        values = arrays.get(Array(cells + factor.offset, mask), arrays[factor])
         top = log_z[layout.component_of[leaf]]
-        # Where nothing is possible there is no distribution: zeros, and a normaliser of -inf says so.
-        marginals[start:end] = 0.0 if np.isneginf(top) else np.exp(values - top).ravel()
+        # Where no row is possible there is no distribution: marginals are 0 and the log-normaliser is -inf.
+        marginals[layout.leaf_part(leaf)] = 0.0 if np.isneginf(top) else np.exp(values - top).ravel()
     return log_z, marginals, arrays
 
 
@@ -176,7 +206,7 @@ def _log_contract(layout: Layout, operation: Operation, arrays: dict[Array, np.n
     a, b, c, divide = operation
     if divide and b is not None:
         return np.where(np.isneginf(arrays[b]), -np.inf, arrays[a] - np.where(np.isneginf(arrays[b]), 0.0, arrays[b]))
-    everything = a.mask | (b.mask if b is not None else 0) | c.mask
+    everything = a.mask | operation.b_mask | c.mask
     kept = layout.positions(c.mask)
     axes = kept + [position for position in layout.positions(everything) if position not in kept]
     sizes = layout.plan.domain.sizes
@@ -196,12 +226,11 @@ def _aligned(layout: Layout, array: Array, values: np.ndarray, axes: list[int]) 
     """The array with its axes in the given order and length-1 axes where it lacks a variable."""
     stored = layout.positions(array.mask)
     moved = values.transpose([stored.index(position) for position in axes if position in stored])
-    sizes = layout.plan.domain.sizes
-    return moved.reshape([sizes[position] if position in stored else 1 for position in axes])
+    return moved.reshape(layout.broadcast_shape(array.mask, axes))
 
 
 def _log_sum(values: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """log(sum(exp(values))) over the axes; -inf where all terms are."""
+    """log(sum(exp(values))) over the axes, -inf where all terms are -inf."""
     if not axes:
         return values
     top = values.max(axis=axes, keepdims=True)

@@ -1,8 +1,7 @@
-"""What a model would cost, before any of it is built, and the user's limits on it."""
+"""The predicted time and memory of a model before any of it is built, and the user's limits on them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +26,7 @@ _MAX_CELLS = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Predicted price of a model.
+    """Predicted time and memory of a model.
 
     Attributes:
         seconds_per_call: of one evaluation of all marginals on one core; a fit makes 50 to 500 such calls.
@@ -59,8 +58,8 @@ class Limits:
         return cost.seconds_per_call <= self.seconds_per_call and cost.memory_mb <= self.memory_mb
 
     def check(self, what: str, cost: Cost) -> None:
-        """Raises a ModelTooLargeError that names the cost and the way out, if the model is not allowed."""
-        remedy = "Measure fewer or smaller attribute sets, merge rare values, or raise the limits."
+        """Raise a ModelTooLargeError that names the cost, the limit and the remedy, if the model is not allowed."""
+        remedy = "Measure fewer or smaller column sets, merge rare values, or raise the limits."
         if cost.memory_mb > self.memory_mb:
             raise ModelTooLargeError(what, cost.memory_mb, self.memory_mb, "MB of memory", remedy)
         if cost.seconds_per_call > self.seconds_per_call:
@@ -82,12 +81,12 @@ def layout_cost(layout: Layout) -> Cost:
 
 
 def _buffer_cells(layout: Layout) -> int:
-    """Cells of the buffer and of the largest operation's operands, which may have to be packed."""
-    # A forward sweep alone keeps its values, and a hopelessly large model is refused whatever it could save.
+    """Cells of the buffer and of the largest operation's operands, which may have to be copied."""
+    # A forward sweep alone keeps all its values, and a model beyond _MAX_CELLS is refused whatever sharing could save.
     if not layout.adjoint or layout.cells > _MAX_CELLS:
         return layout.cells
     packed = max(
-        sum(math.prod(layout.shape(array.mask)) for array in operation[:3] if array is not None)
+        sum(layout.size(array.mask) for array in operation[:3] if array is not None)
         for operation in (*layout.forward, *layout.adjoint)
     )
     return with_reuse(layout).cells + packed
@@ -99,7 +98,7 @@ def plan_cost(plan: ContractionPlan) -> Cost:
 
 
 def predict_cost(domain: Domain, cliques: Iterable[Iterable[str]], *, seed: int = 0) -> Cost:
-    """Predicted cost of the model whose factors are these attribute sets. Allocates nothing large.
+    """Return the predicted cost of the model whose factors are these column sets, without allocating its arrays.
 
     >>> domain = Domain(("a", "b", "c"), (1000, 1000, 1000))
     >>> predict_cost(domain, [("a", "b", "c")]).memory_mb > 10_000
@@ -109,17 +108,14 @@ def predict_cost(domain: Domain, cliques: Iterable[Iterable[str]], *, seed: int 
 
 
 def candidate_costs(
-    plan: ContractionPlan,
-    candidates: Sequence[Iterable[str]],
-    *,
-    limits: Limits | None = None,
-    seed: int = 0,
+    plan: ContractionPlan, candidates: Sequence[Iterable[str]], *, limits: Limits | None = None, seed: int = 0
 ) -> list[Cost]:
-    """Predicted cost of the planned model with one more attribute set, for each candidate: some milliseconds each.
+    """Return the predicted cost of the planned model with one more column set, for each candidate.
 
-    The clique is inserted at the best place of the tree. If that upper bound is within `limits` it is returned as it
-    is; otherwise the tree is searched further. Without limits every candidate is searched. Predictions by trees alone
-    are scaled by what the order of variables (for seconds) and shared places (for memory) made of the present plan.
+    This takes some milliseconds per candidate. The column set is inserted at the best place of the tree. If that upper
+    bound is within `limits` it is returned as it is; otherwise the tree is searched further. Without limits every
+    candidate is searched. The prediction from a tree ignores the order of variables (for seconds) and shared places
+    (for memory), so it is scaled by the ratio that these two make for the present plan.
     """
     extension = Extension(plan, seed)
     now = plan_cost(plan) if plan.leaves else Cost(1e-9 * _CALL_NS, 0.0)
@@ -139,7 +135,7 @@ def candidate_costs(
 
 
 def _new_leaf_cells(extension: Extension, clique: Sequence[str]) -> float:
-    """Cells of all factors once the clique is added and those inside it are gone."""
+    """Cells of all factors once the column set is added and factors inside it are removed."""
     domain = extension.plan.domain
     mask = clique_mask(domain, clique)
     if extension.is_covered(tuple(clique)):

@@ -1,8 +1,8 @@
-"""What the executors share: threads, functions compiled on demand, and the buffer with its test for underflow.
+"""Shared by the executors: threads, functions compiled on demand, and the buffer with its test for underflow.
 
 A function that loops over plain lists or arrays can run as Python or be compiled by numba; both give the same numbers.
 Importing numba takes half a second and the first compilation on a machine several, after which the code is read from
-a cache on disk. So work starts uncompiled, and the switch is made once the time lost that way would have paid for it.
+a cache on disk. So work starts uncompiled, and is compiled once the time lost exceeds the time of compiling.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 
 from lookalike.engine.layout import Array, Layout
 
-# Of loading compiled code from the cache on disk, and of compiling it for the first time.
+# Time to load compiled code from the cache on disk, and to compile it for the first time.
 LOAD_SECONDS, _COMPILE_SECONDS = 1.0, 4.0
 _MAX_THREADS = 2
 # See `Executor`: a normaliser above this bound proves that underflow has cost less than 1e-15 of it.
 SMALLEST_TRUSTED = 1e-250
-# Added to divisors: 0 / 0 becomes 0, and divisors that matter are far too large to change.
+# Added to divisors, so that 0 / 0 becomes 0; divisors that matter are far too large to change.
 TINY = 1e-300
 
 _compiled: dict[FunctionType, Callable[..., Any]] = {}
@@ -41,7 +41,7 @@ def numba_available() -> bool:
 
 
 def compiled(function: FunctionType) -> Callable[..., Any]:
-    """The function compiled by numba, together with those functions of this package that it calls."""
+    """Return the function compiled by numba, together with those functions of this package that it calls."""
     if function not in _compiled:
         _compiled[function] = _njit(function, cache=True)
     return _compiled[function]
@@ -55,7 +55,7 @@ def _njit(function: FunctionType, **options: Any) -> Callable[..., Any]:
         callee = namespace.get(name)
         if isinstance(callee, FunctionType) and callee.__module__.startswith("lookalike."):
             if callee not in _callees:
-                # Part of its callers' machine code, never called from Python: this way it compiles a quarter faster.
+                # Never called from Python, and without the wrappers for that it compiles a quarter faster.
                 _callees[callee] = _njit(callee, no_cpython_wrapper=True, no_cfunc_wrapper=True)
             namespace[name] = _callees[callee]
     twin = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
@@ -66,8 +66,8 @@ def _njit(function: FunctionType, **options: Any) -> Callable[..., Any]:
 def worth_compiling(function: FunctionType, seconds: float) -> bool:
     """Whether work that would take so many seconds uncompiled should be done compiled.
 
-    The seconds lost so far in this process are added up. Compiling starts when they reach its own cost, so that the
-    sum of both is never more than about twice the better of the two.
+    The seconds lost so far in this process are added up. Compiling starts when they exceed the time of compiling, so
+    that both together take at most about twice as long as the better of the two.
     """
     global _lost_seconds
     if function in _compiled:
@@ -83,14 +83,14 @@ def _cached_on_disk(function: FunctionType) -> bool:
     """Whether an earlier process left this function's machine code in numba's cache."""
     source = Path(function.__code__.co_filename)
     pattern = f"{source.stem}.{function.__name__}-*.nbi"
-    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
-    if elsewhere:
-        return any(Path(elsewhere).glob(f"*/{pattern}"))
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder:
+        return any(Path(folder).glob(f"*/{pattern}"))
     return any((source.parent / "__pycache__").glob(pattern))
 
 
 def threads_allowed() -> int:
-    """One or two: what the process may use, or less if the variable LOOKALIKE_THREADS says so."""
+    """Number of threads to use, 1 or 2: the cores of the process, or the variable LOOKALIKE_THREADS if smaller."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -101,27 +101,27 @@ def threads_allowed() -> int:
 
 @cache
 def second_thread() -> ThreadPoolExecutor:
-    """A thread beside the main one, started on first use and kept."""
+    """A second thread, started on first use and kept."""
     return ThreadPoolExecutor(1, thread_name_prefix="lookalike")
 
 
 class Executor:
-    """A layout's buffer and constants. Subclasses fill it.
+    """The buffer and the constants of a layout. Subclasses fill the buffer.
 
-    Factors are kept so that nothing can overflow: each leaf is shifted so that its largest entry is 1, and divided by
+    Factors are scaled so that nothing can overflow: each leaf is shifted so that its largest entry is 1, and divided by
     the sizes of the variables assigned to it, which turns all sums over variables into averages. Every value,
     adjoint and belief is then at most 1.
 
-    Underflow can therefore only change little: a term that is lost, or a belief whose divisor was padded, was below
-    1e-280, what it would have been multiplied with is at most 1, and so all that one operation can lose of a
-    normaliser, or of a marginal times the normaliser, is 1e-280 times its number of terms. There are fewer than 1e15
-    of these in all, so a normaliser that came out above 1e-250 is right to 1e-15, and so is every marginal (in
-    absolute terms: cells of probability 1e-30 need not have correct digits).
+    Underflow can therefore change little. A term that is lost, or a belief whose divisor was padded by TINY, was below
+    1e-280, and all its cofactors are at most 1. So one operation changes a normaliser, or a marginal times the
+    normaliser, by at most 1e-280 times its number of terms, of which there are fewer than 1e15 in all. A normaliser
+    above 1e-250 is then right to 1e-15, and so is every marginal (in absolute terms: cells of probability 1e-30 need
+    not have correct digits).
 
     Attributes:
-        buffer: all arrays of the layout; cells beyond it are scratch.
+        buffer: all arrays of the layout, followed by scratch cells.
         factors, marginals, normalisers: parts of the buffer.
-        impossible: places of the leaf cells that are structurally zero, or None.
+        impossible: positions of the leaf cells that are structural zeros, or None.
     """
 
     def __init__(self, layout: Layout, impossible: np.ndarray | None, scratch_cells: int = 0) -> None:
@@ -134,11 +134,11 @@ class Executor:
         self.normalisers = self.buffer[2 * cells : 2 * cells + layout.components]
         self.component_of = np.array(layout.component_of, dtype=np.intp)
         self.log_sizes = np.zeros(len(layout.leaf_masks))
-        seen = 0
+        assigned = 0
         for leaf, mask in enumerate(layout.leaf_masks):
-            new = layout.positions(mask & ~seen)
+            new = layout.positions(mask & ~assigned)
             self.log_sizes[leaf] = sum(math.log(layout.plan.domain.sizes[position]) for position in new)
-            seen |= mask
+            assigned |= mask
 
     def array(self, array: Array) -> np.ndarray:
         """A view of one array, with its axes in storage order."""
@@ -146,9 +146,9 @@ class Executor:
         return self.buffer[array.offset : array.offset + math.prod(shape)].reshape(shape)
 
     def trusted(self) -> bool:
-        """Whether the last run cannot have lost anything to underflow that matters."""
+        """Whether underflow in the last sweep cannot have changed results by more than 1e-15."""
         return not len(self.normalisers) or float(self.normalisers.min()) >= SMALLEST_TRUSTED
 
     def sweep(self, potentials: np.ndarray) -> float:
-        """Fills factors and normalised marginals from finite potentials; returns the log-normaliser."""
+        """Fill factors and normalised marginals from finite potentials, and return the log-normaliser."""
         raise NotImplementedError

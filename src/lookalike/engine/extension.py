@@ -1,4 +1,4 @@
-"""Plans for a model with one more clique: cheaper to find, and to price, than from scratch."""
+"""Plans for a model with one more column set, which are faster to find, and to price, than from scratch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _GREEDY_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class ComponentTree:
-    """The tree of one connected component: numbers of its leaves in the plan, and pairs over 0..len(leaves)-1."""
+    """The tree of one connected component: numbers of its leaves in the plan, and children as in ContractionPlan."""
 
     leaves: tuple[int, ...]
     children: tuple[Pair, ...]
 
 
 def component_trees(plan: ContractionPlan) -> list[ComponentTree]:
-    """The trees of a plan one by one."""
+    """Return the tree of each connected component of a plan."""
     count = len(plan.leaves)
     member: dict[int, list[int]] = {leaf: [leaf] for leaf in range(count)}
     inner: dict[int, list[int]] = {leaf: [] for leaf in range(count)}
@@ -44,7 +44,7 @@ def component_trees(plan: ContractionPlan) -> list[ComponentTree]:
 
 
 def without_leaves(count: int, children: Sequence[Pair], dropped: set[int]) -> list[Pair]:
-    """The tree over the leaves that stay, renumbered in their old order."""
+    """Return the tree without the dropped leaves; the others are renumbered in their old order."""
     kept = [leaf for leaf in range(count) if leaf not in dropped]
     number: dict[int, int | None] = dict.fromkeys(dropped)
     number.update({leaf: i for i, leaf in enumerate(kept)})
@@ -60,7 +60,7 @@ def without_leaves(count: int, children: Sequence[Pair], dropped: set[int]) -> l
 
 
 class Extension:
-    """A plan and all that is needed to add single cliques to it quickly."""
+    """A plan, prepared so that single column sets can be added to it quickly."""
 
     def __init__(self, plan: ContractionPlan, seed: int = 0) -> None:
         self.plan = plan
@@ -72,17 +72,17 @@ class Extension:
         self.cells = [cells for _, cells in priced]
 
     def joined(self, clique: ColumnSet) -> tuple[list[int], list[Pair], list[ComponentTree]]:
-        """Leaves (of the plan) and tree of the components that the clique touches, without leaves inside it.
+        """Return leaves and tree of the components that share a column with the set, without leaves inside it.
 
-        Also returns the components it does not touch.
+        Leaves are numbers of the plan's leaves. The third result is the list of all other components.
         """
         mask = clique_mask(self.plan.domain, clique)
         leaves: list[int] = []
         trees: list[tuple[list[int], list[Pair]]] = []
-        apart = []
+        others = []
         for tree in self.trees:
             if not any(self.masks[leaf] & mask for leaf in tree.leaves):
-                apart.append(tree)
+                others.append(tree)
                 continue
             inside = {i for i, leaf in enumerate(tree.leaves) if self.masks[leaf] & ~mask == 0}
             kept = [leaf for i, leaf in enumerate(tree.leaves) if i not in inside]
@@ -96,26 +96,28 @@ class Extension:
         for root in roots[1:]:
             children.append((joined, root))
             joined = len(leaves) + len(children) - 1
-        return leaves, children, apart
+        return leaves, children, others
 
     def search(self, clique: ColumnSet) -> tuple[TreeSearch, list[int], list[Pair], list[ComponentTree]]:
-        leaves, children, apart = self.joined(clique)
+        """Return the search for the tree of `joined` with the column set as last leaf, and the results of `joined`."""
+        leaves, children, others = self.joined(clique)
         masks = [*(self.masks[leaf] for leaf in leaves), clique_mask(self.plan.domain, clique)]
-        return TreeSearch(self.plan.domain.sizes, masks, self.seed), leaves, children, apart
+        return TreeSearch(self.plan.domain.sizes, masks, self.seed), leaves, children, others
 
     def is_covered(self, clique: ColumnSet) -> bool:
+        """Whether some leaf of the plan contains the column set."""
         mask = clique_mask(self.plan.domain, clique)
         return any(mask & other == mask for other in self.masks)
 
     def candidate(self, clique: ColumnSet, enough: float = 0.0) -> tuple[float, float]:
-        """Predicted nanoseconds of both sweeps and cells of the tree's arrays, with the clique added.
+        """Return predicted nanoseconds of both sweeps and cells of the tree's arrays, with the column set added.
 
         A tree of at most `enough` nanoseconds is not searched further.
         """
         if self.is_covered(clique):
             return sum(self.costs), sum(self.cells)
-        search, _, children, apart = self.search(clique)
-        rest = [i for i, tree in enumerate(self.trees) if tree in apart]
+        search, _, children, others = self.search(clique)
+        rest = [i for i, tree in enumerate(self.trees) if tree in others]
         ns, cells = sum(self.costs[i] for i in rest), sum(self.cells[i] for i in rest)
         if search.leaves < 2:
             return ns, cells
@@ -125,7 +127,7 @@ class Extension:
         return ns + cost, cells + search.cells(tree)
 
     def grown_component(self, clique: ColumnSet) -> tuple[list[ColumnSet], list[Pair]]:
-        """Leaves and tree of the component that holds the clique once it is added; the clique is the last leaf."""
+        """Return leaves and tree of the component of the column set once it is added as the last leaf."""
         search, leaves, children, _ = self.search(clique)
         names = [*(self.plan.leaves[leaf] for leaf in leaves), clique]
         if search.leaves < 2:
@@ -133,7 +135,7 @@ class Extension:
         return names, search.pairs(_refined(search, *search.insert_last(children))[1])
 
     def extended(self, clique: ColumnSet) -> ContractionPlan:
-        """The plan with the clique added."""
+        """Return the plan with the column set added."""
         if self.is_covered(clique):
             return self.plan
         grown, pairs = self.grown_component(clique)
@@ -164,16 +166,16 @@ def _roots(count: int, trees: Iterable[tuple[list[int], list[Pair]]]) -> list[in
 
 
 def _refined(search: TreeSearch, cost: float, tree):
-    """Cost and tree after annealing the better of the given tree and a few greedy ones."""
+    """Return cost and tree after annealing the best of the given tree and a few greedy ones."""
     for number in range(_GREEDY_TRIES):
         cost, tree = min((cost, tree), search.greedy(0.1 * number, 1.0), key=lambda found: found[0])
     return search.anneal(cost, tree, _MOVES)
 
 
 def extend_plan(plan: ContractionPlan, cliques: Iterable[Iterable[str]], *, seed: int = 0) -> ContractionPlan:
-    """A plan for the model with these cliques added, grown from the given plan.
+    """Return a plan for the model with these column sets added, grown from the given plan.
 
-    For more than a few new cliques a fresh plan is made instead. Deterministic given plan, cliques and seed.
+    For more than three new column sets a plan is made from scratch instead. Deterministic given the arguments.
     """
     extension = Extension(plan, seed)
     new = dict.fromkeys(map(plan.domain.canonical, cliques))

@@ -2,13 +2,14 @@
 
 Every array stores its axes in the plan's one order of the variables. Neighbouring variables that occur in the same
 operands therefore merge into one loop, no operation needs a transpose, and the last loop of an operation has stride 1
-in every array that knows it.
+in every array that contains it.
 
-The adjoint sweep goes from the tree's values back to the marginal of every factor. An adjoint is the sum over the rest
-of the model on a node's scope; a belief is adjoint times value, the marginal of the scope times the normaliser. Where a
-node sums something out, its children's adjoints are contractions of its own with the sibling's value. Where it only
-multiplies, its belief summed down to a child's scope *is* the child's belief: no product, no sibling, and nothing at
-all if the scopes are equal. Most nodes near the leaves are of this kind.
+The adjoint sweep goes from the tree's values back to the marginal of every factor. A node's scope is the set of its
+variables. The adjoint of a node is the rest of the model summed down to the node's scope; its belief is adjoint times
+value, which is the marginal of the scope times the normaliser. Where a node sums a variable out, the adjoint of each
+child is the node's adjoint contracted with the value of the other child. Where a node only multiplies, its belief
+summed down to a child's scope *is* the child's belief, which needs no product, and no work at all if the scopes are
+equal. Most nodes near the leaves only multiply.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lookalike.engine.plan import ContractionPlan, clique_mask, mask_positions, 
 
 
 class Loop(NamedTuple):
-    """One loop of an operation: its length and the stride in each of the three arrays, 0 where an array lacks it."""
+    """One loop of an operation: its length and its stride in each of the three arrays, 0 in arrays without it."""
 
     size: int
     a: int
@@ -31,7 +32,7 @@ class Loop(NamedTuple):
 
 
 class Array(NamedTuple):
-    """A part of the buffer: where it starts and which attributes are its axes (a bit mask)."""
+    """A part of the buffer: its start, and the columns that are its axes as a bit mask."""
 
     offset: int
     mask: int
@@ -40,13 +41,18 @@ class Array(NamedTuple):
 class Operation(NamedTuple):
     """C = sum over the variables that C lacks of A * B; B is None for a plain sum of A.
 
-    With `divide` it is C = A / B instead, all three of one scope, and 0 where both are 0.
+    With `divide` it is C = A / B instead, where all three have the same scope, and 0 where both are 0.
     """
 
     a: Array
     b: Array | None
     c: Array
     divide: bool = False
+
+    @property
+    def b_mask(self) -> int:
+        """Scope of B, 0 where there is none."""
+        return 0 if self.b is None else self.b.mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class Layout:
 
     Attributes:
         leaf_offsets: where each leaf starts among the leaf cells; one entry more than leaves.
-        component_of: component of each leaf; components are numbered in the order of their first leaf.
+        component_of: connected component of each leaf; components are numbered in the order of their first leaf.
         values: value of each node of the tree after the forward sweep (a root's value is its normaliser).
         forward, adjoint: the operations of the sweeps, in order.
         cells: length of the buffer.
@@ -86,13 +92,31 @@ class Layout:
         """Where a leaf's factor lies."""
         return Array(self.leaf_offsets[leaf], self.leaf_masks[leaf])
 
+    def leaf_part(self, leaf: int) -> slice:
+        """Where a leaf's cells lie in a flat vector over all leaves."""
+        return slice(self.leaf_offsets[leaf], self.leaf_offsets[leaf + 1])
+
+    def leaf_holding(self, mask: int) -> int | None:
+        """The first leaf whose scope contains the mask, None where no leaf does."""
+        return next((leaf for leaf, other in enumerate(self.leaf_masks) if mask & other == mask), None)
+
     def positions(self, mask: int) -> list[int]:
-        """The attributes of a mask in the order in which arrays store them."""
+        """The columns of a mask in the order in which arrays store them."""
         return sorted(mask_positions(mask), key=self.axes.__getitem__)
 
     def shape(self, mask: int) -> tuple[int, ...]:
+        """Shape of an array over the columns of a mask, in storage order."""
         sizes = self.plan.domain.sizes
         return tuple(sizes[position] for position in self.positions(mask))
+
+    def broadcast_shape(self, mask: int, axes: Sequence[int]) -> list[int]:
+        """Shape of an array over the columns of a mask with one axis per column of `axes`, 1 where it lacks one."""
+        sizes = self.plan.domain.sizes
+        return [sizes[position] if mask >> position & 1 else 1 for position in axes]
+
+    def size(self, mask: int) -> int:
+        """Number of cells of an array over the columns of a mask."""
+        return cells_of(self.plan.domain.sizes, mask)
 
     def axes_from_domain(self, mask: int) -> list[int]:
         """Axes argument that transposes an array from domain order to storage order."""
@@ -106,12 +130,22 @@ class Layout:
 
     def loops(self, operation: Operation) -> list[Loop]:
         """The merged loops of an operation, outermost first; lengths of 1 are left out."""
-        b = operation.b.mask if operation.b is not None else 0
-        return merged_loops(self.plan.domain.sizes, self.positions, operation.a.mask, b, operation.c.mask)
+        masks = operation.a.mask, operation.b_mask, operation.c.mask
+        return merged_loops(self.plan.domain.sizes, self.positions, *masks)
+
+
+def cells_of(sizes: Sequence[int], mask: int) -> int:
+    """Product of the sizes of the columns of a mask."""
+    return math.prod(sizes[position] for position in mask_positions(mask))
+
+
+def aligned(cells: int) -> int:
+    """The next multiple of 8: eight doubles fill a cache line, so that vector loads do not straddle two."""
+    return -(-cells // 8) * 8
 
 
 def merged_loops(sizes: Sequence[int], positions, a: int, b: int, c: int) -> list[Loop]:
-    """Loops over the union of three scopes, with neighbours that occur in the same arrays merged into one."""
+    """Return loops over the union of three scopes; neighbours that occur in the same arrays are merged into one."""
     step = [1, 1, 1]
     masks = (a, b, c)
     loops: list[Loop] = []
@@ -130,8 +164,8 @@ def merged_loops(sizes: Sequence[int], positions, a: int, b: int, c: int) -> lis
     return loops[::-1]
 
 
-class Storage:
-    """Gives every array of a layout a place of its own."""
+class _Storage:
+    """Allocates the arrays of a layout one after another."""
 
     def __init__(self, plan: ContractionPlan, start: int) -> None:
         self.sizes = plan.domain.sizes
@@ -139,28 +173,16 @@ class Storage:
 
     def allocate(self, mask: int) -> Array:
         array = Array(self.end, mask)
-        # Eight doubles fill a cache line; aligned starts keep vector loads from straddling two.
-        self.end += -(-math.prod(self.sizes[position] for position in mask_positions(mask)) // 8) * 8
+        self.end += aligned(cells_of(self.sizes, mask))
         return array
 
 
-def adjoint_operations(
-    plan: ContractionPlan, masks: Sequence[int], values: Sequence[Array], marginals: Sequence[Array], storage: Storage
-) -> list[Operation]:
+class _AdjointSweep:
     """Operations that leave the marginal of every leaf, times its component's normaliser, in `marginals`.
 
-    Leaves that are a component of their own have none: their factor is their marginal. The smaller subtree comes
-    first, so that what waits for the larger one is little.
+    A component of a single leaf has none, since its factor is its marginal. At every node the smaller subtree comes
+    first, so that few arrays wait for the larger one.
     """
-    sweep = _Sweep(plan, masks, values, marginals, storage)
-    for root in plan.roots:
-        if root >= len(masks):
-            sweep.descend(root)
-    return sweep.operations
-
-
-class _Sweep:
-    """Adjoints and beliefs of the nodes visited so far."""
 
     def __init__(
         self,
@@ -168,20 +190,21 @@ class _Sweep:
         masks: Sequence[int],
         values: Sequence[Array],
         marginals: Sequence[Array],
-        storage: Storage,
+        storage: _Storage,
     ) -> None:
         self.plan, self.masks, self.values, self.marginals, self.storage = plan, masks, values, marginals, storage
         self.operations: list[Operation] = []
         self.adjoints: dict[int, Array] = {}
         self.beliefs: dict[int, Array] = {}
         self.roots = set(plan.roots)
-        sizes = plan.domain.sizes
-        self.weight = [float(math.prod(sizes[p] for p in mask_positions(value.mask))) for value in values]
+        self.weight = [float(cells_of(plan.domain.sizes, value.mask)) for value in values]
         for j, (a, b) in enumerate(plan.children):
             self.weight[len(masks) + j] += self.weight[a] + self.weight[b]
+        for root in plan.roots:
+            self._descend(root)
 
-    def descend(self, root: int) -> None:
-        """Visits all nodes below a root that has children."""
+    def _descend(self, root: int) -> None:
+        """Visit all nodes below a root."""
         stack = [root]
         while stack:
             node = stack.pop()
@@ -205,7 +228,7 @@ class _Sweep:
         return self.values[node].mask == self.values[a].mask | self.values[b].mask
 
     def _below_root(self, a: int, b: int) -> None:
-        """The two children of a root have one scope; each one's value is the other's adjoint."""
+        """The two children of a root have the same scope, and the value of each is the adjoint of the other."""
         shared: Array | None = None
         for child, sibling in ((a, b), (b, a)):
             if child < len(self.masks):
@@ -256,7 +279,7 @@ class _Sweep:
 
 
 def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
-    """Arrays and operations of a plan. Nothing is allocated yet: `cells` says how large the buffer would be.
+    """Return the arrays and operations of a plan. No memory is taken yet: `cells` is the length of the buffer.
 
     Args:
         plan: factors, tree and order.
@@ -267,11 +290,11 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
     offsets = [0]
     for leaf in plan.leaves:
         offsets.append(offsets[-1] + plan.domain.cells(leaf))
-    root_of = _roots(count, plan)
+    root_of = _root_of_nodes(count, plan)
     roots = list(dict.fromkeys(root_of[:count]))
     component = {root: number for number, root in enumerate(roots)}
     scopes = tree_scopes(shared_masks(masks), plan.children)
-    storage = Storage(plan, -(-(2 * offsets[-1] + len(roots)) // 8) * 8)
+    storage = _Storage(plan, aligned(2 * offsets[-1] + len(roots)))
     forward: list[Operation] = []
     values: list[Array] = []
     for leaf, mask in enumerate(masks):
@@ -291,7 +314,7 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
         values.append(Array(2 * offsets[-1] + component[node], 0) if is_root else storage.allocate(scopes[node]))
         forward.append(Operation(values[a], values[b], values[node]))
     marginals = [Array(offsets[-1] + offset, mask) for offset, mask in zip(offsets, masks, strict=False)]
-    back = adjoint_operations(plan, masks, values, marginals, storage) if adjoint else []
+    back = _AdjointSweep(plan, masks, values, marginals, storage).operations if adjoint else []
     return Layout(
         plan=plan,
         leaf_masks=masks,
@@ -305,7 +328,7 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
     )
 
 
-def _roots(count: int, plan: ContractionPlan) -> list[int]:
+def _root_of_nodes(count: int, plan: ContractionPlan) -> list[int]:
     root_of = list(range(count + len(plan.children)))
     for j in range(len(plan.children) - 1, -1, -1):
         for child in plan.children[j]:

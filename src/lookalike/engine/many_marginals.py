@@ -1,8 +1,8 @@
-"""Marginals of attribute sets that lie in no factor, many at a time.
+"""Marginals of column sets that lie in no factor, many at a time.
 
-Sets are gathered into blocks of moderate size; each block is one more leaf of the tree, which is turned so that the
-block hangs at the root and only a forward sweep is needed. The block's table is then summed down to all sets in it,
-each axis at most once along the way.
+Column sets are gathered into blocks of moderate size. Each block is one more leaf of the tree, whose root is moved next
+to the block, so that only a forward sweep is needed. The block's table is then summed down to all column sets in it,
+with shared partial sums.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from lookalike.engine.contraction import flat_potentials
 from lookalike.engine.cost import Limits, layout_cost
 from lookalike.engine.extension import Extension
 from lookalike.engine.layout import make_layout
@@ -25,7 +26,7 @@ BLOCK_CELLS = 30_000
 def blocks_of(
     domain: Domain, sets: Iterable[ColumnSet], max_cells: int = BLOCK_CELLS
 ) -> dict[ColumnSet, list[ColumnSet]]:
-    """Sets gathered into unions of at most `max_cells` cells (larger single sets stay alone).
+    """Gather column sets into unions of at most `max_cells` cells; a larger column set is a block by itself.
 
     >>> domain = Domain(("a", "b", "c"), (10, 10, 1000))
     >>> blocks_of(domain, [("a",), ("b",), ("b", "c")], 10_000)
@@ -57,7 +58,7 @@ def _log_cells(mask: int, log_sizes: Sequence[float]) -> float:
 
 
 def projections(names: ColumnSet, table: np.ndarray, targets: Sequence[ColumnSet]) -> dict[ColumnSet, np.ndarray]:
-    """The table summed down to each target, sharing partial sums: every axis is kept or summed once per branch.
+    """Return the table summed down to each target, with partial sums shared between targets.
 
     >>> tables = projections(("a", "b"), np.ones((2, 3)), [("a",), ("b",), ()])
     >>> tables["a",].tolist(), tables["b",].tolist(), float(tables[()])
@@ -80,12 +81,12 @@ def projections(names: ColumnSet, table: np.ndarray, targets: Sequence[ColumnSet
 
 
 class BlockQueries:
-    """Evaluates single attribute sets of one model whose factors are given as tables.
+    """Evaluates single column sets of one model whose factors are given as tables.
 
     Args:
-        plan: of the model.
-        potentials: one table per attribute set in domain order; -inf marks impossible cells.
-        limits: on the predicted cost of one query.
+        plan: the plan of the model.
+        potentials: one table per column set in domain order; -inf marks impossible cells.
+        limits: largest predicted cost of one query.
     """
 
     def __init__(self, plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray], limits: Limits) -> None:
@@ -95,16 +96,14 @@ class BlockQueries:
         self.extension = Extension(plan)
 
     def table(self, clique: ColumnSet) -> np.ndarray | None:
-        """Probabilities of a set whose attributes all lie in one component; None if exponentials might underflow."""
+        """Return the probabilities of a column set within one component; None if exponentials might underflow."""
         leaves, children = self.extension.grown_component(clique)
         children = rooted_at_last(len(leaves), children)
         plan = ContractionPlan(self.domain, tuple(leaves), tuple(children), self.extension.plan.order)
         layout = make_layout(plan, adjoint=False)
         self.limits.check(f"The marginal on {', '.join(clique)}", layout_cost(layout))
-        flat = flat_potentials(plan, self.potentials)
-        impossible = np.isneginf(flat)
-        flat[impossible] = 0.0
-        executor = NumpyExecutor(layout, np.flatnonzero(impossible) if impossible.any() else None)
+        flat, impossible = flat_potentials(plan, self.potentials)
+        executor = NumpyExecutor(layout, None if impossible is None else np.flatnonzero(impossible))
         executor.forward(flat)
         if not executor.trusted():
             return None
@@ -113,13 +112,12 @@ class BlockQueries:
         table = executor.array(layout.leaf_array(query)).copy()
         if children:
             rest = layout.values[children[-1][0]]
-            shape = [self.domain.sizes[p] if rest.mask >> p & 1 else 1 for p in layout.positions(mask)]
-            table *= executor.array(rest).reshape(shape)
+            table *= executor.array(rest).reshape(layout.broadcast_shape(rest.mask, layout.positions(mask)))
         return table.transpose(layout.axes_to_domain(mask)) / table.sum()
 
 
 def rooted_at_last(count: int, children: Sequence[Pair]) -> list[Pair]:
-    """The same unrooted tree with its root moved to the edge above the last leaf, which becomes a right child."""
+    """Return the same unrooted tree with its root on the edge of the last leaf, which becomes a right child."""
     if not children:
         return []
     near: dict[int, list[int]] = {}
@@ -143,22 +141,3 @@ def rooted_at_last(count: int, children: Sequence[Pair]) -> list[Pair]:
         else:
             stack += [(node, parent, True), (b, node, False), (a, node, False)]
     return [*result, (number[top], count - 1)]
-
-
-def flat_potentials(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
-    """Leaf potentials of a plan in storage order: each table that fits is added to the first leaf that holds it."""
-    domain = plan.domain
-    layout = make_layout(plan, adjoint=False)
-    flat = np.zeros(layout.leaf_cells)
-    for clique, table in potentials.items():
-        mask = clique_mask(domain, clique)
-        leaf = next((i for i, other in enumerate(layout.leaf_masks) if mask & other == mask), None)
-        if leaf is None:
-            continue
-        stored = layout.positions(layout.leaf_masks[leaf])
-        shape = [domain.sizes[p] if mask >> p & 1 else 1 for p in stored]
-        part = flat[layout.leaf_offsets[leaf] : layout.leaf_offsets[leaf + 1]].reshape(
-            [domain.sizes[p] for p in stored]
-        )
-        part += table.transpose(layout.axes_from_domain(mask)).reshape(shape)
-    return flat

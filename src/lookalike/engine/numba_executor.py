@@ -1,10 +1,10 @@
-"""Runs a layout's operations in one compiled interpreter loop: a flat table of integers says what to do.
+"""Runs a layout's operations in one compiled interpreter loop, as instructions in a flat table of integers.
 
-The kernel is compiled once per machine and serves every model: a new structure only makes a new table.
+The kernel is compiled once per machine and serves every model: a new structure only needs a new table.
 
-Costly instructions are cut in two halves that two threads run at the same time. The halves differ in an outer loop
-that the result knows, so each writes cells of its own and no sum is cut: the numbers are the same as on one thread.
-Handing work over takes some ten microseconds, so only instructions that are predicted to take much longer are cut.
+Costly instructions are cut in two halves that two threads run at the same time. The halves split an outer loop of the
+result, so they write different cells and no sum is cut: the numbers are the same as on one thread. Starting the second
+thread takes some ten microseconds, so only instructions that are predicted to take much longer are cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lookalike.engine.executor import Executor, second_thread, threads_allowed
-from lookalike.engine.layout import Layout, Loop, Operation
+from lookalike.engine.layout import Layout, Loop, Operation, aligned
 from lookalike.engine.numba_kernels import (
     EXP_BLOCK,
     KIND_CELLS,
@@ -35,8 +35,8 @@ WORTH_TWO_THREADS_NS = 3e5
 _MATRIX_TABLE, _COPY_TABLE = 13, 7
 
 
-class Stretch(NamedTuple):
-    """Instructions from `first` to before `last`; with `halves`, one for this thread and one for the other instead."""
+class Segment(NamedTuple):
+    """The instructions from `first` up to, not including, `last`; or one instruction as `halves` for two threads."""
 
     first: int
     last: int
@@ -44,7 +44,7 @@ class Stretch(NamedTuple):
 
 
 def halved(instruction: list[int]) -> tuple[list[int], list[int]] | None:
-    """The instruction on the two halves of its first outer loop, or None if it has none to cut."""
+    """Return the instruction on the two halves of its first outer loop, or None if it has no such loop."""
     kind = instruction[0]
     if kind == KIND_CELLS:
         return _cut(instruction, 4, ((1, 1), (2, 1), (3, 1)))
@@ -69,30 +69,30 @@ def _cut(instruction: list[int], size_at: int, moved: tuple[tuple[int, int], ...
     return first, second
 
 
-def stretches(code: np.ndarray, starts: np.ndarray, costly: list[bool]) -> list[Stretch]:
-    """The program cut into stretches for one thread and instructions for two."""
+def segments(code: np.ndarray, starts: np.ndarray, costly: list[bool]) -> list[Segment]:
+    """Return the program as segments for one thread and costly instructions for two."""
     ends = np.append(starts[1:], len(code))
-    found: list[Stretch] = []
+    found: list[Segment] = []
     begin = 0
     for number, is_costly in enumerate(costly):
         halves = halved(code[starts[number] : ends[number]].tolist()) if is_costly else None
         if halves is None:
             continue
         if begin < number:
-            found.append(Stretch(begin, number, None))
+            found.append(Segment(begin, number, None))
         one, two = (np.array(half, dtype=np.int64) for half in halves)
-        found.append(Stretch(number, number + 1, (one, two)))
+        found.append(Segment(number, number + 1, (one, two)))
         begin = number + 1
     if begin < len(costly):
-        found.append(Stretch(begin, len(costly), None))
+        found.append(Segment(begin, len(costly), None))
     return found
 
 
 _ALONE = np.zeros(1, dtype=np.int64)
 
 
-def run_stretches(buffer: np.ndarray, code: np.ndarray, starts: np.ndarray, parts: list[Stretch]) -> None:
-    """Runs the parts one after the other, halves at the same time."""
+def run_segments(buffer: np.ndarray, code: np.ndarray, starts: np.ndarray, parts: list[Segment]) -> None:
+    """Run the parts one after the other, halves at the same time."""
     for first, last, halves in parts:
         if halves is None:
             run(buffer, code, starts[first:last], last - first)
@@ -110,9 +110,9 @@ class NumbaExecutor(Executor):
     def __init__(self, layout: Layout, impossible: np.ndarray | None = None) -> None:
         super().__init__(layout, impossible, scratch_cells(layout))
         self._code, self._starts, costly = _program(layout, (*layout.forward, *layout.adjoint))
-        self._stretches: list[Stretch] = []
+        self._segments: list[Segment] = []
         if any(costly) and threads_allowed() > 1:
-            self._stretches = stretches(self._code, self._starts, costly)
+            self._segments = segments(self._code, self._starts, costly)
         self._offsets = np.array(layout.leaf_offsets, dtype=np.int64)
         self._zeros = np.zeros(0, dtype=np.int64) if impossible is None else impossible.astype(np.int64)
         self._alone = np.bincount(self.component_of, minlength=layout.components) == 1
@@ -120,15 +120,15 @@ class NumbaExecutor(Executor):
 
     def sweep(self, potentials: np.ndarray) -> float:
         shift = fill_factors(potentials, self.buffer, self._offsets, self.log_sizes, self._zeros, self._powers)
-        if self._stretches:
-            run_stretches(self.buffer, self._code, self._starts, self._stretches)
+        if self._segments:
+            run_segments(self.buffer, self._code, self._starts, self._segments)
         else:
             run(self.buffer, self._code, self._starts, len(self._starts))
         return shift + fill_marginals(self.buffer, self._offsets, self.component_of, self._alone)
 
 
 def scratch_cells(layout: Layout) -> int:
-    """How many cells the packed operands of one instruction need at most."""
+    """Return the largest number of scratch cells that the copied operands of one instruction need."""
     largest = 0
     for operation in (*layout.forward, *layout.adjoint):
         recipe = best_recipe(layout.loops(operation), NUMBA)
@@ -146,8 +146,7 @@ def _program(layout: Layout, operations: Sequence[Operation]) -> tuple[np.ndarra
     starts: list[int] = []
     costly: list[bool] = []
     for operation in operations:
-        loops = layout.loops(operation)
-        recipe = best_recipe(loops, NUMBA)
+        recipe = best_recipe(layout.loops(operation), NUMBA)
         for instruction in _instructions(layout, operation, recipe):
             starts.append(len(code))
             costly.append(recipe.ns > WORTH_TWO_THREADS_NS)
@@ -156,11 +155,9 @@ def _program(layout: Layout, operations: Sequence[Operation]) -> tuple[np.ndarra
 
 
 def _instructions(layout: Layout, operation: Operation, recipe: Recipe) -> list[list[int]]:
-    b_offset = operation.b.offset if operation.b is not None else 0
-    offsets = [operation.a.offset, b_offset, operation.c.offset]
+    offsets = [operation.a.offset, 0 if operation.b is None else operation.b.offset, operation.c.offset]
     if operation.b is not None and operation.a.mask == operation.b.mask == operation.c.mask:
-        cells = math.prod(layout.shape(operation.c.mask))
-        return [[KIND_CELLS, *offsets, cells, int(operation.divide)]]
+        return [[KIND_CELLS, *offsets, layout.size(operation.c.mask), int(operation.divide)]]
     if not recipe.as_matrix:
         return [_loop_instruction(recipe.loops, offsets, operation.b is None)]
     before, after = [], []
@@ -181,12 +178,12 @@ def _instructions(layout: Layout, operation: Operation, recipe: Recipe) -> list[
         copy = _copy_instruction(moves, offsets[which - 1], scratch, backwards=which == 3)
         (after if which == 3 else before).append(copy)
         offsets[which - 1] = scratch
-        scratch += -(-step // 8) * 8
+        scratch += aligned(step)
     return [*before, _matrix_instruction(recipe, offsets, strides), *after]
 
 
 def _copy_instruction(moves: list[tuple[int, int, int]], outside: int, inside: int, *, backwards: bool) -> list[int]:
-    """Copies an array to its packed place, or back."""
+    """An instruction that copies an array to contiguous scratch, or back."""
     moves = moves or [(1, 0, 0)]
     source, target = (2, 1) if backwards else (1, 2)
     code = [KIND_COPY, inside if backwards else outside, outside if backwards else inside, len(moves) - 1]
@@ -209,7 +206,7 @@ def _matrix_instruction(recipe: Recipe, offsets: list[int], strides: list[dict[L
     cm, cn = stride(recipe.m, 2), stride(recipe.n, 2)
     order = (0, 1, 2)
     if n > 1 and cn != 1:
-        # Rows of C are contiguous after exchanging the two factors.
+        # Exchanging the two factors makes the rows of C contiguous.
         m, n, am, ak, bk, bn, cm, cn = n, m, bn, bk, ak, am, cn, cm
         order = (1, 0, 2)
     a_plain = ak == 1 or k == 1
@@ -225,13 +222,11 @@ def _matrix_instruction(recipe: Recipe, offsets: list[int], strides: list[dict[L
 def _loop_instruction(loops: Sequence[Loop], offsets: list[int], is_sum: bool) -> list[int]:
     padded = [*([Loop(1, 0, 0, 0)] * (2 - len(loops))), *loops]
     inner, middle, outer = padded[-1], padded[-2], padded[:-2]
-    a, b = (1, 2)
-    if not inner.a and inner.b:
-        a, b = 2, 1
+    a, b = (2, 1) if not inner.a and inner.b else (1, 2)
     summed = [loop for loop in loops if not loop.c]
     cells = math.prod(loop.size for loop in loops if loop.c)
     # C is written once if nothing is summed, or if only the innermost loop is.
-    once = not summed or (summed == [inner])
+    once = not summed or summed == [inner]
     code = [KIND_LOOPS, offsets[a - 1], offsets[b - 1], offsets[2], len(outer), int(is_sum), 0 if once else cells]
     code += [inner.size, inner[a], inner[b], inner.c, middle.size, middle[a], middle[b], middle.c]
     for loop in outer:

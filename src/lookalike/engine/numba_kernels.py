@@ -1,6 +1,6 @@
-"""The compiled interpreter: one loop over a table of instructions on one buffer of doubles; and the loops of queries.
+"""The compiled interpreter, one loop over a table of instructions on one buffer of doubles; and the loops of queries.
 
-Compiled once per machine. Several functions instead of one: compiling them together takes five times as long.
+Compiled once per machine. There are several functions because one large one would take five times as long to compile.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from numba.core import types
 
 from lookalike.engine.executor import TINY
 
-# The product routine behind np.dot, taken directly because it accepts leading dimensions and offsets.
-_gemm = types.ExternalFunction(
-    "numba_xxgemm",
-    types.int32(*([types.char] * 3), *([types.intp] * 11)),
-)
+# The matrix product behind np.dot, called directly because it accepts leading dimensions and offsets.
+_gemm = types.ExternalFunction("numba_xxgemm", types.int32(*([types.char] * 3), *([types.intp] * 11)))
 
-# Sums may be regrouped into vectors; infinities and not-a-numbers keep their meaning.
+# Lets the compiler regroup sums into vectors; infinities and not-a-numbers keep their meaning.
 _FAST = {"reassoc", "contract", "nsz"}
 EXP_BLOCK = 512
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -29,7 +26,7 @@ NO_TRANSPOSE, TRANSPOSE, _DOUBLE = ord("N"), ord("T"), ord("d")
 
 @njit(cache=True, nogil=True)
 def fill_factors(potentials, buffer, offsets, log_sizes, zeros, powers):
-    """Writes the leaf factors. Returns the sum of what they were shifted by."""
+    """Write the leaf factors, and return the sum of the amounts by which they were shifted."""
     shift = 0.0
     for leaf in range(len(log_sizes)):
         part = potentials[offsets[leaf] : offsets[leaf + 1]]
@@ -43,7 +40,7 @@ def fill_factors(potentials, buffer, offsets, log_sizes, zeros, powers):
 
 @njit(cache=True, nogil=True)
 def fill_marginals(buffer, offsets, component_of, alone):
-    """Divides what the adjoint sweep left by the normalisers. Returns the sum of their logarithms."""
+    """Divide the results of the adjoint sweep by the normalisers, and return the sum of their logarithms."""
     cells = offsets[-1]
     log_z = 0.0
     for component in range(len(alone)):
@@ -63,7 +60,7 @@ def fill_marginals(buffer, offsets, component_of, alone):
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
 def _largest(values):
-    """Largest of finite values; only without not-a-numbers does the loop become vector code."""
+    """Largest of finite values. The promise that none is not-a-number lets the compiler use vectors."""
     high = values[0]
     for value in values:
         high = value if value > high else high
@@ -104,6 +101,7 @@ def _exponentials(values, shift, out, powers):
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def run(buffer, code, starts, steps):
+    """Run the first `steps` instructions, which start at `starts` in `code`."""
     counter = np.zeros(64, dtype=np.int64)
     constants = np.ones(2)
     constants[1] = 0.0
@@ -152,7 +150,7 @@ def _run_matrix(buffer, code, start, counter, constants):
 
 @njit(inline="always")
 def _run_cells(buffer, code, start):
-    """C = A * B or A / B cell by cell; C may be A itself, which the compiler must know to use vectors."""
+    """C = A * B or A / B cell by cell. Where C is A itself this is written out, so that the compiler uses vectors."""
     a, c, size = code[start + 1], code[start + 3], code[start + 4]
     one, two, out = buffer[a : a + size], buffer[code[start + 2] : code[start + 2] + size], buffer[c : c + size]
     if code[start + 5]:
@@ -185,7 +183,7 @@ def _run_copy(buffer, code, start, counter):
             for i in range(size):
                 out[i] = row[i]
         else:
-            # Unsigned indices spare the compiled code its test for negative ones.
+            # Unsigned indices avoid numba's test for negative ones.
             for i in range(size):
                 buffer[np.uintp(target + i * to_step)] = buffer[np.uintp(source + i * from_step)]
         for d in range(outer - 1, -1, -1):
@@ -293,9 +291,9 @@ def _times_row(buffer, x, y, z, size, add):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def run_queries(leaves, cells, code, starts, expand):
-    """Adds every query's cells to the leaf potentials, repeated along the variables the query lacks; or back again.
+    """Add every query's cells to the leaf potentials, repeated along the variables the query lacks; or the transpose.
 
-    Each query is a row of integers: where its leaf starts, where its own cells start and how many there are, the number
+    Each query is a row of integers: where its leaf starts, where its cells start and how many there are, the number
     of loops, and for each loop, innermost first, its length and its strides in the leaf and among the query's cells.
 
     Args:

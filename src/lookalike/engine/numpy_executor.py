@@ -1,8 +1,8 @@
-"""Runs a layout's operations with NumPy: strided views made once, then products and sums into them.
+"""Runs a layout's operations with NumPy, on strided views that are made once.
 
 A library call costs microseconds, more than a small contraction itself, and a model of binary columns has more than a
-hundred of them. Operations that do not need each other's results stand on the same level of a sweep; the small ones
-among them are run as one: their cells gathered, multiplied and summed in a few calls.
+hundred of them. Operations that do not need each other's results are on the same level of a sweep. The small ones of a
+level are run together: their cells are gathered, multiplied and summed in a few calls.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Group = list[Operation]
 # Nanoseconds of gathering (once, per operand's cell) and of single products and sums (once, per run, per cell).
 _PRICE = PRICES["gathering"]
 
-# Every gathered term takes 32 bytes, for its places and its value.
+# A gathered term takes 32 bytes, for its indices and its value.
 _MAX_TERMS = 1 << 13
 
 
 def grouped(layout: Layout, operations: Sequence[Operation], *, late: bool) -> list[Group]:
-    """The operations in an order that respects what needs what, small ones of one level and kind in one group.
+    """Return the operations in an order in which operands come first; small ones of a level and kind form a group.
 
     Args:
-        layout: that the operations belong to.
-        operations: of one sweep.
-        late: put each as late as the results are needed instead of as soon as its operands are there.
+        layout: the layout of the operations.
+        operations: the operations of one sweep.
+        late: put each operation as late as its result allows, instead of as early as its operands allow.
     """
     groups: dict[tuple[int, int, int], Group] = {}
     for number, (operation, level) in enumerate(zip(operations, _levels(operations, late=late), strict=True)):
@@ -48,12 +48,12 @@ def grouped(layout: Layout, operations: Sequence[Operation], *, late: bool) -> l
 
 
 def is_gathered(layout: Layout, group: Group) -> bool:
-    """Whether the group is run as one step that gathers, rather than each of its operations by itself."""
+    """Whether the group is run as one step that gathers, rather than as a single operation."""
     return len(group) > 1 or _gathering_gain(layout, group[0]) > _PRICE["call"]
 
 
 def _gathering_gain(layout: Layout, operation: Operation) -> float:
-    """Predicted nanoseconds saved by gathering, but for the calls, which a group shares."""
+    """Predicted nanoseconds saved by gathering, without the calls, which a group shares."""
     terms = _terms(layout, operation)[0]
     if operation.divide or terms > _MAX_TERMS:
         return -math.inf
@@ -76,9 +76,8 @@ def _levels(operations: Sequence[Operation], *, late: bool) -> list[int]:
 
 def _terms(layout: Layout, operation: Operation) -> tuple[int, int]:
     """How many products an operation adds up, and how many for each cell of the result."""
-    a, b, c, _ = operation
-    terms = math.prod(layout.shape(a.mask | (b.mask if b is not None else 0)))
-    return terms, terms // math.prod(layout.shape(c.mask))
+    terms = layout.size(operation.a.mask | operation.b_mask)
+    return terms, terms // layout.size(operation.c.mask)
 
 
 def _single_ns(layout: Layout, operation: Operation) -> float:
@@ -92,7 +91,7 @@ def _single_ns(layout: Layout, operation: Operation) -> float:
 
 
 def gathered_step(layout: Layout, buffer: np.ndarray, group: Group) -> Callable[[], object]:
-    """One step that runs all operations of a group of small ones."""
+    """Return one step that runs all operations of a group of small ones."""
     length = _terms(layout, group[0])[1]
     parts = [_indices(layout, operation, length) for operation in group]
     first, target = (np.concatenate([part[which] for part in parts], axis=-1) for which in (0, 2))
@@ -112,37 +111,36 @@ def gathered_step(layout: Layout, buffer: np.ndarray, group: Group) -> Callable[
 
 
 def _indices(layout: Layout, operation: Operation, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places of the factors of all products, one column per cell of the result, and of the result."""
+    """Positions in the buffer of the factors of all products, one column per cell of the result, and of the result."""
     a, b, c, _ = operation
     kept = layout.positions(c.mask)
-    summed = layout.positions((a.mask | (b.mask if b is not None else 0)) & ~c.mask)
+    summed = layout.positions((a.mask | operation.b_mask) & ~c.mask)
     axes = [*summed, *kept]
     places = [_spread(layout, array, axes).reshape(length, -1) for array in (a, b or a)]
     return places[0], places[1], _spread(layout, c, kept).ravel()
 
 
 def _spread(layout: Layout, array: Array, axes: Sequence[int]) -> np.ndarray:
-    """The place of an array's cell for every combination of the variables `axes`."""
-    sizes = layout.plan.domain.sizes
+    """The position in the buffer of an array's cell for every combination of the variables `axes`."""
     stored = layout.positions(array.mask)
-    places = array.offset + np.arange(math.prod(sizes[position] for position in stored))
-    moved = places.reshape([sizes[position] for position in stored]).transpose(
-        [stored.index(position) for position in axes if position in stored]
+    places = array.offset + np.arange(layout.size(array.mask)).reshape(layout.shape(array.mask))
+    moved = places.transpose([stored.index(position) for position in axes if position in stored])
+    sizes = layout.plan.domain.sizes
+    return np.broadcast_to(
+        moved.reshape(layout.broadcast_shape(array.mask, axes)), [sizes[position] for position in axes]
     )
-    shape = [sizes[position] if position in stored else 1 for position in axes]
-    return np.broadcast_to(moved.reshape(shape), [sizes[position] for position in axes])
 
 
 Step = Callable[[], object]
 
-# Grouping keeps arrays alive longer. Larger models need their memory more than they suffer from single calls.
+# Groups keep arrays longer, and in larger models memory matters more than the time of single calls.
 _MAX_CELLS_IN_GROUPS = 1 << 20
-# Products that are written out before they are summed.
+# Largest number of products that are written out before they are summed.
 _MAX_PRODUCTS = 1 << 16
 
 
 class NumpyExecutor(Executor):
-    """Both sweeps of a layout on a buffer of its own."""
+    """Runs both sweeps of a layout with NumPy."""
 
     def __init__(self, layout: Layout, impossible: np.ndarray | None = None, *, reuse: bool = False) -> None:
         groups: list[Group] = [[operation] for operation in (*layout.forward, *layout.adjoint)]
@@ -156,7 +154,7 @@ class NumpyExecutor(Executor):
             layout = with_reuse(layout)
             groups = [[operation] for operation in (*layout.forward, *layout.adjoint)]
         super().__init__(layout, impossible)
-        # One place for packed operands is shared by all steps, as steps run one by one.
+        # All steps share one scratch array for copied operands, as steps run one by one.
         self._scratch = np.empty(
             max((_scratch_cells(layout, op) for op in (*layout.forward, *layout.adjoint)), default=0)
         )
@@ -170,16 +168,16 @@ class NumpyExecutor(Executor):
     def sweep(self, potentials: np.ndarray) -> float:
         log_z = self.forward(potentials)
         run_all(self._adjoint_steps)
-        # A normaliser that vanished is noticed by the caller; until then its marginals are zeros, not warnings.
+        # The caller notices a normaliser of 0; its marginals are zeros here, to avoid warnings of a division by 0.
         scale = 1.0 / np.where(self.normalisers > TINY, self.normalisers, np.inf)
         for component in self._alone:
-            leaf = self.layout.component_of.index(component)
-            part = slice(self.layout.leaf_offsets[leaf], self.layout.leaf_offsets[leaf + 1])
+            part = self.layout.leaf_part(self.layout.component_of.index(component))
             self.marginals[part] = self.factors[part]
         self.marginals *= scale[0] if len(scale) == 1 else scale[self.component_of][self._leaf_of]
         return log_z
 
     def forward(self, potentials: np.ndarray) -> float:
+        """Run the forward sweep alone, and return the log-normaliser."""
         shift = np.maximum.reduceat(potentials, self._starts)
         shift += self.log_sizes
         np.take(shift, self._leaf_of, out=self.factors, mode="clip")
@@ -192,6 +190,7 @@ class NumpyExecutor(Executor):
         return float(shift.sum()) + sum(logs)
 
     def values_from(self, factors: np.ndarray) -> None:
+        """Run the forward sweep on factors that are scaled already."""
         self.factors[:] = factors
         run_all(self._forward_steps)
 
@@ -202,13 +201,12 @@ class NumpyExecutor(Executor):
 
     def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
         loops = layout.loops(operation)
-        a = buffer[operation.a.offset :]
-        c = buffer[operation.c.offset :]
+        a, c = buffer[operation.a.offset :], buffer[operation.c.offset :]
         if operation.b is None:
             return _sum_step(loops, a, c)
         b = buffer[operation.b.offset :]
         if operation.divide:
-            cells = math.prod(layout.shape(operation.c.mask))
+            cells = layout.size(operation.c.mask)
             divisor = self._scratch[:cells]
             return partial(run_all, [
                 partial(np.add, b[:cells], TINY, divisor), partial(np.divide, a[:cells], divisor, c[:cells])
@@ -223,7 +221,7 @@ class NumpyExecutor(Executor):
         return _einsum_step(loops, a, b, c)
 
     def _product_step(self, loops: Sequence[Loop], a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Step:
-        """All products in scratch, kept loops outside, then the sum as a product with ones: faster than einsum."""
+        """A step that writes all products to scratch, then sums by a product with ones, which is faster than einsum."""
         kept, summed = [loop for loop in loops if loop.c], [loop for loop in loops if not loop.c]
         rows, columns = (math.prod(loop.size for loop in part) for part in (kept, summed))
         place = self._scratch[: rows * columns]
@@ -265,9 +263,9 @@ class NumpyExecutor(Executor):
 
 
 def _scratch_cells(layout: Layout, operation: Operation) -> int:
-    """Cells that a step for this operation needs beside the buffer."""
+    """Scratch cells that a step for this operation needs."""
     if operation.b is None or operation.divide:
-        return math.prod(layout.shape(operation.c.mask)) if operation.divide else 0
+        return layout.size(operation.c.mask) if operation.divide else 0
     loops = layout.loops(operation)
     if all(loop.c for loop in loops):
         return 0

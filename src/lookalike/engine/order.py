@@ -26,10 +26,10 @@ NEGATIVE_LOGS = tuple(-math.log((i + 0.5) / DRAWS) for i in range(DRAWS))
 
 
 def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
-    """The plan with a better order of its variables, if it is costly enough for the search to pay.
+    """Return the plan with a better order of its variables, if it is costly enough for the search to pay.
 
-    The better of two starts (the plan's own order; variables summed out last before those summed out first) is
-    improved by moving single variables, on the predicted time of the executor that such a model will use.
+    The search starts from the better of two orders, the plan's and that of `elimination_order`. It moves one variable
+    at a time to lower the predicted time of the executor that such a model will use.
     """
     layout = make_layout(plan)
     if layout.cells > _MAX_CELLS or not plan.children:
@@ -41,7 +41,7 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     if cost < _NS_WORTH_A_SEARCH:
         return plan
     if cost < _NS_WORTH_COMPILING:
-        # Such a model runs on NumPy, where every call into the library counts.
+        # Such a model runs on NumPy, where the number of library calls matters.
         search = OrderSearch(layout, NUMPY)
         cost = search.cost(plan.order)
     late_first = elimination_order(plan)
@@ -50,35 +50,34 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     moves = min(_FEW_MOVES + cost / _NS_PER_MOVE, _MAX_MOVES)
     if not numba_available():
         moves = min(_FEW_MOVES_PURE + cost / _NS_PER_MOVE_PURE, _MAX_MOVES_PURE)
-    moves = int(moves)
-    return replace(plan, order=search.improve(start, moves, seed)[1])
+    return replace(plan, order=search.improve(start, int(moves), seed)[1])
 
 
 def predicted_ns(layout: Layout, price: Price = NUMBA) -> float:
-    """Predicted nanoseconds of both sweeps in the plan's own order; infinite for arrays beyond 64-bit strides."""
+    """Return predicted nanoseconds of both sweeps in the plan's order; infinite for arrays beyond 64-bit strides."""
     if layout.cells > _MAX_CELLS:
         return math.inf
     return OrderSearch(layout, price).cost(layout.plan.order)
 
 
 def elimination_order(plan: ContractionPlan) -> tuple[int, ...]:
-    """Variables summed out near the root first: what a contraction sums is then contiguous in both factors."""
+    """Return the variables summed out near the root first, so that contractions sum over contiguous cells."""
     sizes = plan.domain.sizes
     masks = [clique_mask(plan.domain, leaf) for leaf in plan.leaves]
     scopes = tree_scopes(shared_masks(masks), plan.children)
     order: list[int] = []
-    seen = 0
+    placed = 0
     for j in range(len(plan.children) - 1, -1, -1):
         a, b = plan.children[j]
-        summed = (scopes[a] | scopes[b]) & ~scopes[len(masks) + j] & ~seen
+        summed = (scopes[a] | scopes[b]) & ~scopes[len(masks) + j] & ~placed
         order += sorted(mask_positions(summed), key=lambda position: (sizes[position], position))
-        seen |= summed
-    rest = [position for position in range(len(sizes)) if not seen >> position & 1]
+        placed |= summed
+    rest = [position for position in range(len(sizes)) if not placed >> position & 1]
     return (*order, *sorted(rest, key=lambda position: (sizes[position], position)))
 
 
 class OrderSearch:
-    """Prices of orders for one tree, and the search for a better one."""
+    """Predicted time of orders of the variables for one tree, and the search for a better order."""
 
     def __init__(self, layout: Layout, price: Price) -> None:
         self.price = price
@@ -87,17 +86,17 @@ class OrderSearch:
         self.operations = len(operations)
         self.classes: list[int] = []
         for a, b, c, _ in operations:
-            second = b.mask if b is not None else 0
+            second = 0 if b is None else b.mask
             self.classes += [
                 (a.mask >> v & 1) + 2 * (second >> v & 1) + 4 * (c.mask >> v & 1) for v in range(len(self.sizes))
             ]
 
     def cost(self, order: Sequence[int]) -> float:
-        """Predicted nanoseconds of both sweeps."""
+        """Return predicted nanoseconds of both sweeps."""
         return self.improve(order, 0, 0)[0]
 
     def improve(self, order: Sequence[int], moves: int, seed: int) -> tuple[float, tuple[int, ...]]:
-        """Predicted nanoseconds of the best order found in so many moves, and that order."""
+        """Return predicted nanoseconds of the best order found in so many moves, and that order."""
         seconds = _PURE_OPERATION_SECONDS * self.operations * (1 + 0.4 * moves)
         use_numba = worth_compiling(search_order, seconds)
         run: Any = compiled(search_order) if use_numba else search_order
@@ -125,7 +124,7 @@ class OrderSearch:
 
 
 def fill_loops(order, classes, at, sizes, size, a, b, c, kind):
-    """Merged loops of the operation whose variables' classes start at `at`; returns how many there are."""
+    """Write the merged loops of the operation whose variables' classes start at `at`; return their number."""
     step_a, step_b, step_c = 1, 1, 1
     count, last = 0, 0
     for place in range(len(order) - 1, -1, -1):
@@ -181,17 +180,17 @@ def search_order(
     trial_ns,
     best,
 ):
-    """Moves one variable at a time to another place, cooled; leaves the best order in `best` and returns its cost.
+    """Simulated annealing by moves of one variable to another place; leaves the best order in `best`, returns its cost.
 
-    `ns` holds the price of every operation under the current order. Only operations that know the moved variable can
-    change, so only those are priced again.
+    `ns` holds the predicted time of every operation under the current order. Only operations over the moved variable
+    can change, so only those are priced again.
     """
     variables = len(order)
     total = 0.0
     for i in range(operations):
         ns[i] = operation_ns(order, classes, i * variables, sizes, price, size, a, b, c, kind)
         total += ns[i]
-    least, temperature = total, hot
+    lowest, temperature = total, hot
     for i in range(variables):
         best[i] = order[i]
     for _ in range(moves):
@@ -219,16 +218,16 @@ def search_order(
                 trial_ns[i] = operation_ns(trial, classes, i * variables, sizes, price, size, a, b, c, kind)
                 change += trial_ns[i] - ns[i]
         state = next_random(state)
-        reach = temperature * draws[state % len(draws)]
-        if change >= total * reach * (1.0 + 0.5 * reach):
+        allowed = temperature * draws[state % len(draws)]
+        if change >= total * allowed * (1.0 + 0.5 * allowed):
             continue
         for i in range(variables):
             order[i] = trial[i]
         for i in range(operations):
             ns[i] = trial_ns[i]
         total += change
-        if total < least:
-            least = total
+        if total < lowest:
+            lowest = total
             for i in range(variables):
                 best[i] = order[i]
-    return least
+    return lowest

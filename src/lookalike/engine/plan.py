@@ -9,7 +9,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 
 
 def maximal_cliques(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[ColumnSet]:
-    """The cliques that lie in no other one, in canonical form and in order of first appearance.
+    """Return the column sets that lie in no other one, in domain order and in order of first appearance.
 
     >>> domain = Domain(("a", "b", "c"), (2, 2, 2))
     >>> maximal_cliques(domain, [("b",), ("b", "a"), ("c",), ("a", "b")])
@@ -27,7 +27,7 @@ def maximal_cliques(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[Co
 
 
 def clique_mask(domain: Domain, attrs: Iterable[str]) -> int:
-    """The set as an integer: bit i stands for the domain's i-th attribute. Any number of attributes."""
+    """Return the column set as an integer whose bit i stands for the domain's column i."""
     mask = 0
     for name in attrs:
         mask |= 1 << domain.position(name)
@@ -35,7 +35,7 @@ def clique_mask(domain: Domain, attrs: Iterable[str]) -> int:
 
 
 def mask_positions(mask: int) -> list[int]:
-    """Positions of the bits that are set, ascending.
+    """Return the positions of the bits that are set, ascending.
 
     >>> mask_positions(0b10110)
     [1, 2, 4]
@@ -49,21 +49,21 @@ def mask_positions(mask: int) -> list[int]:
 
 
 def connected_components(masks: Sequence[int]) -> list[list[int]]:
-    """Indices of the masks, grouped so that two masks which share a bit are in the same group.
+    """Return the indices of the masks, grouped so that two masks which share a bit are in the same group.
 
     >>> connected_components([0b0011, 0b1000, 0b0110])
     [[0, 2], [1]]
     """
     groups: list[tuple[int, list[int]]] = []
     for index, mask in enumerate(masks):
-        joined, members, apart = mask, [index], []
+        joined, members, others = mask, [index], []
         for other, indices in groups:
             if other & mask:
                 joined |= other
                 members = indices + members
             else:
-                apart.append((other, indices))
-        groups = [*apart, (joined, sorted(members))]
+                others.append((other, indices))
+        groups = [*others, (joined, sorted(members))]
     return sorted((members for _, members in groups), key=lambda members: members[0])
 
 
@@ -72,14 +72,14 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ContractionPlan:
-    """All that decides how a model is evaluated: its factors, the tree over them and the order of the variables.
+    """How a model is evaluated: its factors, the tree over them and the order of the variables.
 
     Attributes:
-        domain: names and sizes of all attributes, also of those in no factor.
-        leaves: scopes of the factors, none inside another. Factors of one connected component stand together.
+        domain: names and sizes of all columns, also of those in no factor.
+        leaves: scopes of the factors, none inside another. Factors of one connected component are consecutive.
         children: one pair of node numbers per inner node. Leaf i is node i, inner node j is node len(leaves) + j;
-            children come before parents. Every component has its own tree.
-        order: every attribute position once; arrays store their axes in this order.
+            children come before parents. Every connected component is a separate tree.
+        order: every column position once; arrays store their axes in this order.
     """
 
     domain: Domain
@@ -89,7 +89,7 @@ class ContractionPlan:
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.domain))):
-            raise ValueError(f"order {self.order} is no permutation of {len(self.domain)} attributes")
+            raise ValueError(f"order {self.order} is no permutation of {len(self.domain)} columns")
         used = [child for pair in self.children for child in pair]
         if len(set(used)) != len(used):
             raise ValueError("a node of the contraction tree has two parents")
@@ -101,13 +101,13 @@ class ContractionPlan:
 
     @property
     def roots(self) -> list[int]:
-        """Root of every component, in the order of their first leaves."""
+        """Root of every connected component, ascending."""
         used = {child for pair in self.children for child in pair}
         nodes = range(len(self.leaves) + len(self.children))
         return [node for node in nodes if node not in used]
 
     def to_json(self) -> dict[str, object]:
-        """The plan without its domain, in JSON values."""
+        """Return the plan without its domain, in JSON values."""
         return {
             "leaves": [list(leaf) for leaf in self.leaves],
             "children": [list(pair) for pair in self.children],
@@ -116,7 +116,7 @@ class ContractionPlan:
 
     @classmethod
     def from_json(cls, domain: Domain, data: dict) -> ContractionPlan:
-        """The plan that `to_json` wrote."""
+        """Return the plan that `to_json` wrote."""
         return cls(
             domain,
             tuple(tuple(leaf) for leaf in data["leaves"]),
@@ -126,7 +126,7 @@ class ContractionPlan:
 
 
 def shared_masks(masks: Sequence[int]) -> list[int]:
-    """Each mask without the bits that occur in no other mask: those are summed out of the factor before all else."""
+    """Return each mask without the bits that occur in no other mask, which are summed out of their factor first."""
     once, twice = 0, 0
     for mask in masks:
         twice |= once & mask
@@ -135,7 +135,7 @@ def shared_masks(masks: Sequence[int]) -> list[int]:
 
 
 def tree_scopes(leaf_masks: Sequence[int], children: Sequence[Pair]) -> list[int]:
-    """Scope of every node: the attributes that occur both in leaves below the node and in leaves elsewhere."""
+    """Return the scope of every node: the columns that occur both in leaves below it and in other leaves."""
     count = len(leaf_masks)
     below = list(leaf_masks)
     for a, b in children:

@@ -1,11 +1,11 @@
-"""Search for a good contraction tree, from scratch or after one more clique.
+"""Search for a good contraction tree.
 
 A model's factors form a tensor network. A binary tree over the factors says in which order they are multiplied; a
-variable is summed out as soon as no factor outside the subtree knows it. Every inner node touches three arrays (its two
-children and itself) and costs the product of the sizes of all variables in them, whichever of the three is computed
-from the other two. So one number per node prices the forward and the adjoint sweep, and the root may be anywhere.
+variable is summed out as soon as no factor outside the subtree contains it. Every inner node involves three arrays (its
+two children and itself) and costs the product of the sizes of all variables in them, whichever of the three is computed
+from the other two. So one number per node gives the cost of both sweeps, and the root may be anywhere.
 
-The tree comes from random greedy merging, then annealing by rotations, on predicted time. Nothing here looks at data.
+The tree comes from random greedy merging, then simulated annealing by rotations, on predicted time. No data is used.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class TreeSearch:
     """Greedy merging, annealing and insertion for the factors of one connected component.
 
     Args:
-        sizes: of all attributes.
+        sizes: sizes of all columns.
         masks: the factors' scopes.
-        seed: of the random search; the same seed gives the same trees, compiled or not.
+        seed: seed of the random search; the same seed gives the same trees, compiled or not.
         effort: multiplies the number of annealing moves.
     """
 
@@ -67,7 +67,7 @@ class TreeSearch:
                 self.uses[local[position]] += 1
 
     def search(self) -> tuple[float, list[Pair]]:
-        """Predicted nanoseconds of both sweeps, and the best tree found."""
+        """Return predicted nanoseconds of both sweeps, and the best tree found."""
         if self.leaves < 2:
             return 0.0, []
         cost, tree = self.greedy(0.0, 1.0)
@@ -83,7 +83,7 @@ class TreeSearch:
         return moves if numba_available() else min(moves, _MAX_MOVES_PURE)
 
     def greedy(self, noise: float, alpha: float):
-        """Cost and tree of one greedy run."""
+        """Return cost and tree of one greedy run."""
         n, words = self.leaves, self.words
         sets, uses = self.sets[:], self.uses[:]
         if self.compiled:
@@ -93,7 +93,7 @@ class TreeSearch:
             if count == 2:
                 twice[at // tree_search.BITS] |= 1 << at % tree_search.BITS
             elif count == 1:
-                # A private variable is summed out of its factor before the tree begins.
+                # A variable of one factor only is summed out of it before any product.
                 for leaf in range(n):
                     sets[leaf * words + at // tree_search.BITS] &= ~(1 << at % tree_search.BITS)
         tree, nodes = self._ints(4 * n - 2), 2 * n - 1
@@ -105,7 +105,7 @@ class TreeSearch:
         return self._priced(tree)[0], tree
 
     def anneal(self, cost: float, tree, moves: int):
-        """Cost and tree after so many rotations; never worse."""
+        """Return cost and tree after so many rotations; never worse than before."""
         if self.leaves < 3 or moves < 1:
             return cost, tree
         if not self.compiled and worth_compiling(tree_search.anneal, moves * _PURE_MOVE_SECONDS):
@@ -113,16 +113,16 @@ class TreeSearch:
             tree = np.array(tree, dtype=np.int64)
         total, scope, cells, ns = self._priced(tree)
         best = self._ints(4 * self.leaves - 2)
-        moves_decay = (_COLD / _HOT) ** (1.0 / moves)
+        decay = (_COLD / _HOT) ** (1.0 / moves)
         cost = self._kernel(tree_search.anneal)(
-            self.leaves, self.words, tree, scope, cells, ns, self.table, total, self.state, moves, _HOT, moves_decay,
+            self.leaves, self.words, tree, scope, cells, ns, self.table, total, self.state, moves, _HOT, decay,
             self.draws, self._ints(self.words), best,
         )  # fmt: skip
         self.state = tree_search.next_random(self.state)
         return float(cost), self._from_pairs(self.pairs(best))
 
     def insert_last(self, children: Sequence[Pair]):
-        """Cost and tree when the last leaf is joined at the best place to a tree over the others."""
+        """Return cost and tree when the last leaf is joined at the best place to a tree over the others."""
         n, words = self.leaves, self.words
         tree = self._ints(4 * n - 2)
         parent = self._ints(2 * n)
@@ -134,23 +134,25 @@ class TreeSearch:
                 child += child >= n - 1
                 tree[2 * (n + j) + side] = child
                 parent[child] = n + j
-        below, above = self._below_above(tree)
+        below, above, scope = (self._ints(2 * n * words) for _ in range(3))
+        below[: n * words] = self.sets[: n * words]
+        self._kernel(tree_search.fill_scopes)(n, 2 * n - 2, words, tree, below, above, scope)
         run = self._kernel(tree_search.best_insertion)
         at, _ = run(n, words, tree, parent, below, above, self.table, self._ints(2 * n))
         self._kernel(tree_search.insert_leaf)(n, tree, at, parent[at])
         return self._priced(tree)[0], tree
 
     def price(self, children: Sequence[Pair]) -> tuple[float, float]:
-        """Predicted nanoseconds and cells of a given tree."""
+        """Return predicted nanoseconds and cells of a given tree."""
         tree = self._from_pairs(children)
         return self._priced(tree)[0], self.cells(tree)
 
     def cells(self, tree) -> float:
-        """Cells of the tree's arrays: a value and an adjoint for every node."""
+        """Return the cells of the tree's arrays: a value and an adjoint for every node."""
         return 2.0 * float(sum(self._priced(self._from_pairs(self.pairs(tree)))[2]))
 
     def pairs(self, tree) -> list[Pair]:
-        """The tree's inner nodes as pairs of children, children before parents."""
+        """Return the tree's inner nodes as pairs of children, children before parents."""
         n = self.leaves
         number: dict[int, int] = {leaf: leaf for leaf in range(n)}
         children: list[Pair] = []
@@ -178,26 +180,10 @@ class TreeSearch:
         nodes = 2 * self.leaves - 1
         below, above, scope = (self._ints(nodes * self.words) for _ in range(3))
         below[: self.leaves * self.words] = self.sets[: self.leaves * self.words]
-        self._kernel(tree_search.fill_scopes)(self.leaves, self.words, tree, below, above, scope)
+        self._kernel(tree_search.fill_scopes)(self.leaves, nodes, self.words, tree, below, above, scope)
         cells, ns = self._floats(nodes), self._floats(nodes)
         cost = self._kernel(tree_search.tree_cost)(self.leaves, self.words, tree, scope, cells, ns, self.table)
         return float(cost), scope, cells, ns
-
-    def _below_above(self, tree: Any) -> Any:
-        """Variables below and elsewhere, for a tree that lacks the last leaf; the leaf's own set is its `below`."""
-        n, words = self.leaves, self.words
-        below: Any = self._ints(2 * n * words)
-        above: Any = self._ints(2 * n * words)
-        below[: n * words] = self.sets[: n * words]
-        for v in range(n, 2 * n - 2):
-            for w in range(words):
-                below[v * words + w] = below[tree[2 * v] * words + w] | below[tree[2 * v + 1] * words + w]
-        for v in range(2 * n - 3, n - 1, -1):
-            for w in range(words):
-                up = above[v * words + w]
-                above[tree[2 * v] * words + w] = up | below[tree[2 * v + 1] * words + w]
-                above[tree[2 * v + 1] * words + w] = up | below[tree[2 * v] * words + w]
-        return below, above
 
     def _tries(self) -> int:
         return max(3, min(16, 1200 // self.leaves))
@@ -220,7 +206,7 @@ class TreeSearch:
 
 
 def _byte_table(sizes: Sequence[int], words: int) -> list[float]:
-    """For each byte of a set and each of its 256 values, the product of the sizes of the variables it stands for."""
+    """For each byte of a set and each of its 256 values, the product of the sizes of the variables in it."""
     table = []
     for word in range(words):
         for byte in range(tree_search.BYTES):
@@ -236,14 +222,14 @@ def _byte_table(sizes: Sequence[int], words: int) -> list[float]:
 
 
 def start_order(domain: Domain) -> tuple[int, ...]:
-    """Attributes by ascending size: the longest runs become the inner loops."""
+    """Return the columns by ascending size, so that the largest become the inner loops."""
     return tuple(sorted(range(len(domain)), key=lambda position: (domain.sizes[position], position)))
 
 
 def make_plan(
     domain: Domain, cliques: Iterable[Iterable[str]], *, seed: int = 0, effort: float = 1.0
 ) -> ContractionPlan:
-    """A plan for the model whose factors are the maximal ones among `cliques`. The same seed gives the same plan.
+    """Return a plan for the model whose factors are the maximal column sets. The same seed gives the same plan.
 
     >>> domain = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
     >>> make_plan(domain, [("a", "b"), ("b", "c"), ("b",)]).leaves
@@ -266,7 +252,7 @@ def _cached_plan(domain: Domain, maximal: tuple[ColumnSet, ...], seed: int, effo
 
 
 def join_trees(count: int, trees: Iterable[tuple[list[int], list[Pair]]]) -> tuple[Pair, ...]:
-    """Trees over the leaves of single components, renumbered as trees over all `count` leaves."""
+    """Return trees over the leaves of single components, renumbered as trees over all `count` leaves."""
     joined: list[Pair] = []
     for leaves, children in trees:
         number = list(leaves)

@@ -22,9 +22,9 @@ class Query:
     """The cells of a marginal, or sums over groups of them.
 
     Attributes:
-        attrs: attributes in domain order.
+        attrs: the columns, in domain order.
         groups: None, or the group of each cell in an integer array of the marginal's shape, numbered from 0.
-        length: how many numbers the query returns.
+        length: the number of answers.
     """
 
     attrs: ColumnSet
@@ -33,15 +33,15 @@ class Query:
 
 
 class QuerySet:
-    """Answers of several queries from a network's marginals, and the transposed map from parameters to potentials.
+    """Answers several queries from a network's marginals, and maps parameters to leaf potentials.
 
     A model that is fitted to these queries has one parameter per answer. `expand` adds each parameter to all cells of a
-    leaf that its query counts; `answer` sums the marginal over the same cells. The two maps are transposes. Views on
-    the network's vectors (or, for the compiled executor, a table of loops) are made once.
+    leaf that its query counts; `answer` sums the marginal over the same cells. Each map is the transpose of the other.
+    Views on the network's vectors (or, for the compiled executor, a table of loops) are made once.
 
     Attributes:
-        slices: where each query's numbers lie in the parameter and answer vectors.
-        size: how many there are.
+        slices: where each query's answers lie in the vectors of parameters and answers.
+        size: length of these vectors.
         potentials: the leaf potentials written by `expand`.
     """
 
@@ -55,26 +55,26 @@ class QuerySet:
         self.size = int(ends[-1])
         cell_ends = np.cumsum([0, *(part.cells for part in self._parts)])
         self._cell_slices = [slice(int(a), int(b)) for a, b in pairwise(cell_ends)]
-        # One number per cell of every queried marginal: parameters on the way in, answers on the way out.
+        # One number per cell of every queried marginal: a parameter in `expand`, an answer in `answer`.
         self._padded = np.zeros(int(cell_ends[-1]) + 1)
         self._cells = self._padded[:-1]
         self._grouped = [number for number, part in enumerate(self._parts) if part.groups is not None]
         self._expand, self._answer = self._compiled() if network.executor == "numba" else self._views()
 
     def pack(self, number: int, values: np.ndarray) -> np.ndarray:
-        """One query's values, given in domain order, as they lie in the flat vector."""
+        """Return one query's values, given in domain order, as they lie in the flat vector."""
         part = self._parts[number]
         return values if part.groups is not None else values.transpose(part.from_domain).ravel()
 
     def unpack(self, number: int, flat: np.ndarray) -> np.ndarray:
-        """One query's part of a flat vector, in domain order; parameters of groups are spread over their cells."""
+        """Return one query's part of a flat vector in domain order; every cell has the parameter of its group."""
         part, values = self._parts[number], flat[self.slices[number]]
         if part.groups is not None:
             values = values[part.groups]
         return values.reshape(part.shape).transpose(part.to_domain)
 
     def expand(self, parameters: np.ndarray) -> np.ndarray:
-        """The leaf potentials that the parameters stand for. The vector is reused by the next call."""
+        """Return the leaf potentials that belong to the parameters. The next call overwrites the vector."""
         if not self._grouped:
             self._cells[:] = parameters
         else:
@@ -85,7 +85,7 @@ class QuerySet:
         return self.potentials
 
     def answer(self, out: np.ndarray) -> None:
-        """Writes to `out` the answers of all queries on the network's present marginals."""
+        """Write to `out` the answers of all queries on the network's present marginals."""
         self._answer()
         if not self._grouped:
             out[:] = self._cells
@@ -97,7 +97,7 @@ class QuerySet:
             out[where] = values
 
     def _views(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Whole leaves are copied by one gather each way; every other query takes a step of its own."""
+        """Steps with NumPy: one gather copies all whole leaves, and every other query takes one more step."""
         from_cells = np.full(len(self.potentials), len(self._cells))
         from_leaves = np.zeros(len(self._cells), dtype=np.intp)
         expand: list[Callable[[], object]] = [partial(np.take, self._padded, from_cells, None, self.potentials, "clip")]
@@ -143,25 +143,20 @@ class QuerySet:
 
 
 class _Part:
-    """Shapes and axes of one query, worked out once."""
-
-    __slots__ = (
-        "broadcast", "cells", "end", "from_domain", "groups", "leaf_mask", "leaf_shape", "mask", "shape", "start",
-        "summed", "to_domain",
-    )  # fmt: skip
+    """Shapes and axes of one query."""
 
     def __init__(self, network: Network, query: Query) -> None:
         layout = network.layout
-        sizes = layout.plan.domain.sizes
         self.mask = clique_mask(layout.plan.domain, query.attrs)
-        leaf = next(i for i, other in enumerate(layout.leaf_masks) if self.mask & other == self.mask)
+        leaf = layout.leaf_holding(self.mask)
+        assert leaf is not None
         self.leaf_mask = layout.leaf_masks[leaf]
         self.start, self.end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
         leaf_positions = layout.positions(self.leaf_mask)
         self.leaf_shape = layout.shape(self.leaf_mask)
         self.shape = layout.shape(self.mask)
-        self.cells = int(np.prod(self.shape, dtype=np.int64))
-        self.broadcast = tuple(sizes[p] if self.mask >> p & 1 else 1 for p in leaf_positions)
+        self.cells = layout.size(self.mask)
+        self.broadcast = layout.broadcast_shape(self.mask, leaf_positions)
         self.summed = tuple(axis for axis, p in enumerate(leaf_positions) if not self.mask >> p & 1)
         self.from_domain = layout.axes_from_domain(self.mask)
         self.to_domain = layout.axes_to_domain(self.mask)

@@ -1,6 +1,6 @@
-"""The cheapest way to carry out one contraction: nested loops, or a batched matrix product with or without packing.
+"""The fastest way to carry out one contraction: nested loops, or a batched matrix product with or without copies.
 
-One prediction of cost serves the NumPy executor, the compiled one and the search for a good order of the variables.
+Both executors and the search for a good order of the variables use the same prediction of time.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ class Price(NamedTuple):
     """Nanoseconds of the parts of a recipe on one executor, fitted to measurements on one core with AVX2.
 
     Attributes:
-        call, product, term, operand_cell: of a batched matrix product: once, per batch, per multiply-add, per cell of
-            the three matrices.
-        copy_call, copy_cell, copy_row: of packing an operand: once, per cell, per innermost run.
-        loop_call, loop_row, loop_block, loop_term: of plain loops: once, per innermost run, per run of runs, per term.
+        call, product, term, operand_cell: time of a batched matrix product: once, per batch, per multiply-add, per cell
+            of the three matrices.
+        copy_call, copy_cell, copy_row: time of copying an operand: once, per cell, per innermost loop.
+        loop_call, loop_row, loop_block, loop_term: time of plain loops: once, per innermost loop, per loop around it,
+            per term.
     """
 
     call: float
@@ -38,11 +39,11 @@ class Price(NamedTuple):
 
 
 PRICES: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("prices.json").read_text())
-"""Measured nanoseconds of machine operations; benchmarks/engine_prices.py measures those of recipes anew."""
+"""Measured nanoseconds of machine operations; benchmarks/engine_prices.py measures those of recipes again."""
 
 NUMPY, NUMBA = Price(**PRICES["numpy"]), Price(**PRICES["numba"])
 
-# Classes of loops, as `least_ns` numbers them, and the fields of a `Price` by number: compiled code knows no names.
+# Classes of loops as in `least_ns`, and the fields of a `Price` by number, since compiled code has no field names.
 ROWS, COLUMNS, SUMMED = 5, 6, 3
 CALL, COPY_CALL, COPY_CELL, COPY_ROW, PRODUCT, TERM, OPERAND_CELL = range(7)
 LOOP_CALL, LOOP_ROW, LOOP_BLOCK, LOOP_TERM = range(7, 11)
@@ -57,7 +58,7 @@ class Recipe(NamedTuple):
         loops: all loops, outermost first.
         as_matrix: whether a batched matrix product is used; if not, the rest is empty.
         outer, m, k, n: the batch loops and the loops that make up rows, sum and columns of the product.
-        copied: whether A, B, C have to be packed before (A, B) or unpacked after (C).
+        copied: whether A and B are copied into contiguous scratch before the product, and C out of it afterwards.
     """
 
     ns: float
@@ -71,7 +72,7 @@ class Recipe(NamedTuple):
 
 
 def best_recipe(loops: Sequence[Loop], price: Price) -> Recipe:
-    """The recipe of least predicted time for these loops (outermost first). It is remembered, so never change it."""
+    """Return the recipe of least predicted time for these loops, outermost first. It is cached: do not change it."""
     return _best_recipe(tuple(loops), price)
 
 
@@ -103,9 +104,9 @@ def _best_recipe(loops: tuple[Loop, ...], price: Price) -> Recipe:
 
 
 def least_ns(count, size, a, b, c, kind, price):
-    """Predicted nanoseconds of the best recipe, and its rows and columns; both are AS_LOOPS for plain loops.
+    """Return predicted nanoseconds of the best recipe, and its rows and columns; both are AS_LOOPS for plain loops.
 
-    A loop belongs to one of eight classes, the sum of 1 if array A knows it, 2 for B and 4 for C. The loops of an
+    A loop belongs to one of eight classes, the sum of 1 if array A contains it, 2 for B and 4 for C. The loops of an
     operation lie in flat sequences `size`, `a`, `b`, `c` (strides) and `kind` (class), innermost first. Prices are a
     sequence in the order of the fields of `Price`. This function and those below run as plain Python or compiled, with
     the same result.
@@ -149,7 +150,7 @@ def matrix_ns(count, size, a, b, c, kind, row, column, terms, price):
             batches *= size[i]
     ns = price[CALL] + price[PRODUCT] * batches + price[TERM] * terms
     ns += price[OPERAND_CELL] * batches * (m * k + k * n + m * n)
-    # One call in a loop, not three: the compiler would make a copy of the callee for every set of constants.
+    # One call in a loop, not three, since the compiler would compile the callee for every set of constants.
     for which in range(3):
         stride = a if which == 0 else b if which == 1 else c
         first_class, first = (SUMMED, ALL_MERGED) if which == 1 else (ROWS, row)
@@ -160,7 +161,7 @@ def matrix_ns(count, size, a, b, c, kind, row, column, terms, price):
 
 
 def copy_ns(count, size, kind, stride, row_class, row, column_class, column, price):
-    """Nanoseconds to pack an operand with the given rows and columns."""
+    """Predicted nanoseconds to copy an operand with the given rows and columns."""
     cells, run = 1.0, 0
     for i in range(count):
         if stride[i]:
@@ -174,7 +175,7 @@ def copy_ns(count, size, kind, stride, row_class, row, column_class, column, pri
 
 
 def operand_fits(count, size, kind, stride, first_class, first, second_class, second):
-    """Whether an operand goes to BLAS as it lies: rows and columns each one stretch of memory, one of them contiguous.
+    """Whether BLAS can use an operand without a copy: rows and columns have one stride each, and one of them is 1.
 
     `first` and `second` choose one loop of a class by its number, or all loops of the class (ALL_MERGED).
     """

@@ -1,30 +1,29 @@
-"""Less memory for the same operations: places are used again once their array is dead, and cheap arrays made again.
+"""Less memory for the same operations: arrays share places in the buffer, and cheap arrays are computed twice.
 
-Between its last use in the forward sweep and its first on the way back, a value need not exist if it is cheap to
-recompute: a product of arrays that are there anyway. The largest arrays of a dense model are of that kind.
+Between its last use in the forward sweep and its first use in the adjoint sweep, a value need not be kept if it is
+cheap to compute again as a product of arrays that are kept anyway, as the largest arrays of a dense model are.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lookalike.engine.layout import Array, Layout, Operation
+from lookalike.engine.layout import Array, Layout, Operation, aligned
 
-# Smaller arrays fit the caches: making them twice would cost more than it saves.
+# Smaller arrays fit into the processor's caches, where computing them twice costs more than it saves.
 _LARGE_CELLS = 30_000
-# Nor is it worth the time to find places that such small ones could share.
+# Arrays so small are not worth a search for a place to share.
 _SMALL_CELLS = 512
-# Terms per cell that may be spent on making an array again.
+# Largest number of terms per cell for computing an array again.
 _MAX_TERMS_PER_CELL = 2.5
 
 
 @dataclass(slots=True)
-class _Life:
-    """An array from the operation that writes it to the last one that reads it."""
+class _Lifetime:
+    """The time of an array, from the operation that writes it to the last one that reads it."""
 
     cells: int
     start: int
@@ -33,20 +32,20 @@ class _Life:
 
 
 def with_reuse(layout: Layout, *, recompute: bool = True) -> Layout:
-    """The layout with places shared between arrays that never live at the same time.
+    """Return the layout with places shared between arrays that are never needed at the same time.
 
-    The result computes the same leaf marginals and normalisers; its values are gone after a sweep, so `values` is
-    empty. Factors, marginals and normalisers keep places of their own.
+    The result computes the same leaf marginals and normalisers. Its other values are overwritten during a sweep, so
+    `values` is empty. Factors, marginals and normalisers share no place.
 
     Args:
-        layout: every array in a place of its own.
-        recompute: whether cheap values may be made again on the way back; otherwise the operations stay one for one.
+        layout: a layout in which no two arrays overlap.
+        recompute: whether the adjoint sweep may compute cheap values again; otherwise the operations stay the same.
     """
     first = 2 * layout.leaf_cells + layout.components
     back = _with_recomputation(layout, first) if recompute else layout.adjoint
     operations = [*layout.forward, *back]
-    lives, used = _lives(layout, operations, first)
-    cells = _place(lives, -(-first // 8) * 8)
+    lives, used = _lifetimes(layout, operations, first)
+    cells = _place(lives, aligned(first))
     moved = []
     for operation, numbers in zip(operations, used, strict=True):
         a, b, c = (
@@ -58,9 +57,11 @@ def with_reuse(layout: Layout, *, recompute: bool = True) -> Layout:
     return replace(layout, values=(), forward=tuple(moved[:count]), adjoint=tuple(moved[count:]), cells=cells)
 
 
-def _lives(layout: Layout, operations: Sequence[Operation], first: int) -> tuple[list[_Life], list[list[int | None]]]:
-    """All lives of arrays that have no fixed place, and the numbers of those that each operation uses."""
-    lives: list[_Life] = []
+def _lifetimes(
+    layout: Layout, operations: Sequence[Operation], first: int
+) -> tuple[list[_Lifetime], list[list[int | None]]]:
+    """Lifetimes of all arrays without a fixed place, and the numbers of those that each operation uses."""
+    lives: list[_Lifetime] = []
     now: dict[Array, int] = {}
     used: list[list[int | None]] = []
     for number, operation in enumerate(operations):
@@ -70,30 +71,23 @@ def _lives(layout: Layout, operations: Sequence[Operation], first: int) -> tuple
                 lives[read].end = max(lives[read].end, number)
         written = operation.c
         if written.offset >= first:
-            # Eight doubles fill a cache line; aligned starts keep vector loads from straddling two.
-            cells = -(-math.prod(layout.shape(written.mask)) // 8) * 8
             now[written] = len(lives)
-            lives.append(_Life(cells, number, number))
+            lives.append(_Lifetime(aligned(layout.size(written.mask)), number, number))
         used.append([*reads, now.get(written)])
     same = list(range(len(lives)))
     for number, (operation, (a, _, c)) in enumerate(zip(operations, used, strict=True)):
-        if (
-            a is None
-            or c is None
-            or operation.b is None
-            or not operation.a.mask == operation.b.mask == operation.c.mask
-        ):
+        if a is None or c is None or not operation.a.mask == operation.b_mask == operation.c.mask:
             continue
         a = same[a]
         if lives[a].end == number:
-            # Cell by cell, the result may take the place of an operand that nobody needs any more.
+            # The operation goes cell by cell, so the result may overwrite an operand that is not read again.
             lives[a].end, lives[c].cells, same[c] = lives[c].end, 0, a
     used = [[None if life is None else same[life] for life in numbers] for numbers in used]
     return lives, used
 
 
-def _place(lives: Sequence[_Life], start: int) -> int:
-    """Gives every life an offset: the largest first, each at the lowest place free all its time. Returns the end."""
+def _place(lives: Sequence[_Lifetime], start: int) -> int:
+    """Give every array an offset, the largest first, each at the lowest place free all its time. Return the end."""
     offsets = np.empty(len(lives), dtype=np.int64)
     ends, births, deaths = offsets.copy(), offsets.copy(), offsets.copy()
     count, last = 0, start
@@ -115,7 +109,7 @@ def _place(lives: Sequence[_Life], start: int) -> int:
 
 
 def _with_recomputation(layout: Layout, first: int) -> list[Operation]:
-    """The operations on the way back, with those that make dropped values again put before their first use."""
+    """The operations of the adjoint sweep, with values that were not kept computed again before their first use."""
     makers = {operation.c: operation for operation in layout.forward if operation.c.offset >= first}
     read = {array for operation in layout.adjoint for array in operation[:2] if array is not None and array in makers}
     kept = _kept(layout, makers, read)
@@ -138,14 +132,13 @@ def _with_recomputation(layout: Layout, first: int) -> list[Operation]:
 
 
 def _kept(layout: Layout, makers: dict[Array, Operation], read: set[Array]) -> set[Array]:
-    """The values that stay until the way back: all it reads, but the large ones that are cheap to make again."""
+    """The values kept until the adjoint sweep: all that it reads but large ones that are cheap to compute again."""
     price: dict[Array | None, float] = {}
     kept: set[Array] = set()
     for array, operation in makers.items():
-        b = operation.b.mask if operation.b is not None else 0
-        terms = math.prod(layout.shape(operation.a.mask | b))
+        terms = layout.size(operation.a.mask | operation.b_mask)
         again = terms + price.get(operation.a, 0.0) + price.get(operation.b, 0.0)
-        cells = math.prod(layout.shape(array.mask))
+        cells = layout.size(array.mask)
         if array in read and (cells < _LARGE_CELLS or again > _MAX_TERMS_PER_CELL * cells):
             kept.add(array)
             again = 0.0

@@ -13,8 +13,8 @@ BITS = 56
 BYTES = 7
 DRAWS = 1024
 
-# Of one node: once, per multiply-add, per cell of its arrays; fitted to the measurements behind prices.json. They
-# stand here because compiled code keeps them as constants, and its cache on disk is renewed with this file alone.
+# Nanoseconds of a node: once, per multiply-add, per cell of its arrays; fitted to the measurements behind prices.json.
+# They are defined in this file because numba's cache on disk is renewed when this file changes, not when others do.
 STEP_NS, MULTIPLY_ADD_NS, CELL_NS = 195.0, 0.30, 0.43
 
 
@@ -54,9 +54,11 @@ def node_ns(union, a, b, c):
     return STEP_NS + MULTIPLY_ADD_NS * union + CELL_NS * (a + b + c)
 
 
-def fill_scopes(leaves, words, tree, below, above, scope):
-    """Sets `scope` of every node to the variables both below and elsewhere; children come before their parents."""
-    nodes = 2 * leaves - 1
+def fill_scopes(leaves, nodes, words, tree, below, above, scope):
+    """Set `scope` of every node to the variables both in leaves below it and in others; the last node is the root.
+
+    `below` holds the sets of the leaves and receives those of inner nodes; children come before their parents.
+    """
     for v in range(leaves, nodes):
         for w in range(words):
             below[v * words + w] = below[tree[2 * v] * words + w] | below[tree[2 * v + 1] * words + w]
@@ -72,7 +74,7 @@ def fill_scopes(leaves, words, tree, below, above, scope):
 
 
 def tree_cost(leaves, words, tree, scope, cells, ns, table):
-    """Predicted nanoseconds of a tree with these scopes; fills the cells and the price of every node."""
+    """Predicted nanoseconds of a tree with these scopes; fills the cells and the time of every node."""
     for v in range(2 * leaves - 1):
         cells[v] = set_cells(scope, v * words, words, table)
     total = 0.0
@@ -84,7 +86,7 @@ def tree_cost(leaves, words, tree, scope, cells, ns, table):
 
 
 def pair_score(sets, i, j, words, twice, table, cells, alpha, noise, draw):
-    """Greedy score of merging two nodes: cells of the product less a part of what it replaces, blurred."""
+    """Greedy score of merging two nodes: cells of the product less alpha times those of the two, with random noise."""
     product = 1.0
     shared = 0
     for w in range(words):
@@ -104,10 +106,10 @@ def pair_score(sets, i, j, words, twice, table, cells, alpha, noise, draw):
 
 
 def greedy(leaves, words, sets, twice, uses, table, cells, tree, alive, score, partner, alpha, noise, state, draws):
-    """Builds a tree by merging the best pair again and again; returns the generator's state.
+    """Build a tree by merging the best pair again and again; return the generator's state.
 
-    `sets` starts with the leaves' sets and receives those of inner nodes. `uses` counts in how many living nodes each
-    variable occurs, `twice` holds those that occur in exactly two.
+    `sets` starts with the leaves' sets and receives those of inner nodes. `uses` counts in how many nodes without a
+    parent each variable occurs, `twice` holds the variables that occur in exactly two.
     """
     for i in range(leaves):
         alive[i] = 1
@@ -153,7 +155,7 @@ def greedy(leaves, words, sets, twice, uses, table, cells, tree, alive, score, p
 
 
 def merge_sets(sets, i, j, v, words, twice, uses):
-    """Sets the product's set at node v and counts down the uses of the variables the two had in common."""
+    """Write the product's set at node v and count down the uses of the variables that both sets contain."""
     for w in range(words):
         a, b = sets[i * words + w], sets[j * words + w]
         sets[v * words + w] = (a | b) & ~(a & b & twice[w])
@@ -172,10 +174,10 @@ def merge_sets(sets, i, j, v, words, twice, uses):
 
 
 def anneal(leaves, words, tree, scope, cells, ns, table, total, state, moves, hot, decay, draws, inner, best_tree):
-    """Random rotations ((x, y), b) -> ((x, b), y), cooled; leaves the best tree in `best_tree` and returns its cost.
+    """Simulated annealing by rotations ((x, y), b) -> ((x, b), y): leave the best tree in `best_tree`, return its cost.
 
     Only two nodes change in a rotation. The new inner scope is (x | b) & (y | v) with v the node above, as a variable
-    leaves a subtree only towards the sibling or upwards. A rise by the fraction f of the cost is accepted with a
+    of a subtree can also occur only in the sibling or above. A rise by the fraction f of the cost is accepted with a
     probability of about exp(-log(1 + f) / temperature).
     """
     best, temperature = total, hot
@@ -210,8 +212,8 @@ def anneal(leaves, words, tree, scope, cells, ns, table, total, state, moves, ho
         change = ns_a + ns_v - ns[a] - ns[v]
         if change > 0.0:
             state = next_random(state)
-            reach = temperature * draws[state % DRAWS]
-            if change >= total * reach * (1.0 + 0.5 * reach):
+            allowed = temperature * draws[state % DRAWS]
+            if change >= total * allowed * (1.0 + 0.5 * allowed):
                 continue
         tree[2 * a], tree[2 * a + 1] = x, b
         tree[2 * v], tree[2 * v + 1] = a, y
@@ -231,10 +233,10 @@ def copy_tree(leaves, source, target):
 
 
 def best_insertion(leaves, words, tree, parent, below, above, table, path):
-    """The node to which a new leaf, number leaves-1, is best joined, and the cost of the whole tree then.
+    """Return the node to which a new leaf, number leaves-1, is best joined, and the cost of the whole tree then.
 
     `tree`, `parent`, `below` and `above` describe the tree without the new leaf: leaves 0..leaves-2 and inner nodes
-    leaves..2*leaves-3, the last of which is the root. `path` is room for one mark per node.
+    leaves..2*leaves-3, the last of which is the root. `path` is scratch space for one mark per node.
     """
     best, found = 1e308, -1
     for at in range(2 * leaves - 2):
@@ -284,14 +286,14 @@ def insertion_cost(leaves, words, tree, below, above, at, table, path):
 
 
 def moved_scope(below, above, leaf, holds_leaf):
-    """Scope of a node once a new leaf stands below it (holds_leaf) or elsewhere."""
+    """Scope of a node once a new leaf is below it (holds_leaf) or elsewhere."""
     if holds_leaf:
         return (below | leaf) & above
     return below & (above | leaf)
 
 
 def insert_leaf(leaves, tree, at, parent_of_at):
-    """Joins leaf leaves-1 to node `at` of a tree numbered as in `best_insertion`; children stay before parents."""
+    """Join leaf leaves-1 to node `at` of a tree numbered as in `best_insertion`; children stay before parents."""
     place = parent_of_at if parent_of_at >= 0 else 2 * leaves - 2
     for v in range(2 * leaves - 3, leaves - 1, -1):
         target = v + 1 if v >= place else v

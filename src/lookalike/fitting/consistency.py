@@ -1,7 +1,7 @@
-"""Marginals that agree, sum alike and have no negative cell, from noisy ones that contradict each other.
+"""Marginals that agree, have the same total and no negative cell, from noisy ones that contradict each other.
 
-PrivSyn section 4.3, with uneven noise; and any other marginal from consistent ones. Pure post-processing: it costs no
-privacy.
+The consistency step of PrivSyn, section 4.3, for measurements of different noise; and any other marginal from
+consistent ones. This is post-processing of noisy numbers, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SWEEPS, _TOLERANCE = 200, 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConsistentMarginals:
-    """Tables over `cliques` that have the same total, equal shared sub-marginals and no negative cell.
+    """Marginals of the column sets `cliques` with the same total, equal shared sub-marginals and no negative cell.
 
     Attributes:
         domain: names and sizes.
-        cliques: columns of each table, in domain order.
+        cliques: the column set of each table, in domain order.
         tables: expected counts.
-        stddevs: noise per cell of the measurement behind each table; 0 for exact or public counts.
+        stddevs: standard deviation of the noise per cell of each table's measurement; 0 for exact or public counts.
         total: number of rows, the sum of every table.
     """
 
@@ -39,13 +39,13 @@ class ConsistentMarginals:
 
     def __post_init__(self) -> None:
         if not len(self.cliques) == len(self.tables) == len(self.stddevs):
-            raise ValueError(f"{len(self.cliques)} cliques, {len(self.tables)} tables, {len(self.stddevs)} stddevs")
+            raise ValueError(f"{len(self.cliques)} column sets, {len(self.tables)} tables, {len(self.stddevs)} stddevs")
         for clique, table in zip(self.cliques, self.tables, strict=True):
             if table.shape != self.domain.shape(clique):
                 raise ValueError(f"table of {clique} has shape {table.shape}, expected {self.domain.shape(clique)}")
 
     def only(self, names: Sequence[str], kept: Sequence[int]) -> ConsistentMarginals:
-        """The tables numbered `kept`, over the domain of `names` alone."""
+        """Return the tables numbered `kept`, over the domain of `names` alone."""
         return ConsistentMarginals(
             self.domain.project(names),
             tuple(self.cliques[i] for i in kept),
@@ -55,7 +55,7 @@ class ConsistentMarginals:
         )
 
     def maximal(self) -> ConsistentMarginals:
-        """Return the marginals without those whose columns all lie in another one: they say nothing new."""
+        """Return the marginals without those whose columns all lie in another one, from which they follow."""
         sets = [frozenset(clique) for clique in self.cliques]
         holders: dict[str, list[int]] = {}
         for i, held in enumerate(sets):
@@ -69,7 +69,7 @@ class ConsistentMarginals:
         return self.only(self.domain.names, kept)
 
     def one_way(self, name: str) -> np.ndarray:
-        """Return the counts of one column from any table that holds it; even counts where none does."""
+        """Return the counts of one column from the first table that contains it; even counts where none does."""
         for clique, table in zip(self.cliques, self.tables, strict=True):
             if name in clique:
                 return table.sum(axis=tuple(i for i, other in enumerate(clique) if other != name))
@@ -79,15 +79,15 @@ class ConsistentMarginals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """All shared sets of one size at once: correcting one does not touch another, since what they share is fixed.
+    """All shared column sets of one size, which can be corrected at once, since their intersections agree already.
 
-    A slot is one cell of a set as one of the tables that hold the set sums it up.
+    A slot is the sum that one table has for one cell of a shared set.
 
     Attributes:
-        cells: positions in the vector of all tables' cells, once per shared set that the cell's table holds.
-        slots: the slot that each of `cells` belongs to.
-        common: the common cell, one per set and cell, that each slot estimates.
-        weights: share of each slot in its common cell.
+        cells: positions in the vector of all tables' cells, once per shared set that the cell's table contains.
+        slots: the slot to which each of `cells` belongs.
+        common: the cell of the shared set that each slot estimates, numbered over all shared sets.
+        weights: weight of each slot in the mean of its common cell.
         spread: number of cells that each slot sums up.
     """
 
@@ -99,10 +99,10 @@ class _Level:
 
 
 def shared_sets(domain: Domain, cliques: Sequence[ColumnSet]) -> list[ColumnSet]:
-    """Every column set that is the intersection of two or more cliques, smallest first, the empty set included.
+    """Return every intersection of two or more of the column sets, smallest first, the empty set included.
 
-    The list is closed under intersection. Taken in this order, one pass of corrections makes all tables agree: a
-    correction only moves mass within the cells of what two sets have in common, and that is fixed already.
+    The list is closed under intersection. Taken in this order, one pass of corrections makes all tables agree, since
+    the correction of a set does not change the marginals of its intersections with other sets, which agree already.
 
     >>> shared_sets(Domain.of({"a": 2, "b": 2, "c": 2}), [("a", "b"), ("b", "c")])
     [(), ('b',)]
@@ -119,7 +119,10 @@ def shared_sets(domain: Domain, cliques: Sequence[ColumnSet]) -> list[ColumnSet]
 
 
 def merge_repeats(domain: Domain, measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
-    """One measurement per clique: repeats are averaged by inverse variance, grouped counts spread over their cells."""
+    """Return one measurement per column set.
+
+    Repeats are averaged by inverse variance; the count of a group is spread evenly over its cells.
+    """
     weighted: dict[ColumnSet, np.ndarray] = {}
     precision: dict[ColumnSet, float] = {}
     for measurement in measurements:
@@ -141,23 +144,23 @@ def make_consistent(
     rounds: int = 200,
     tolerance: float = 1e-4,
 ) -> ConsistentMarginals:
-    """The marginals nearest to the measurements that agree with each other and have no negative cell.
+    """Return the marginals nearest to the measurements that agree with each other and have no negative cell.
 
     One pass over the shared sets is the least-squares projection onto tables that agree, with each table weighted by
     its inverse noise variance: for a set A, table i's projection has variance g_i * stddev_i^2 (g_i of its cells make
     one cell of A), so the best common value weighs it by 1 / (g_i stddev_i^2), and each table takes its correction in
     g_i equal parts. (The paper prints the variance of one cell as 1/rho_i; it is 1/(2 rho_i), the weights are the
-    same.) Agreement and `norm_sub` are alternated with Dykstra's correction, so the limit is the nearest point of both
-    sets, not just some point of them. At the end the tables that agree are mixed with as little of the uniform table as
-    lifts their last, tiny negative cells to 0, which keeps agreement exact.
+    same.) Agreement and `norm_sub` are alternated with Dykstra's correction, so that the limit is the point of both
+    sets nearest to the measurements. At the end the tables that agree are mixed with the uniform table, just enough to
+    raise their last, tiny negative cells to 0, which keeps agreement exact.
 
     Args:
         domain: names and sizes.
-        measurements: noisy marginals, at least one; repeated cliques are averaged.
-        total: number of rows, if known better than from the measurements (their inverse-variance mean otherwise).
-        rounds: limit of the alternation.
+        measurements: noisy marginals, at least one; repeats of a column set are averaged.
+        total: number of rows; by default the inverse-variance mean of the noisy totals.
+        rounds: maximum number of alternations.
         tolerance: stop when agreement and norm-sub move no cell by more than this part of its standard deviation. The
-            result agrees and is non-negative in any case; a larger tolerance only means that it is a little less near.
+            result agrees and is non-negative in any case; with a larger tolerance it is only a little less near.
     """
     merged = merge_repeats(domain, measurements)
     total = estimated_total(merged) if total is None else max(float(total), 1.0)
@@ -180,10 +183,10 @@ def make_consistent(
 
 
 def norm_sub(values: np.ndarray, total: float) -> np.ndarray:
-    """The point of {x >= 0, sum x = total} nearest to `values` in L2 (PrivSyn section 4.3, "overall consistency").
+    """Return the point of {x >= 0, sum x = total} nearest to `values` in L2 (PrivSyn 4.3, "overall consistency").
 
-    The answer is max(values - shift, 0) with the one shift that keeps the sum: with the cells sorted from large to
-    small it is the largest (prefix sum - total) / k, so one sort finds it and no bisection is needed. For independent
+    It is max(values - shift, 0) with the one shift that gives the sum `total`. With the cells sorted from large to
+    small, the shift is the largest (sum of the first k - total) / k, so one sort finds it. For independent
     noise of one scale it is the maximum-likelihood estimate under the two constraints. A total of 0 or less gives
     zeros.
 
@@ -200,10 +203,9 @@ def norm_sub(values: np.ndarray, total: float) -> np.ndarray:
 
 def _levels(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Level]:
     starts = np.cumsum([0, *(measurement.values.size for measurement in merged)])
-    attrs_of = [frozenset(measurement.attrs) for measurement in merged]
     holders: dict[str, set[int]] = {}
-    for i, held in enumerate(attrs_of):
-        for name in held:
+    for i, measurement in enumerate(merged):
+        for name in measurement.attrs:
             holders.setdefault(name, set()).add(i)
     levels = []
     for _, sets in itertools.groupby(shared_sets(domain, [m.attrs for m in merged]), key=len):
@@ -225,7 +227,7 @@ def _levels(domain: Domain, merged: Sequence[NoisyMarginal]) -> list[_Level]:
 
 
 def _projection(measurement: NoisyMarginal, attrs: ColumnSet) -> np.ndarray:
-    """For each cell of the marginal the number of the cell of `attrs` that it belongs to."""
+    """For each cell of the marginal, the number of the cell of `attrs` to which it belongs."""
     shape = measurement.values.shape
     kept = [axis for axis, name in enumerate(measurement.attrs) if name in attrs]
     if not kept:
@@ -235,9 +237,10 @@ def _projection(measurement: NoisyMarginal, attrs: ColumnSet) -> np.ndarray:
 
 
 def _agree(x: np.ndarray, levels: Sequence[_Level], total: float) -> np.ndarray:
-    """The nearest cells of all tables that agree on every shared set; the first level, the empty set, gets `total`."""
+    """The cells of all tables nearest to x that agree on every shared set and have the sum `total`."""
     for number, level in enumerate(levels):
         sums = np.bincount(level.slots, weights=x[level.cells])
+        # The first level is the empty set, whose only cell is the total.
         target = np.bincount(level.common, weights=level.weights * sums) if number else np.array([total])
         moves = (target[level.common] - sums) / level.spread
         x = x + np.bincount(level.cells, weights=moves[level.slots], minlength=x.size)
@@ -260,9 +263,9 @@ def reconstruct(targets: ConsistentMarginals, attrs: Iterable[str]) -> np.ndarra
     """Return the expected counts of the marginal on `attrs` by maximum entropy (PriView 4.4), adding up to the total.
 
     A marginal inside one of the tables is summed from it. Otherwise the tables' projections onto `attrs` are fitted in
-    turn, from an even table (iterative proportional fitting), which converges to the table of greatest entropy that has
-    them all, if there is one. Projections that agree with each other need not have a common table: then the fit ends
-    between them, after a fixed number of sweeps.
+    turn, from an even table (iterative proportional fitting). That converges to the table of greatest entropy with
+    these projections, if there is one. Projections that agree with each other need not come from a common table; then
+    the result lies between them, after a fixed number of sweeps.
     """
     clique = targets.domain.canonical(attrs)
     shape = targets.domain.shape(clique)
@@ -283,12 +286,12 @@ def reconstruct(targets: ConsistentMarginals, attrs: Iterable[str]) -> np.ndarra
 
 
 def _projections(targets: ConsistentMarginals, clique: tuple[str, ...]) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """What the tables say about the clique: axes of it and counts, without what another one says too."""
+    """Maximal projections of the tables onto the column set, each as its axes in the set and its counts."""
     found: dict[tuple[str, ...], np.ndarray] = {}
-    for view, table in zip(targets.cliques, targets.tables, strict=True):
-        shared = tuple(name for name in view if name in clique)
+    for columns, table in zip(targets.cliques, targets.tables, strict=True):
+        shared = tuple(name for name in columns if name in clique)
         if shared and shared not in found:
-            found[shared] = table.sum(axis=tuple(i for i, name in enumerate(view) if name not in clique))
+            found[shared] = table.sum(axis=tuple(i for i, name in enumerate(columns) if name not in clique))
     sets = [set(shared) for shared in found]
     return [
         (tuple(clique.index(name) for name in shared), counts)

@@ -10,7 +10,7 @@ from scipy.optimize import OptimizeResult, minimize
 from lookalike.fitting.problem import Problem
 
 _ROUNDING = 0.05
-"""Parameters below this count as 0 for the absolute penalty, which is rounded off there."""
+"""The absolute penalty |t| is smoothed to sqrt(t^2 + _ROUNDING^2)."""
 
 
 def minimise_dual(
@@ -32,21 +32,21 @@ def minimise_dual(
 
     This is the dual of entropy-regularised least squares; its gradient is the model's counts minus the noisy ones plus
     the pull of the penalties. L-BFGS runs in variables scaled by the square root of the diagonal of an approximate
-    Hessian, sqrt(max(y, sigma) + ridge). Parameters of contrasts are contrasts themselves, P theta, so what was not
-    measured has no say.
+    Hessian, sqrt(max(y, sigma) + ridge). Parameters of contrasts are projected to contrasts, P theta, so that parts of
+    the counts that were not measured have no influence.
 
     Args:
-        evaluate: gives log Z and the model's expected counts at theta.
+        evaluate: returns log Z and the model's expected counts at theta.
         start: parameters to start from.
         observed: the noisy counts y.
-        sigma: their noise.
+        sigma: the standard deviations of their noise.
         total: the number of rows N.
         measurable: the projection P; see `ContrastSpace`.
         ridge: strength of the quadratic penalty on each parameter.
         l1: strength of the absolute penalty.
         bounds: smallest and largest parameters, before P.
-        iterations: at most so many L-BFGS steps.
-        tolerance: relative decrease of the objective at which steps end.
+        iterations: maximum number of L-BFGS steps.
+        tolerance: relative decrease of the objective below which the steps end.
         callback: called after each step with its number and the objective.
     """
     scale = np.sqrt(np.maximum(observed, sigma) + ridge)
@@ -93,15 +93,15 @@ def dual_parameters(
 ) -> np.ndarray:
     """Return the parameters of a network's maximum-entropy fit, with weights 1/sigma^2; see `minimise_dual`.
 
-    The ridge of measurement m is lam_m sigma_m^2 with lam_m = penalty / sigma_m: too small a penalty follows the noise,
-    and does more harm than too early a stop.
+    The ridge of measurement m is lam_m sigma_m^2 with lam_m = penalty / sigma_m. Too small a penalty fits the noise,
+    which does more harm than stopping early.
 
     Args:
         problem: measurements and network.
         start: parameters to start from.
-        penalty: the factor in lam_m; 0.5 served all tables and budgets tried.
-        single: part of the penalty on single columns, whose parameters are large where values are rare.
-        iterations: at most so many L-BFGS steps.
+        penalty: the factor in lam_m; 0.5 was good on all tables and budgets that were tried.
+        single: factor of the penalty on single columns, whose parameters are large where values are rare.
+        iterations: maximum number of L-BFGS steps.
         callback: called after each step with its number and the objective.
     """
     ridge = penalty * problem.sigma
@@ -134,18 +134,18 @@ def mirror_parameters(
     stop_at: float = STOP_AT,
     callback: Callable[[int, float], None] | None = None,
 ) -> np.ndarray:
-    """Parameters whose model has a loss  sum_m |counts_m - y_m|^2 / (2 sigma_m^2)  of `stop_at` times the noise floor.
+    """Return parameters with a loss  sum_m |counts_m - y_m|^2 / (2 sigma_m^2)  of `stop_at` times the noise floor.
 
-    The floor is the loss that the true counts are expected to have, half the number of measured cells. Going on fits
-    the noise: on Adult the distance to the true marginals grows again by 10 to 20 percent, so the stop is
-    regularisation and part of the method. Steps are accepted on sufficient decrease; the marginals of an accepted
+    The noise floor is the expected loss of the true counts, half the number of measured cells. Going on fits the noise:
+    on Adult the distance to the true marginals grows again by 10 to 20 percent, so the early stop is regularisation and
+    part of the method. Steps are accepted on sufficient decrease; the marginals of an accepted
     point serve the next step, and the step length grows by `GROWTH` after each success and halves after each failure.
 
     Args:
         problem: measurements and network.
         start: parameters to start from.
-        iterations: at most so many marginal calls.
-        stop_at: fraction of the noise floor to stop at.
+        iterations: maximum number of evaluations of all marginals.
+        stop_at: fraction of the noise floor at which to stop.
         callback: called after each accepted step with the number of calls and the loss.
     """
     weight = 1.0 / problem.sigma**2

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from lookalike.engine.contraction import ExecutorName, Network
+from lookalike.engine.contraction import ExecutorName, Network, flat_potentials
 from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.engine.extension import extend_plan
-from lookalike.engine.layout import make_layout
 from lookalike.engine.plan import ContractionPlan, clique_mask
 from lookalike.engine.planner import make_plan
 from lookalike.engine.queries import Query, QuerySet
@@ -18,24 +17,23 @@ from lookalike.measurements.contrasts import ContrastSpace, Shape
 from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total, group_means
 from lookalike.schema.domain import ColumnSet, Domain
 
-_CHEAP, _DEARER = 5e-3, 4.0
-"""Tables of impossible cells may bring an evaluation to so many seconds, or to so many times its time without them."""
+_CHEAP_SECONDS, _MAX_SLOWDOWN = 5e-3, 4.0
+"""With structural zeros an evaluation may take so many seconds, or so many times as long as without them."""
 
 
 class Problem:
-    """Measurements, the network of their column sets, and what both estimators compute from them.
+    """Measurements and the network of their column sets, as flat vectors for both estimators.
 
-    Repeated measurements of the same cells are first averaged with weights 1/stddev^2: the average carries all they
-    say.
+    Repeated measurements of the same cells are first averaged with weights 1/stddev^2, which loses no information.
 
     Attributes:
         measurements: after averaging, one per set of cells.
-        total: the number of rows the model stands for.
+        total: the number of rows of the model.
         observed: all noisy counts, flat.
         sigma: the standard deviation of each entry of `observed`.
         answers: the model's expected counts for the same cells, after `evaluate`.
-        measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
-        zeros: the tables of impossible cells that the model takes.
+        measurable: removes from a flat vector the parts that contrasts do not measure; see `ContrastSpace`.
+        zeros: the tables of structural zeros that the model uses.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class Problem:
         self.zeros = dict(zeros or {})
         plan = self._planned(warm_plan, seed, limits)
         limits.check(f"A model of {len(plan.leaves)} column sets", plan_cost(plan))
-        impossible = impossible_cells(plan, self.zeros) if self.zeros else None
+        impossible = impossible_cells(plan, self.zeros)
         self.network = Network(plan, impossible=impossible, executor=executor, calls=calls)
         self.queries = QuerySet(self.network, [Query(m.attrs, m.groups, m.cells) for m in self.measurements])
         self.observed = np.empty(self.queries.size)
@@ -75,7 +73,7 @@ class Problem:
         self.calls = 0
 
     def evaluate(self, parameters: np.ndarray) -> float:
-        """Log-normaliser at the parameters; expected counts of all measured cells are left in `answers`."""
+        """Return the log-normaliser at the parameters; leave expected counts of all measured cells in `answers`."""
         self.calls += 1
         log_z = self.network.sweep(self.queries.expand(parameters))
         self.queries.answer(self.answers)
@@ -83,10 +81,10 @@ class Problem:
         return log_z
 
     def start_from(self, potentials: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
-        """Parameters that repeat an earlier model's potentials where the same sets were measured, else zeros."""
+        """Return an earlier model's potentials as parameters; 0 for column sets that it does not have."""
         parameters = np.zeros(self.queries.size)
         taken: set[ColumnSet] = set()
-        # Plain marginals first: what a group query on the same columns added is contained in the table already.
+        # Marginals without groups first: the earlier table contains the sum of all parameters on its columns.
         for number in sorted(range(len(self.measurements)), key=lambda i: self.measurements[i].groups is not None):
             measurement = self.measurements[number]
             known = potentials.get(measurement.attrs)
@@ -98,7 +96,7 @@ class Problem:
         return parameters
 
     def potentials(self, parameters: np.ndarray) -> dict[ColumnSet, np.ndarray]:
-        """Parameters as one table per measured set, in domain order."""
+        """Return the parameters as one table per measured column set, in domain order."""
         tables: dict[ColumnSet, np.ndarray] = {}
         for number, measurement in enumerate(self.measurements):
             table = self.queries.unpack(number, parameters)
@@ -107,7 +105,7 @@ class Problem:
         return tables
 
     def _contrasts(self) -> Iterator[tuple[slice, Shape, np.ndarray]]:
-        """Where contrasts of several axes lie in the flat vectors, and the places of their cells on each axis."""
+        """Where contrasts of several axes lie in the flat vectors, and the position of their cells on each axis."""
         for number, measurement in enumerate(self.measurements):
             shape = measurement.contrasts
             if shape is not None and len(shape) > 1:
@@ -115,23 +113,23 @@ class Problem:
                 yield self.queries.slices[number], shape, np.array([self.queries.pack(number, p) for p in places])
 
     def _planned(self, warm_plan: ContractionPlan | None, seed: int, limits: Limits) -> ContractionPlan:
-        """The plan of the measured sets and of the zeros, without those zeros that would make it far dearer."""
+        """The plan of measured sets and structural zeros; drops zeros, largest first, that would make it far slower."""
         sets = [measurement.attrs for measurement in self.measurements]
         plan = _plan(self.domain, [*sets, *self.zeros], warm_plan, seed)
-        if not self.zeros or plan_cost(plan).seconds_per_call <= _CHEAP:
+        if not self.zeros or plan_cost(plan).seconds_per_call <= _CHEAP_SECONDS:
             return plan
-        least = plan_cost(_plan(self.domain, sets, None, seed)).seconds_per_call
-        allowed = Limits(min(limits.seconds_per_call, max(_CHEAP, _DEARER * least)), limits.memory_mb)
+        without = plan_cost(_plan(self.domain, sets, None, seed)).seconds_per_call
+        allowed = Limits(min(limits.seconds_per_call, max(_CHEAP_SECONDS, _MAX_SLOWDOWN * without)), limits.memory_mb)
         while self.zeros and not allowed.allow(plan_cost(plan)):
             del self.zeros[max(self.zeros, key=self.domain.cells)]
             plan = _plan(self.domain, [*sets, *self.zeros], None, seed)
         return plan
 
     def _forget_impossible_cells(self) -> None:
-        """Counts of impossible cells are pure noise; at 0 they ask nothing of the parameters."""
+        """Set the counts of impossible cells, which are pure noise, to 0, so that no parameter fits them."""
         log_z = self.network.sweep(np.zeros(self.network.layout.leaf_cells))
         if not np.isfinite(log_z):
-            raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
+            raise SchemaError("No row satisfies all rules of the schema, as they contradict each other. Remove one.")
         support = np.empty(self.queries.size)
         self.queries.answer(support)
         self.observed[support <= 0.0] = 0.0
@@ -140,7 +138,7 @@ class Problem:
 def _plan(
     domain: Domain, cliques: Sequence[ColumnSet], warm_plan: ContractionPlan | None, seed: int
 ) -> ContractionPlan:
-    """A plan for these cliques, grown from an earlier one where that is a part of it."""
+    """A plan for these column sets, grown from an earlier plan if they contain all of its factors."""
     if warm_plan is None or warm_plan.domain != domain:
         return make_plan(domain, cliques, seed=seed)
     wanted = [clique_mask(domain, clique) for clique in cliques]
@@ -151,26 +149,16 @@ def _plan(
     return extend_plan(warm_plan, cliques, seed=seed)
 
 
-def impossible_cells(plan: ContractionPlan, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray:
-    """The leaf cells that some table of impossible combinations rules out, as a flat mask in storage order."""
-    domain, layout = plan.domain, make_layout(plan)
-    flags = np.zeros(layout.leaf_cells, dtype=bool)
-    for attrs, table in zeros.items():
-        clique = domain.canonical(attrs)
-        if tuple(attrs) != clique or table.shape != domain.shape(clique):
+def impossible_cells(plan: ContractionPlan, zeros: Mapping[ColumnSet, np.ndarray]) -> np.ndarray | None:
+    """Return a flat mask, in storage order, of the leaf cells that some table of structural zeros forbids."""
+    for columns, table in zeros.items():
+        expected = plan.domain.canonical(columns)
+        if tuple(columns) != expected or table.shape != plan.domain.shape(expected):
             raise SchemaError(
-                f"Structural zeros of {attrs} have shape {table.shape}; "
-                f"expected {domain.shape(clique)} in the order {clique}."
+                f"Structural zeros of {columns} have shape {table.shape}; "
+                f"expected {plan.domain.shape(expected)} in the order {expected}."
             )
-        leaf = next(i for i, leaf in enumerate(plan.leaves) if set(clique) <= set(leaf))
-        names = plan.leaves[leaf]
-        wide = np.broadcast_to(
-            table.astype(bool).reshape([domain.size(name) if name in clique else 1 for name in names]),
-            domain.shape(names),
-        )
-        part = slice(layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1])
-        flags[part] |= wide.transpose(layout.axes_from_domain(layout.leaf_masks[leaf])).ravel()
-    return flags
+    return flat_potentials(plan, {columns: np.where(table, -np.inf, 0.0) for columns, table in zeros.items()})[1]
 
 
 def _check(domain: Domain, measurement: NoisyMarginal) -> None:

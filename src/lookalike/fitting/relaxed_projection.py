@@ -1,7 +1,7 @@
-"""Relaxed projection: rows of distributions whose marginals are nearest to noisy counts, by gradients.
+"""Relaxed projection: rows of distributions whose marginals are nearest to noisy counts, by gradient descent.
 
-The step that RAP repeats (Aydore and others 2021, section 4). Gradients are written out by hand and are matrix products
-but for the softmax. Pure post-processing.
+The step that RAP repeats (Aydore and others 2021, section 4). Gradients are written out by hand as matrix products and
+a softmax. This is post-processing of noisy counts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.schema.domain import ColumnSet, Domain
 
+# Adam's decay rates of the first and second moments, and the constant in its denominator.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
-_LEAST_SHARE = 1e-6
+_MIN_SHARE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +26,8 @@ class _Target:
     """All measurements of one column set: groups of cells, noisy shares of the rows, and weights of squared errors.
 
     Attributes:
-        blocks: lines of the distributions that belong to each column.
-        cut: columns before it make up the first factor of the matrix product.
+        blocks: rows of the matrix of distributions that belong to each column.
+        cut: number of columns in the first factor of the matrix product.
         cells: number of cells of each factor.
         parts: (group of every cell or None, noisy shares, weight) of every measurement.
     """
@@ -53,29 +54,29 @@ class _Target:
 
 
 class RelaxedProjection:
-    """Softmax parameters of relaxed rows, moved by Adam towards noisy counts.
+    """Softmax parameters of relaxed rows, fitted to noisy counts by Adam.
 
     Attributes:
         domain: names and sizes of the columns.
-        base: logits of one distribution per column, one number per value of every column: where all rows are pulled to.
-        logits: one line per value of every column, one column per relaxed row.
+        base: logits of the distribution of every column towards which all relaxed rows are pulled.
+        logits: a matrix with one row per value of every column and one column per relaxed row.
     """
 
     def __init__(
         self, domain: Domain, columns: Sequence[np.ndarray], rows: int, spread: float, rng: np.random.Generator
     ):
-        """Start with rows near one distribution per column, `columns`, up to normal numbers of deviation `spread`.
+        """Start with rows near the distributions `columns`, plus normal numbers of standard deviation `spread`.
 
-        Rows that are all alike would stay so: their gradients are the same.
+        Equal rows would stay equal, since their gradients are equal.
         """
         self.domain = domain
-        self.base = np.log(np.maximum(np.concatenate(columns), _LEAST_SHARE)).astype(np.float32)[:, None]
+        self.base = np.log(np.maximum(np.concatenate(columns), _MIN_SHARE)).astype(np.float32)[:, None]
         self.logits = self.base + spread * rng.standard_normal((len(self.base), rows), dtype=np.float32)
         starts = np.cumsum([0, *domain.sizes])
         self._slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
 
     def distributions(self) -> np.ndarray:
-        """The distributions: a softmax over the lines of every column."""
+        """Return the distributions, a softmax of the logits over the values of every column."""
         distributions = np.empty_like(self.logits)
         for block in self._slices:
             part = self.logits[block]
@@ -84,7 +85,7 @@ class RelaxedProjection:
         return distributions
 
     def shares(self, cliques: Sequence[ColumnSet]) -> list[np.ndarray]:
-        """Each marginal's shares of all rows, in the marginal's shape."""
+        """Return the marginals of the column sets as shares of all rows."""
         distributions = self.distributions()
         found = []
         for clique in cliques:
@@ -96,12 +97,12 @@ class RelaxedProjection:
     def approach(
         self, measurements: Sequence[NoisyMarginal], total: float, *, steps: int, rate: float, pull: float
     ) -> float:
-        """Take `steps` steps of Adam on half the squared errors plus a pull; the squares' part before the last step.
+        """Take `steps` steps of Adam on half the squared errors plus a penalty; return the error before the last step.
 
-        Errors are in shares of the rows, weighted by (least stddev / stddev)^2. The pull is pull * (least stddev /
-        total) times the mean over all relaxed rows of the KL divergence of their distributions from the base: of all
-        mixtures that explain the counts as well, it prefers the one whose rows differ least from the columns' own
-        distributions, and columns that no count ties stay independent. The rate falls along a half cosine to nothing.
+        Errors are in shares of the rows, weighted by (least stddev / stddev)^2. The penalty is pull * (least stddev /
+        total) times the mean over all relaxed rows of the KL divergence of their distributions from the base. Of all
+        mixtures that explain the counts equally well, it prefers the one whose rows differ least from the base, and
+        columns that no measurement connects stay independent. The rate falls to 0 along a half cosine.
         """
         counted = [measured for measured in measurements if measured.attrs]
         least = min((measured.stddev for measured in counted), default=1.0)
@@ -134,7 +135,7 @@ class RelaxedProjection:
         return _Target(blocks, cut, cells, tuple(parts))
 
     def _slope(self, targets: Sequence[_Target], pull: float) -> tuple[float, np.ndarray]:
-        """Error of all targets, and the derivative of error and pull by the logits times the number of rows."""
+        """Error of all targets, and the derivative of error and penalty by the logits times the number of rows."""
         distributions = self.distributions()
         slopes = np.zeros_like(distributions)
         error = 0.0
@@ -193,7 +194,7 @@ def mixture(blocks: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def balanced_cut(sizes: Sequence[int]) -> int:
-    """How many of the columns make up the first of two parts whose larger one has as few cells as possible.
+    """Return how many columns to put into the first of two parts so that the larger part has the fewest cells.
 
     >>> balanced_cut([2, 3, 40])
     2
@@ -202,7 +203,7 @@ def balanced_cut(sizes: Sequence[int]) -> int:
 
 
 def row_products(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Products of the blocks' distributions within each relaxed row: one line per cell, one column per relaxed row."""
+    """Return the products of the blocks' distributions: a row per cell, a column per relaxed row."""
     product = blocks[0]
     for block in blocks[1:]:
         product = (product[:, None, :] * block[None, :, :]).reshape(-1, block.shape[1])

@@ -1,8 +1,8 @@
 """Maximum-entropy weights on a set of rows, so that they match many noisy marginals at once.
 
-A network holds only column sets whose joint cost is small. Rows carry any set: if rows were drawn with log-linear
-parameters `base`, then weights proportional to exp(sum over m of (theta_m - base_m)[the row's cell in marginal m]) turn
-them into rows of the model with parameters theta.
+A network can only hold column sets whose joint cost is small. Rows can carry any column set: if rows were drawn with
+log-linear parameters `base`, then weights proportional to exp(sum over m of (theta_m - base_m)[the row's cell in
+marginal m]) turn them into rows of the model with parameters theta.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _add_counts(cells: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None
 
 
 def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """For each row the sum of the values of its cells."""
+    """Return for each row the sum of the values of its cells."""
     out = np.zeros(cells.shape[1])
     if numba_available() and cells.size > 100_000:
         compiled(_add_potentials)(cells, values, out)
@@ -50,7 +50,7 @@ def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def cell_counts(cells: np.ndarray, weights: np.ndarray, length: int) -> np.ndarray:
-    """Weighted counts of all cells."""
+    """Return the weighted counts of all cells."""
     out = np.zeros(length)
     if numba_available() and cells.size > 100_000:
         compiled(_add_counts)(cells, weights, out)
@@ -61,15 +61,15 @@ def cell_counts(cells: np.ndarray, weights: np.ndarray, length: int) -> np.ndarr
 
 
 class MeasuredCells:
-    """Noisy marginals as flat vectors, and the cells that rows fall in.
+    """Noisy marginals as flat vectors, and the cells to which rows belong.
 
     Attributes:
         scopes: positions of the columns of each marginal.
         offsets: where each marginal's cells start in the flat vectors, and the end.
         observed: all noisy counts.
-        sigma: the noise of each.
+        sigma: the standard deviation of the noise of each.
         joint: 1 for the cells of marginals of two or more columns, else 0.
-        measurable: takes off a flat vector what contrasts do not speak of; see `ContrastSpace`.
+        measurable: removes from a flat vector the parts that contrasts do not measure; see `ContrastSpace`.
     """
 
     def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
@@ -92,7 +92,7 @@ class MeasuredCells:
         self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], sizes)
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
-        """Flat cell numbers, one line per marginal and one column per row."""
+        """Return flat cell numbers as a matrix with one row per marginal and one column per row of codes."""
         result = np.empty((len(self.scopes), len(codes)), np.int32)
         for s, scope in enumerate(self.scopes):
             cell = cell_numbers(codes, scope, self.domain.sizes, np.int32)
@@ -103,10 +103,10 @@ class MeasuredCells:
         return result
 
     def misfit(self, codes: np.ndarray, total: float, weights: np.ndarray | None = None) -> float:
-        """Mean squared difference of the rows' counts from the noisy ones, in variances of the noise.
+        """Return the mean squared difference of the rows' counts from the noisy ones, in variances of the noise.
 
-        About 1 for rows of the true distribution. Rows without weights count alike, and the variance of drawing so many
-        of them is added to that of the noise.
+        It is about 1 for rows of the true distribution. Without weights all rows have the same weight, and the variance
+        of a sample of so many rows is added to that of the noise.
         """
         share = total / max(len(codes), 1)
         spread = np.full(len(codes), share) if weights is None else total * weights
@@ -115,7 +115,7 @@ class MeasuredCells:
         return float(np.mean(self.measurable(counts - self.observed) ** 2 / variance))
 
     def tables(self, flat: np.ndarray) -> list[np.ndarray]:
-        """A flat vector as one table per marginal; cells of a group have the same entry."""
+        """Return a flat vector as one table per marginal; cells of a group have the same entry."""
         parts = [flat[start:stop] for start, stop in zip(self.offsets, self.offsets[1:], strict=False)]
         return [
             part.reshape(shape) if groups is None else part[groups]
@@ -125,18 +125,18 @@ class MeasuredCells:
 
 @dataclass(frozen=True, slots=True)
 class WeightPenalty:
-    """The penalties that keep parameters small where the noise explains as much.
+    """The penalties that keep parameters small where the noise alone could explain the counts.
 
     Attributes:
-        ridge: strength of the quadratic penalty, as in `estimate.dual`: (ridge * sigma / 2) theta^2.
-        l1: strength of the absolute penalty on parameters of joint marginals: l1 * sigma * |theta|, rounded off at 0.
-            Its dual reading: a cell that other measurements explain to within l1 * sigma is left alone.
+        ridge: strength of the quadratic penalty (ridge * sigma / 2) theta^2, as in `minimise_dual`.
+        l1: strength of the absolute penalty l1 * sigma * |theta| on parameters of joint marginals. A cell that the
+            other measurements explain to within l1 * sigma keeps the parameter 0.
         trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
-        grain: variance that a unit of count has because the rows are finitely many; added to sigma^2. Without it
-            parameters fit the accidents of the rows, which the next rows do not share.
-        single: part of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
-            ridge * sigma * theta; joint parameters are small where columns depend little, those of rare values
-            are not.
+        grain: sampling variance per unit of count, since the rows are finitely many; added to sigma^2. Without it
+            parameters fit random deviations of these rows, which other rows do not share.
+        single: factor of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
+            ridge * sigma * theta. Joint parameters are small where columns depend little on each other, but those of
+            rare values of single columns are large.
     """
 
     ridge: float = 0.5
@@ -158,8 +158,8 @@ def fit_weights(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
 
-    The dual of `estimate.dual` with log Z = log of the mean over rows r of exp((theta - base) . row r), whose counts
-    are the weighted rows'. Parameters stay within `trust` of `base`.
+    The problem is that of `minimise_dual` with log Z = log of the mean over rows r of exp((theta - base) . row r); the
+    expected counts are those of the weighted rows. Parameters stay within `trust` of `base`.
     """
     sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
     rows = cells.shape[1]

@@ -1,15 +1,15 @@
-"""What a table of counts says beyond what is known already: its contrasts.
+"""Contrasts: the information in a table of counts beyond its total and its single axes.
 
 The counts x of a table with k_1, ..., k_d values on its axes split into orthogonal parts, one per set of axes (the
 decomposition behind ResidualPlanner, Xiao et al. 2023). The *contrasts* P x of a table of one axis are all but the
-total; those of two and more axes are all but the total and the single axes: how the axes belong together.
+total; those of two and more axes are all but the total and the single axes, that is, how the axes depend on each other.
 
     P x = x - mean                                                   one axis,
     P x = x - sum_i (mean over all other axes) + (d - 1) * mean      two and more.
 
-One row adds P e, of the same norm wherever it falls, |P e|^2 = (dimensions of the contrasts) / (cells): 1/4 for two
-binary columns, where the counts themselves have 1. Where single columns are measured apart, no set that holds them has
-to pay for them again.
+One row in cell e adds P e, whose norm is the same for every cell, |P e|^2 = (dimensions of the contrasts) / (cells):
+1/4 for two binary columns, compared with 1 for the counts. Where single columns are measured separately, a column set
+that contains them need not pay for them again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Contrasts:
 
     @property
     def dimensions(self) -> int:
-        """How many independent numbers they are.
+        """Number of independent contrasts.
 
         >>> [Contrasts(shape).dimensions for shape in [(5,), (2, 2), (3, 4)]]
         [4, 1, 6]
@@ -49,12 +49,12 @@ class Contrasts:
 
     @property
     def added(self) -> Fraction:
-        """Squared norm of what one row adds: |P e|^2 = P_ee, the same for every cell, so the trace over the cells."""
+        """Squared norm of the contrasts of one row: |P e|^2 = P_ee, the same for every cell, so trace / cells."""
         return Fraction(self.dimensions, self.cells)
 
     @property
     def replaced(self) -> Fraction:
-        """Largest squared norm of what changes when a row moves to another cell: |P(e - f)|^2 = 2 (P_ee - P_ef).
+        """Largest squared norm of the change when a row moves to another cell: |P(e - f)|^2 = 2 (P_ee - P_ef).
 
         On one axis P_ef = -1/cells, so 2. On more axes P_ef = (d - 1 - sum of k_i over the axes on which e and f agree)
         / cells, least where they differ on the shortest axis alone: 2 (1 - k_min / cells).
@@ -63,7 +63,7 @@ class Contrasts:
         return Fraction(2) if len(self.shape) == 1 else 2 * (1 - Fraction(shortest, self.cells))
 
     def scaled(self, counts: np.ndarray) -> np.ndarray:
-        """cells * P counts, whole numbers for whole counts, in the counts' own shape."""
+        """Return cells * P counts, which are whole numbers for whole counts, in the shape of `counts`."""
         table = np.asarray(counts, dtype=np.int64).reshape(self.shape)
         total = table.sum()
         if table.ndim == 1:
@@ -74,7 +74,7 @@ class Contrasts:
         return result.reshape(counts.shape)
 
     def of(self, values: np.ndarray) -> np.ndarray:
-        """P values: the values without their total, and without their single axes where there are several."""
+        """Return P values: the values without their total, and without their single axes where there are several."""
         table = np.asarray(values, dtype=float).reshape(self.shape)
         if table.ndim == 1:
             return (table - table.mean()).reshape(values.shape)
@@ -86,13 +86,13 @@ class Contrasts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTable:
-    """A marginal, or a table of groups of its cells, of which the contrasts are measured.
+    """A marginal, or a table of groups of its cells, whose contrasts are measured.
 
     Attributes:
         attrs: the columns, in domain order.
-        shape: of the table of counts: the marginal's own where there are no groups; (number of groups,) where they are
-            of any form; else one axis per column, where values were merged column by column.
-        groups: None, or for every cell of the marginal its place in the table, flat.
+        shape: shape of the table of counts: that of the marginal without groups; one axis per column where values were
+            merged column by column; (number of groups,) for any other groups.
+        groups: None, or for every cell of the marginal its flat position in the table.
     """
 
     attrs: ColumnSet
@@ -104,14 +104,14 @@ class CellTable:
         return Contrasts(self.shape)
 
     def sums(self, counts: np.ndarray) -> np.ndarray:
-        """Counts of the marginal as those of the table; flat where there are groups."""
+        """Return counts of the marginal as counts of the table, flat where there are groups."""
         if self.groups is None:
             return counts
         return np.bincount(self.groups.ravel(), weights=counts.ravel(), minlength=math.prod(self.shape))
 
 
 def merged_columns(attrs: ColumnSet, columns: Sequence[np.ndarray]) -> CellTable:
-    """The table of a marginal whose columns are merged, each by its own map from value to place.
+    """Return the table of a marginal whose values are merged column by column, each by a map from code to position.
 
     >>> table = merged_columns(("a", "b"), [np.array([0, 1, 1]), np.array([0, 1])])
     >>> table.shape, table.groups.tolist()
@@ -129,14 +129,14 @@ def _others(axis: int, count: int) -> tuple[int, ...]:
 
 
 class ContrastSpace:
-    """The parameters that measurements of contrasts can speak of, within one flat vector of all measured cells.
+    """The projection P for all measurements of contrasts, within one flat vector of all measured cells.
 
-    Contrasts of one axis need no projection: a model of the same total agrees with them on the total by itself.
+    Contrasts of one axis need no projection, since every model has the right total anyway.
 
     Args:
-        length: of the flat vector.
-        parts: for every measurement of contrasts of several axes where its cells lie in the vector, and for each axis
-            the position of every cell on it.
+        length: length of the flat vector.
+        parts: for every measurement of contrasts of several axes, where its cells lie in the vector, its shape, and for
+            each axis the position of every cell on it.
     """
 
     def __init__(self, length: int, parts: Iterable[tuple[slice, Shape, np.ndarray]]) -> None:
@@ -160,7 +160,7 @@ class ContrastSpace:
             self._weights = np.concatenate(weights)
 
     def __call__(self, flat: np.ndarray) -> np.ndarray:
-        """The vector without what nothing was measured of. Symmetric, and the same when applied twice."""
+        """Return the vector without the parts that were not measured. The map is symmetric and idempotent."""
         if self._sums is None:
             return flat
         return flat - self._back @ (self._weights * (self._sums @ flat))

@@ -1,4 +1,4 @@
-"""What leaves the door: noisy counts, with all that post-processing may know about their noise."""
+"""Noisy counts as they leave the door, with everything that is public about their noise."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class NoisyMarginal:
         groups: None, or an integer array of the marginal's shape that gives each cell's group, 0..len(values)-1.
         ledger_entry: number of the ledger line that paid for it, -1 where there is none (public or simulated counts).
         contrasts: None, or the shape of the table of counts whose contrasts alone were measured
-            (`contrasts.py`). `values` then says nothing of the table's total, nor of its single axes where it has
-            several; `completed` fills these in.
+            (`contrasts.py`). `values` then has no information on the table's total, nor on its single axes where it has
+            several; `completed` adds these.
     """
 
     attrs: ColumnSet
@@ -35,7 +35,7 @@ class NoisyMarginal:
     contrasts: Shape | None = None
 
     def __post_init__(self) -> None:
-        # The number of rows alone may come as a NumPy scalar.
+        # The marginal of the empty column set may be a NumPy scalar.
         object.__setattr__(self, "values", np.asarray(self.values))
         if not self.stddev > 0:
             raise ValueError(f"stddev of {self.attrs} is {self.stddev}; it must be positive")
@@ -48,13 +48,13 @@ class NoisyMarginal:
 
     @property
     def cells(self) -> int:
-        """How many noisy numbers were released."""
+        """Number of noisy numbers."""
         return int(self.values.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyResidual:
-    """Noisy L1 distance, in counts, of a marginal from a fixed table of counts that everybody may know.
+    """Noisy L1 distance, in counts, of a marginal from a fixed public table of counts.
 
     Attributes:
         attrs: the columns, in domain order.
@@ -76,7 +76,7 @@ class NoisyResidual:
 
 
 def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], domain: Domain) -> NoisyMarginal:
-    """The same noisy numbers as counts of groups of cells of `domain`, whose codes `maps` sends to the measured ones.
+    """Return the same noisy numbers as counts of groups of cells of `domain`; `maps` gives the measured code of a code.
 
     Columns without a map have the same codes in both domains.
 
@@ -95,9 +95,9 @@ def on_finer_domain(measurement: NoisyMarginal, maps: Mapping[str, np.ndarray], 
 
 
 def completed(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
-    """Contrasts as counts: what was not measured is taken from `expected`, a model's counts of the marginal.
+    """Return contrasts as counts, with the parts that were not measured from `expected`, a model's counts.
 
-    The result still says that contrasts were measured, so that a fit does not take the rest for measured.
+    The result is still marked as contrasts, so that a fit does not treat the other parts as measured.
 
     >>> noisy = NoisyMarginal(("a",), np.array([-2.0, 2.0]), 1.0, contrasts=(2,))
     >>> completed(noisy, np.array([6.0, 4.0])).values.tolist()
@@ -111,10 +111,10 @@ def completed(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal
 
 
 def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> NoisyMarginal:
-    """Group sums as counts of single cells, each group shared out like `expected`, a model's counts of the marginal.
+    """Return group sums as counts of single cells, each group divided in proportion to `expected`, a model's counts.
 
-    For methods that know cells only. A cell's error is that of its group times its share, so the stddev that is kept
-    is an upper bound; what the model gets wrong inside a group stays wrong.
+    For methods that cannot use groups. A cell's noise is that of its group times its share, so the unchanged stddev is
+    an upper bound; errors of the model within a group remain.
 
     >>> sums = NoisyMarginal(("a",), np.array([6.0, 8.0]), 1.0, np.array([0, 0, 1]))
     >>> spread_over_cells(sums, np.array([1.0, 2.0, 5.0])).values.tolist()
@@ -135,7 +135,7 @@ def spread_over_cells(measurement: NoisyMarginal, expected: np.ndarray) -> Noisy
 
 
 def group_means(measurement: NoisyMarginal, table: np.ndarray) -> np.ndarray:
-    """Return the means of a table of the marginal over the measured groups of cells; the table where there are none."""
+    """Return the means of a table of the marginal over the measured groups; the table itself without groups."""
     if measurement.groups is None:
         return table
     labels = measurement.groups.ravel()
@@ -144,7 +144,7 @@ def group_means(measurement: NoisyMarginal, table: np.ndarray) -> np.ndarray:
 
 
 def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
-    """Repeats of the same numbers as one measurement of smaller noise: their mean by precision carries all they say.
+    """Return repeats of a measurement as one of smaller noise: their mean by inverse variance loses no information.
 
     >>> first, second = NoisyMarginal(("x",), np.array([4.0]), 2.0), NoisyMarginal(("x",), np.array([9.0]), 1.0)
     >>> mean, = averaged([first, second])
@@ -166,10 +166,10 @@ def averaged(measurements: Iterable[NoisyMarginal]) -> list[NoisyMarginal]:
 
 
 def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
-    """Number of rows by the inverse-variance mean of the noisy totals, at least 1.
+    """Return the number of rows by the inverse-variance mean of the noisy totals, at least 1.
 
-    A marginal of c noisy cells has a total of variance c * stddev^2; contrasts say nothing of it. Post-processing: the
-    true count is never used.
+    A marginal of c noisy cells has a total of variance c * stddev^2; contrasts have none. This is post-processing: the
+    true number is never used.
     """
     weights, totals = [], []
     for measurement in measurements:
@@ -178,5 +178,5 @@ def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
         weights.append(1.0 / (measurement.cells * measurement.stddev**2))
         totals.append(float(measurement.values.sum()))
     if not weights:
-        raise ValueError("no measurements to estimate a total from")
+        raise ValueError("the number of rows cannot be estimated without a measurement of counts")
     return max(1.0, float(np.average(totals, weights=weights)))

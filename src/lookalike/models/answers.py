@@ -1,4 +1,4 @@
-"""Questions to a model in words: counts with error bars, and rows under a condition. Needs no data, costs no budget."""
+"""Answers of a model to questions in words: counts with error bars, and rows under a condition, without any data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lookalike.models.model import Model
 from lookalike.schema.conditions import Question, parse_question
 from lookalike.schema.schema import Schema
 
-RAREST = 1e-4
-"""Share of the model below which drawing rows until enough satisfy the condition takes too long."""
+MIN_SHARE = 1e-4
+"""Smallest share of rows that satisfy a condition; below it, drawing rows until enough satisfy it takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class AnsweredQuestion:
         text: the question.
         by: columns by whose values the counts are broken down.
         rows: for each combination of those columns' values, the values' labels and the count with its interval.
-        exact: False where a bound of the question cuts a bin; values in it then count as evenly spread, and the
-            interval speaks of the count under that assumption.
+        exact: False where a bound of the question cuts a bin. Values in the bin are then assumed to be evenly spread,
+            and the interval is for the count under that assumption.
     """
 
     text: str
@@ -59,8 +59,8 @@ def answer_question(text: str, schema: Schema, model: Model, bars: ErrorBars, le
 def rows_where(model: Model, question: Question, rows: int | None, rng: np.random.Generator) -> np.ndarray:
     """Return the codes of `rows` rows that satisfy the condition, drawn from the model given the condition.
 
-    By default as many rows as the model expects among the real ones. Rows are drawn and those that satisfy it kept,
-    which serves every kind of model; a condition rarer than 1 row in 10,000 is refused.
+    By default as many rows as the model expects in the private table. Rows are drawn and those that satisfy the
+    condition are kept, which works for every kind of model; a condition rarer than 1 row in 10,000 is refused.
     """
     if not question.exact:
         raise InputError(
@@ -69,10 +69,10 @@ def rows_where(model: Model, question: Question, rows: int | None, rng: np.rando
         )
     allowed = question.weights > 0
     share = float(model.marginal(question.attrs)[allowed].sum()) / model.total
-    if share < RAREST:
+    if share < MIN_SHARE:
         raise InputError(
-            f"The model gives {question.text!r} a share of {share:.2g} of the rows; the least is {RAREST:g}. Relax the "
-            "condition."
+            f"The model gives {question.text!r} a share of {share:.2g} of the rows; the minimum is {MIN_SHARE:g}. "
+            "Relax the condition."
         )
     wanted = max(1, round(share * model.total)) if rows is None else rows
     columns = [model.domain.position(name) for name in question.attrs]

@@ -1,8 +1,8 @@
 """The file of a model: a zip archive of one JSON document and one `.npy` per array, read under limits.
 
-A file may be hostile. Nothing is believed that was not checked, and nothing large is made before its size is known to
-be allowed: the archive's directory is measured before it is read, arrays are made only of a few plain number types, and
-a declared shape must be exactly as large as what the archive holds. No pickle, no code.
+A file may be hostile. Everything is checked before it is used, and the size of everything large is checked before
+memory is allocated: the size of the archive's directory before it is read, arrays only of a few plain number types, and
+a declared shape must fit the bytes in the archive exactly. No pickle, no code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lookalike.errors import ModelFileError
 from lookalike.schema.documents import Reader
 
 MODEL_MB = 256
-"""Largest model that is loaded by default, in MiB of memory."""
+"""Default limit of the memory of a loaded model, in MiB."""
 
 DOCUMENT = "model.json"
 _MAX_DOCUMENT = 32 * 2**20
@@ -49,10 +49,10 @@ def write_archive(stream: BinaryIO, document: dict[str, Any], arrays: dict[str, 
 
 
 def read_archive(path: str | Path, max_mb: float = MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document and the arrays that `write_archive` wrote.
+    """Return the document and the arrays that `write_archive` wrote.
 
-    Raises a ModelFileError for what is not such a file or needs more than `max_mb` MiB of memory; other exceptions of
-    the zip reader, such as those of a wrong checksum, are left to the caller.
+    Raises a ModelFileError for a file that is not such an archive or needs more than `max_mb` MiB of memory; other
+    exceptions of the zip reader, such as those of a wrong checksum, are left to the caller.
     """
     max_bytes = int(max_mb * 2**20)
     with open(path, "rb") as stream:
@@ -71,19 +71,19 @@ def read_archive(path: str | Path, max_mb: float = MODEL_MB) -> tuple[dict[str, 
 
 
 def _check_directory(stream: BinaryIO, max_bytes: int) -> None:
-    """Refuse an archive that is too large, or whose list of members is, before that list is read."""
+    """Refuse an archive that is too large, or whose list of members is too large, before that list is read."""
     size = os.fstat(stream.fileno()).st_size
     if size > max_bytes + _MAX_DOCUMENT:
         raise _too_large(f"it has {size:,} bytes,", max_bytes / 2**20)
     stream.seek(max(0, size - _END.size - 20))
     tail = stream.read()
     if len(tail) < _END.size:
-        raise ModelFileError("it is no zip archive")
+        raise ModelFileError("it is not a zip archive")
     mark, *_, directory, _, comment = _END.unpack(tail[-_END.size :])
     if mark != b"PK\5\6" or comment:
-        raise ModelFileError("it is no zip archive, or its end is missing")
+        raise ModelFileError("it is not a zip archive, or its end is missing")
     if directory > _MAX_DIRECTORY or tail[:4] == b"PK\6\7":
-        raise ModelFileError(f"it lists more members than fit into {_MAX_DIRECTORY:,} bytes, which is the limit")
+        raise ModelFileError(f"its list of members is larger than the limit of {_MAX_DIRECTORY:,} bytes")
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -94,7 +94,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         if info.filename in members:
             raise ModelFileError(f"it holds {info.filename} twice")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-            raise ModelFileError(f"{info.filename} is encrypted, or compressed in another way than models are")
+            raise ModelFileError(f"{info.filename} is encrypted, or compressed by another method than deflate")
         members[info.filename] = info
     return members
 
@@ -105,26 +105,26 @@ def _document(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]
     reader = Reader(ModelFileError, max_values=_MAX_VALUES)
     document = reader.json(archive.read(info).decode("utf-8"), DOCUMENT)
     if not isinstance(document, dict):
-        raise ModelFileError(f"{DOCUMENT} holds no JSON object")
+        raise ModelFileError(f"{DOCUMENT} is not a JSON object")
     return document
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, max_mb: float) -> tuple[np.ndarray, int]:
-    """One array and how much memory it counts for; its header is checked before any of it is made."""
+    """One array and the memory that it counts for; its header is checked before memory is allocated."""
     with archive.open(info) as stream:
         start = stream.read(10)
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
-            raise ModelFileError(f"{info.filename} is no array that a model may hold")
+            raise ModelFileError(f"{info.filename} is not an array in NumPy's format 1.0")
         length = int.from_bytes(start[8:], "little")
         match = _HEADER.fullmatch(stream.read(length))
         if match is None or match[1].decode() not in _DTYPES:
-            raise ModelFileError(f"{info.filename} is no array of plain numbers")
+            raise ModelFileError(f"{info.filename} is not an array of plain numbers")
         kind = np.dtype(match[1].decode())
         shape = tuple(int(size) for size in match[3].replace(b" ", b"").split(b",") if size)
         cells = math.prod(shape)
         if len(shape) > 32 or cells * kind.itemsize != info.file_size - 10 - length:
-            raise ModelFileError(f"{info.filename} declares the shape {shape}, which is not what it holds")
-        # Codes are stored in as few bytes as they need and used in four.
+            raise ModelFileError(f"{info.filename} declares the shape {shape}, which does not fit its size")
+        # Codes are stored in as few bytes as they need and take four bytes in memory.
         used = cells * max(4, kind.itemsize)
         if used > left:
             raise _too_large("its arrays need", max_mb)

@@ -1,4 +1,4 @@
-"""Bayesian networks: every column given a few others, and the first ones possibly from one noisy histogram."""
+"""Bayesian networks: every column given a few others; the first columns may come from one noisy histogram."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from lookalike.models.stored import LARGEST_COUNT, Stored
+from lookalike.models.stored import MAX_COUNT, Stored
 from lookalike.sampling.draws import values_at
 from lookalike.schema.cells import cell_keys, counted, mixed_radix
 from lookalike.schema.domain import Domain
@@ -18,7 +18,7 @@ MAX_CELLS = 20_000_000
 """Largest table of an exact marginal; beyond it, marginals are counted in a sample."""
 
 SAMPLE_ROWS = 1_000_000
-"""Rows of that sample. A cell of probability p is then off by sqrt(p / 1e6), about 0.001 at most."""
+"""Rows of that sample. The standard deviation of a cell of probability p is sqrt(p / 1e6), at most 0.001."""
 
 
 class Uniforms(Protocol):
@@ -37,7 +37,7 @@ class BayesNet:
         order: all names, parents before children.
         parents: parents of each column of `order`.
         tables: for each column of `order`, probabilities of shape (buckets of each parent..., values), rows sum to 1.
-        buckets: public maps from code to bucket, for columns that parents show coarsely; others are shown as they are.
+        buckets: public maps from code to bucket, for columns whose children depend on the bucket instead of the code.
     """
 
     kind: ClassVar[str] = "bayes-net"
@@ -61,13 +61,13 @@ class BayesNet:
                 raise ValueError(f"table of {name!r} has shape {table.shape}, expected {shape}")
 
     def bucket_count(self, name: str) -> int:
-        """Number of values that children see of a column."""
+        """Return the number of values of a column as a parent."""
         return int(self.buckets[name].max()) + 1 if name in self.buckets else self.domain.size(name)
 
     # Rows.
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Codes of `rows` independent rows, by ancestral sampling: int32, columns in domain order."""
+        """Return codes of `rows` independent rows, by ancestral sampling: int32, columns in domain order."""
         codes = np.zeros((rows, len(self.domain)), dtype=np.int32, order="F")
         self.resample(codes, np.zeros(rows, dtype=np.int64), rng)
         return codes
@@ -80,16 +80,16 @@ class BayesNet:
         each row the same distribution.
         """
         for place, (name, table) in enumerate(zip(self.order, self.tables, strict=True)):
-            asked = np.flatnonzero(kept <= place)
-            if asked.size == 0:
+            redrawn = np.flatnonzero(kept <= place)
+            if redrawn.size == 0:
                 continue
-            asked = slice(None) if asked.size == len(codes) else asked
-            configuration = self._configurations(place, codes, asked)
+            redrawn = slice(None) if redrawn.size == len(codes) else redrawn
+            configuration = self._configurations(place, codes, redrawn)
             flat = table.reshape(-1, table.shape[-1])
-            codes[asked, self.domain.position(name)] = values_at(flat, configuration, rng.random(len(configuration)))
+            codes[redrawn, self.domain.position(name)] = values_at(flat, configuration, rng.random(len(configuration)))
 
     def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
-        """log P(column | parents) of every row and every column, columns in the network's order."""
+        """Return log P(column | parents) of every row and every column, columns in the network's order."""
         logs = np.empty(codes.shape)
         with np.errstate(divide="ignore"):
             for place, (name, table) in enumerate(zip(self.order, self.tables, strict=True)):
@@ -99,12 +99,12 @@ class BayesNet:
         return logs
 
     def _configurations(self, place: int, codes: np.ndarray, rows: Any) -> np.ndarray:
-        """Number of the parents' configuration in each row: the table's row."""
+        """Number of the parents' configuration in each row, which is a row of the column's table."""
         parents = self.parents[place]
         values = [codes[rows, self.domain.position(parent)] for parent in parents]
-        seen = [self.buckets[p][v] if p in self.buckets else v for p, v in zip(parents, values, strict=True)]
+        buckets = [self.buckets[p][v] if p in self.buckets else v for p, v in zip(parents, values, strict=True)]
         count = len(codes) if isinstance(rows, slice) else len(rows)
-        return mixed_radix(seen, [self.bucket_count(parent) for parent in parents], count)
+        return mixed_radix(buckets, [self.bucket_count(parent) for parent in parents], count)
 
     # Marginals.
 
@@ -112,14 +112,14 @@ class BayesNet:
         return self.marginals([tuple(attrs)])[0]
 
     def marginals(self, cliques: Sequence[Iterable[str]]) -> list[np.ndarray]:
-        """Expected counts of each marginal: exact by eliminating variables, or counted in a sample where that is large.
+        """Return expected counts: exact by variable elimination, or counted in a sample where that needs large tables.
 
-        The sample has a fixed seed, so equal questions get equal answers.
+        The sample has a fixed seed, so that equal calls have equal results.
         """
-        asked = [self.domain.canonical(clique) for clique in cliques]
+        wanted = [self.domain.canonical(clique) for clique in cliques]
         answers: dict[tuple[str, ...], np.ndarray] = {}
         sampled: np.ndarray | None = None
-        for clique in dict.fromkeys(asked):
+        for clique in dict.fromkeys(wanted):
             factors = self._factors(clique)
             if eliminated_cells(factors, clique) <= MAX_CELLS:
                 answers[clique] = sum_product(factors, clique)
@@ -127,12 +127,12 @@ class BayesNet:
             if sampled is None:
                 sampled = self.sample(SAMPLE_ROWS, np.random.default_rng(0))
             answers[clique] = counted(self.domain, sampled, clique) / SAMPLE_ROWS
-        return [self.total * answers[clique] for clique in asked]
+        return [self.total * answers[clique] for clique in wanted]
 
     def _factors(self, clique: Sequence[str]) -> list[Factor]:
         """Conditional tables of the columns asked for and their ancestors, with the links from codes to buckets.
 
-        A bucketed column stands as two variables, its code and its bucket, so no table is ever blown up to codes.
+        A column with buckets becomes two variables, its code and its bucket, so that no table is expanded to codes.
         """
         needed, factors = set(clique), []
         linked: set[str] = set()
@@ -140,9 +140,9 @@ class BayesNet:
             if name not in needed:
                 continue
             needed.update(parents)
-            seen = tuple(f"{parent}/bucket" if parent in self.buckets else parent for parent in parents)
+            variables = tuple(f"{parent}/bucket" if parent in self.buckets else parent for parent in parents)
             linked.update(parent for parent in parents if parent in self.buckets)
-            factors.append(Factor((*seen, name), table))
+            factors.append(Factor((*variables, name), table))
         for name in linked:
             link = np.zeros((self.domain.size(name), self.bucket_count(name)))
             link[np.arange(self.domain.size(name)), self.buckets[name]] = 1.0
@@ -156,9 +156,9 @@ class BayesNet:
         domain, listed = stored.domain(), stored.part("buckets")
         stored.require(all(name in domain for name in listed.meta), "has buckets of a column it does not have")
         buckets = {name: listed.labels(name, domain.shape([name])) for name in listed.meta}
-        seen = {name: int(buckets[name].max()) + 1 if name in buckets else domain.size(name) for name in domain.names}
+        counts = {name: int(buckets[name].max()) + 1 if name in buckets else domain.size(name) for name in domain.names}
         for name in buckets:
-            listed.require(seen[name] * domain.size(name) <= MAX_CELLS, f"has too many buckets of {name!r}")
+            listed.require(counts[name] * domain.size(name) <= MAX_CELLS, f"has too many buckets of {name!r}")
         order, named = stored.texts("order"), stored.entries("parents")
         parents = tuple(named.texts(place) for place in named.meta)
         stored.require(
@@ -166,17 +166,17 @@ class BayesNet:
             and all(name in domain for names in (order, *parents) for name in names),
             "has an order or parents that are not those of its columns",
         )
-        shapes = [(*(seen[p] for p in names), domain.size(own)) for own, names in zip(order, parents, strict=True)]
+        shapes = [(*(counts[p] for p in names), domain.size(own)) for own, names in zip(order, parents, strict=True)]
         return cls(domain, stored.total(), order, parents, stored.distributions("tables", shapes), buckets)
 
 
 def dirichlet_means(counts: np.ndarray, prior: np.ndarray, strength: float) -> np.ndarray:
-    """Return the mean of the Dirichlet distribution after seeing counts, along the last axis.
+    """Return the posterior mean of a Dirichlet distribution given counts, along the last axis.
 
     (counts + strength * prior) / (total + strength)
 
-    Equation (13) of the plausible-deniability paper, with the column's own distribution as the prior's direction: a
-    configuration that was hardly seen falls back on it. Noisy counts must not be negative here.
+    Equation (13) of the plausible-deniability paper, with the column's distribution as the prior's direction: a
+    configuration with few counts falls back on it. Counts must not be negative.
 
     >>> dirichlet_means(np.array([[3.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.5]), 1.0)
     array([[0.7, 0.3],
@@ -195,9 +195,9 @@ class Factor:
 
 
 def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> np.ndarray:
-    """The product of all factors summed over every variable outside `keep`; axes in the order of `keep`.
+    """Return the product of all factors summed over every variable outside `keep`; axes in the order of `keep`.
 
-    Variables go one by one, next the one whose table is smallest when it goes (greedy min-size).
+    Variables are eliminated one by one, next the one that needs the smallest table (greedy min-size).
 
     >>> a, b = Factor(("x",), np.array([0.4, 0.6])), Factor(("x", "y"), np.array([[1.0, 0.0], [0.5, 0.5]]))
     >>> sum_product([a, b], ["y"])
@@ -205,21 +205,21 @@ def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> np.ndarray:
     """
     left = list(factors)
     for name, _ in _elimination_steps(factors, keep):
-        touched = [factor for factor in left if name in factor.names]
+        involved = [factor for factor in left if name in factor.names]
         left = [factor for factor in left if name not in factor.names]
-        names = tuple(dict.fromkeys(n for factor in touched for n in factor.names if n != name))
-        left.append(Factor(names, _contract(touched, names)))
+        names = tuple(dict.fromkeys(n for factor in involved for n in factor.names if n != name))
+        left.append(Factor(names, _contract(involved, names)))
     return _contract(left, tuple(keep))
 
 
 def eliminated_cells(factors: Sequence[Factor], keep: Sequence[str]) -> int:
-    """Cells of the largest table that `sum_product` would make, its answer included, without making any."""
+    """Return the cells of the largest table that `sum_product` would make, its result included."""
     sizes = _sizes(factors)
     return max([math.prod(sizes[name] for name in keep), *(cells for _, cells in _elimination_steps(factors, keep))])
 
 
 def _elimination_steps(factors: Sequence[Factor], keep: Sequence[str]) -> list[tuple[str, int]]:
-    """Which variable goes next, and the cells of the table it stands in when it goes."""
+    """The variables in the order of elimination, each with the cells of the table that its elimination needs."""
     sizes = _sizes(factors)
     scopes = [frozenset(factor.names) for factor in factors]
     waiting = set(sizes) - set(keep)
@@ -253,7 +253,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefixHistogram:
-    """Frequent prefixes with their noisy counts; all other prefixes, and all that follows a prefix, from the network.
+    """Frequent prefixes with noisy counts; other prefixes, and all columns after a prefix, come from the network.
 
     Attributes:
         network: the network, whose first columns the prefixes give values to.
@@ -285,7 +285,7 @@ class PrefixHistogram:
         return self.marginals([tuple(attrs)])[0]
 
     def marginals(self, cliques: Sequence[Iterable[str]]) -> list[np.ndarray]:
-        """Expected counts, counted in a sample of a million rows with a fixed seed."""
+        """Return expected counts, counted in a sample of a million rows with a fixed seed."""
         sampled = self.sample(SAMPLE_ROWS, np.random.default_rng(0))
         return [counted(self.domain, sampled, clique) * (self.total / SAMPLE_ROWS) for clique in cliques]
 
@@ -306,7 +306,7 @@ class PrefixHistogram:
     def _redraw_frequent(
         self, codes: np.ndarray, rows: np.ndarray, places: list[int], rng: np.random.Generator
     ) -> None:
-        """Rows of the rare rest must not have a frequent prefix: those are drawn again, a few times at most."""
+        """Redraw rows of the rare rest that have a frequent prefix, at most `_TRIES` times."""
         sizes = [self.domain.sizes[place] for place in places]
         for _ in range(_TRIES):
             drawn = codes[rows][:, places]
@@ -323,4 +323,4 @@ class PrefixHistogram:
         network = BayesNet.from_stored(stored.part("network"))
         sizes = [network.domain.size(name) for name in network.order]
         cells = stored.codes("cells", sizes[: stored.whole("columns", 0, len(sizes))], min_rows=0)
-        return cls(network, cells, stored.table("counts", (len(cells),), 0.0, LARGEST_COUNT))
+        return cls(network, cells, stored.table("counts", (len(cells),), 0.0, MAX_COUNT))

@@ -14,21 +14,21 @@ from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 
 SAMPLE_ROWS = 200_000
-"""Rows in which marginals of several columns are counted. A cell of probability p is off by sqrt(p / 2e5)."""
+"""Rows of the sample for marginals of several columns; a cell of probability p has the stddev sqrt(p / 2e5)."""
 
-_ORDERS, _STRONGEST = 150, 0.98
+_HERMITE_ORDERS, _MAX_CORRELATION = 150, 0.98
 _special = cast(Any, special)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianCopula:
-    """Columns whose order matters, each with its own distribution, tied by one matrix of correlations.
+    """Ordered columns, each with a distribution, which depend on each other by one matrix of correlations.
 
     Attributes:
         domain: names and sizes of the columns.
         total: estimated number of rows of the private table.
         margins: probabilities of every column's values, in domain order.
-        correlation: of the normal variables: symmetric, positive definite, ones on the diagonal.
+        correlation: correlations of the normal variables: symmetric, positive definite, ones on the diagonal.
     """
 
     kind: ClassVar[str] = "copula"
@@ -45,7 +45,7 @@ class GaussianCopula:
             raise ValueError(f"correlations of shape {self.correlation.shape} for {len(self.domain)} columns")
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Codes of `rows` independent rows."""
+        """Return codes of `rows` independent rows."""
         normals = rng.standard_normal((rows, len(self.domain))) @ np.linalg.cholesky(self.correlation).T
         codes = np.empty(normals.shape, dtype=np.int32, order="F")
         for i, margin in enumerate(self.margins):
@@ -56,11 +56,10 @@ class GaussianCopula:
         return self.marginals([tuple(attrs)])[0]
 
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
-        """Expected counts: exact for single columns, counted in a sample of a fixed seed for several."""
-        asked = [self.domain.canonical(clique) for clique in cliques]
+        """Return expected counts: exact for single columns, counted in a sample of a fixed seed for several."""
         sampled: np.ndarray | None = None
         answers = []
-        for clique in asked:
+        for clique in map(self.domain.canonical, cliques):
             if len(clique) == 1:
                 answers.append(self.total * self.margins[self.domain.position(clique[0])])
                 continue
@@ -75,17 +74,20 @@ class GaussianCopula:
         margins = stored.distributions("margins", [(size,) for size in domain.sizes])
         correlation = stored.table("correlation", (len(domain),) * 2, -1.0 - 1e-6, 1.0 + 1e-6)
         sound = np.allclose(correlation, correlation.T) and np.allclose(np.diag(correlation), 1.0)
-        stored.require(sound and float(np.linalg.eigvalsh(correlation)[0]) > 1e-9, "has a matrix of no correlations")
+        stored.require(
+            sound and float(np.linalg.eigvalsh(correlation)[0]) > 1e-9,
+            "has an invalid correlation matrix",
+        )
         return cls(domain, stored.total(), margins, correlation)
 
 
 def thresholds(margin: np.ndarray) -> np.ndarray:
-    """Where the normal variable passes from one value to the next: one number fewer than there are values."""
+    """Return the limits of the normal variable between successive values, one fewer than there are values."""
     return _special.ndtri(np.minimum(np.cumsum(margin)[:-1] / margin.sum(), 1.0))
 
 
 def grades(margin: np.ndarray, resolution: int) -> np.ndarray:
-    """A rising score of every value in [-1, 1], in whole multiples of 1/resolution: its mean rank, centred.
+    """Return a rising score in [-1, 1] of every value, its centred mean rank, in multiples of 1/resolution.
 
     >>> grades(np.array([0.5, 0.25, 0.25]), 4)
     array([-0.75,  0.25,  1.  ])
@@ -96,23 +98,24 @@ def grades(margin: np.ndarray, resolution: int) -> np.ndarray:
 
 
 def normal_correlation(first: Grades, second: Grades, products: float) -> float:
-    """The correlation of two normal variables with which the mean product of the two columns' grades is `products`.
+    """Return the correlation of two normal variables at which the mean product of the columns' grades is `products`.
 
     With a_k the Hermite coefficients of a column's grade as a function of its normal variable, the mean product is
-    sum_k a_k b_k r^k (Mehler), which rises with r as grades rise. What no correlation explains gives the nearest one.
+    sum_k a_k b_k r^k (Mehler), which rises with r as grades rise. A value that no correlation gives is replaced by the
+    nearest one.
     """
-    grid = _STRONGEST * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 401))
+    grid = _MAX_CORRELATION * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 401))
     means = np.polynomial.polynomial.polyval(grid, first.coefficients * second.coefficients)
     return float(np.interp(products, np.maximum.accumulate(means), grid))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grades:
-    """A column's grades as a function of its normal variable: one value between any two thresholds.
+    """A column's grades as a step function of its normal variable.
 
     Attributes:
         values: the grade of every code.
-        coefficients: of the normalised Hermite polynomials, from order 0 on.
+        coefficients: coefficients of the normalised Hermite polynomials, from order 0.
     """
 
     values: np.ndarray
@@ -120,19 +123,22 @@ class Grades:
 
     @classmethod
     def of(cls, margin: np.ndarray, resolution: int) -> Grades:
-        """The integral of h_k phi over an interval is a difference of h_(k-1) phi / sqrt(k) at its ends."""
+        """Return the grades of a column with this distribution.
+
+        The integral of h_k phi over an interval is a difference of h_(k-1) phi / sqrt(k) at its ends.
+        """
         values, cuts = grades(margin, resolution), thresholds(margin)
         steps, cuts = np.diff(values)[np.isfinite(cuts)], cuts[np.isfinite(cuts)]
         before, now = np.zeros(len(cuts)), np.exp(-(cuts**2) / 2) / np.sqrt(2 * np.pi)
         coefficients = [float(values @ margin / margin.sum())]
-        for order in range(1, _ORDERS):
+        for order in range(1, _HERMITE_ORDERS):
             coefficients.append(float(steps @ now) / np.sqrt(order))
             before, now = now, (cuts * now - np.sqrt(order - 1) * before) / np.sqrt(order)
         return cls(values, np.array(coefficients))
 
 
 def nearest_correlation(matrix: np.ndarray, smallest: float = 1e-4) -> np.ndarray:
-    """The matrix with eigenvalues raised to `smallest` and its diagonal scaled back to ones.
+    """Return the matrix with eigenvalues raised to `smallest` and its diagonal scaled back to ones.
 
     >>> nearest_correlation(np.array([[1.0, 2.0], [2.0, 1.0]])).round(2)
     array([[1., 1.],

@@ -60,11 +60,11 @@ class DenseModel:
 def multiplicative_weights(
     domain: Domain, start: np.ndarray, measurements: Sequence[NoisyMarginal], total: float, *, replays: int
 ) -> np.ndarray:
-    """Probabilities of all cells after `replays` passes over the measurements.
+    """Return the probabilities of all cells after `replays` passes over the measurements.
 
     One update multiplies every cell by exp((y - x) / (2 N)), where y is the noisy and x the model's count of the
-    marginal cell that it lies in, then normalises: the paper's rule with all cells of a marginal at once, which do not
-    overlap. The number of passes regularises; the noise is not modelled.
+    marginal cell that it lies in, then normalises: the paper's rule for all cells of a marginal at once, which do not
+    overlap. The number of passes is the only regularisation; the size of the noise is not used.
 
     Args:
         domain: names and sizes.
@@ -80,7 +80,7 @@ def multiplicative_weights(
             dropped = tuple(axis for axis, name in enumerate(domain.names) if name not in held)
             model = total * table.sum(axis=dropped, keepdims=True)
             step = (measurement.values.reshape(model.shape) - model) / (2.0 * total)
-            # With few rows the noise exceeds the counts by far; a factor beyond exp(20) would only overflow.
+            # With few rows the noise can exceed the counts by far; a factor beyond exp(20) could overflow.
             table *= np.exp(np.clip(step, -20.0, 20.0))
             table /= table.sum()
     return table

@@ -1,44 +1,35 @@
-"""Whether a model explains the noisy numbers that it was fitted to: seen from released values, so it costs no budget.
+"""Whether a model explains the noisy counts to which it was fitted. Uses released numbers only, so it costs no budget.
 
-A count of the model differs from the noisy one by the noise, whose size is known, and by what the fit got wrong. The
-mean squared difference in units of the noise (reduced chi-square) is about 1 or below where a fit went well. Models
-have few parameters, finitely many rows and no negative counts, so at large budgets every one of them is above 1
-somewhere. A misfit is announced where it is beyond the noise *and* large in rows.
+A count of the model differs from the noisy one by the noise, whose size is known, and by errors of the fit. The mean
+squared difference in variances of the noise (reduced chi-square) is about 1 or below where a fit is good. Models have
+few parameters, finitely many rows and no negative counts, so at large budgets every model is above 1 somewhere. A
+misfit is reported where it is larger than the noise *and* concerns many rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.special import chdtri
 
 from lookalike.measurements.contrasts import CellTable, Contrasts
 from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
+from lookalike.models.model import Model
 from lookalike.schema.domain import ColumnSet
 
 CHI_LIMIT = 4.0
-"""Reduced chi-square above which a measurement is not explained: an error of 1.7 stddevs beside the noise."""
+"""Reduced chi-square above which a measurement is not explained: an error of 1.7 stddevs besides the noise."""
 CHANCE = 1e-6
-"""Probability with which the noise alone may pass for a misfit: a few numbers need more than CHI_LIMIT to be sure."""
+"""Probability with which noise alone may be taken for a misfit; for few numbers this raises the limit of chi-square."""
 COLUMN_LIMIT, SET_LIMIT = 0.01, 0.05
-"""Share of the rows that must be in a wrong cell, beyond the noise, before a column or a set is announced."""
+"""Share of the rows that must be in a wrong cell, beyond the noise, before a column or a column set is reported."""
 _MAX_SETS, _MAX_CELLS = 300, 1_000_000
-_NAMED = 5
+_MAX_NAMED = 5
 _SAMPLE = 0.5
-"""Part of the measured rows below which a model is a sample."""
-
-
-class Marginals(Protocol):
-    """A model as far as it is judged here; see `generate.model.Model`."""
-
-    @property
-    def total(self) -> float: ...
-
-    def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]: ...
+"""A model of less than this part of the measured rows is a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +39,8 @@ class Misfit:
     Attributes:
         attrs: the measured columns.
         chi_square: mean squared difference per measured number, in variances of the noise.
-        excess: share of the rows in a wrong cell, less what the noise alone accounts for; at least 0.
-        numbers: how many independent numbers were measured.
+        excess: share of the rows in a wrong cell, less the expected share due to noise; at least 0.
+        numbers: number of independent numbers that were measured.
     """
 
     attrs: ColumnSet
@@ -59,6 +50,7 @@ class Misfit:
 
     @property
     def explained(self) -> bool:
+        """Whether the difference is within the noise, or concerns few rows."""
         limit = COLUMN_LIMIT if len(self.attrs) == 1 else SET_LIMIT
         noise = float(chdtri(self.numbers, CHANCE)) / self.numbers
         return self.chi_square <= max(CHI_LIMIT, noise) or self.excess <= limit
@@ -66,7 +58,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All misfits of a model, single columns first, each kind from the worst on."""
+    """All misfits of a model: single columns first, then column sets, each from the worst to the best."""
 
     misfits: tuple[Misfit, ...]
 
@@ -76,21 +68,21 @@ class Diagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: nothing where the model explains what was measured."""
+        """Messages to the user, none where the model explains the measurements."""
         found = self.unexplained
         if not found:
             return ()
-        worst = [f"{', '.join(m.attrs)} ({m.excess:.1%} of the rows)" for m in found[:_NAMED]]
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        worst = [f"{', '.join(m.attrs)} ({m.excess:.1%} of the rows)" for m in found[:_MAX_NAMED]]
+        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         return (
             f"The model does not explain {len(found)} of {len(self.misfits)} noisy measurements to within their noise. "
-            f"Worst: {'; '.join(worst)}{more}. The rows are as private as they should be, but further from the table "
-            "than the budget allows. Try --method privsyn or --generator gum, or a schema with fewer columns.",
+            f"Worst: {'; '.join(worst)}{more}. The rows are as private as stated, but less accurate than the budget "
+            "allows. Try --method privsyn or --generator gum, or a schema with fewer columns.",
         )
 
 
 def misfit_of(measurement: NoisyMarginal, expected: np.ndarray, total: float) -> Misfit:
-    """The difference of a measurement from the model's counts `expected` of its marginal.
+    """Return the difference of a measurement from the model's counts `expected` of its marginal.
 
     >>> misfit_of(NoisyMarginal(("a",), np.array([8.0, 2.0]), 1.0), np.array([5.0, 5.0]), 10.0).chi_square
     9.0
@@ -106,11 +98,11 @@ def misfit_of(measurement: NoisyMarginal, expected: np.ndarray, total: float) ->
     return Misfit(measurement.attrs, chi, excess, numbers)
 
 
-def diagnose(model: Marginals, measurements: Iterable[NoisyMarginal]) -> Diagnosis:
-    """How well the model explains the measurements: all columns, and sets as far as a million cells go.
+def diagnose(model: Model, measurements: Iterable[NoisyMarginal]) -> Diagnosis:
+    """Return how well the model explains the measurements: all columns, and column sets up to a million cells.
 
-    Repeats of a measurement count as their mean. A model that stands for far fewer rows than were measured, such as the
-    number of seeded rows that was asked for, is a sample and no fit: nothing is said of it.
+    Repeats of a measurement are averaged. A model of far fewer rows than were measured, such as released rows of a
+    chosen number, is a sample and not a fit: its diagnosis is empty.
     """
     joined = [m for m in averaged(measurements) if m.attrs]
     counts = [m for m in joined if m.contrasts is None]

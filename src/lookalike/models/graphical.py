@@ -1,4 +1,4 @@
-"""A log-linear model over the measured column sets, and `fit`, the one call from measurements to it."""
+"""Log-linear models over measured column sets, and `fit`, which makes one from noisy marginals."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from lookalike.engine.contraction import ExecutorName, Network
+from lookalike.engine.contraction import ExecutorName, Network, evaluated
 from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
 from lookalike.engine.extension import extend_plan
-from lookalike.engine.many_marginals import BlockQueries, blocks_of, flat_potentials, projections
+from lookalike.engine.many_marginals import BlockQueries, blocks_of, projections
 from lookalike.engine.plan import ContractionPlan, clique_mask, connected_components
 from lookalike.engine.planner import make_plan
 from lookalike.errors import SchemaError
@@ -41,9 +41,9 @@ def fit(
     executor: ExecutorName = "auto",
     callback: Callable[[int, float], None] | None = None,
 ) -> GraphicalModel:
-    """The maximum-entropy model that explains the noisy marginals, with weights 1/stddev^2.
+    """Return the maximum-entropy model that explains the noisy marginals, with weights 1/stddev^2.
 
-    Attributes in no measurement are uniform. Deterministic given the arguments.
+    Columns in no measurement are uniform. Deterministic given the arguments.
 
     Args:
         domain: all columns of the table.
@@ -51,31 +51,31 @@ def fit(
         total: number of rows; by default the inverse-variance mean of the noisy totals.
         warm: an earlier model of the same domain to start from.
         method: "dual" (penalised, few steps) or "mirror" (mirror descent to the noise floor, slower).
-        iterations: largest number of steps; by default 200 (dual) or 1000 (mirror).
+        iterations: maximum number of steps; by default 200 (dual) or 1000 (mirror).
         penalty: strength of the dual's penalty, in units of 1/stddev; see `dual_parameters`.
-        single: part of the dual's penalty on single columns.
-        stop_at: part of the noise floor at which mirror descent stops; see `mirror_parameters`.
-        zeros: impossible combinations of values: a boolean table per column set, True where impossible. Those of
-            `warm` stay impossible without being named again; those that make the model far dearer are left out.
-        limits: predicted time and memory that the model may take; a ModelTooLargeError is raised beyond them.
-        seed: of the plan's random search.
-        executor: "auto" takes numba for costly models and NumPy for the rest.
+        single: factor of the dual's penalty on single columns.
+        stop_at: fraction of the noise floor at which mirror descent stops; see `mirror_parameters`.
+        zeros: structural zeros: a boolean table per column set, True for impossible cells. Those of `warm` need not be
+            given again; tables that would make the model far slower are left out.
+        limits: maximum predicted time and memory of the model; a ModelTooLargeError is raised beyond them.
+        seed: seed of the plan's random search.
+        executor: "auto" takes numba for costly models and NumPy for the others.
         callback: called with the step's number and the objective (dual) or the loss (mirror).
     """
     steps = iterations if iterations is not None else _ITERATIONS[method]
-    zeros = {**(warm.zeros if warm is not None else {}), **(zeros or {})}
+    zeros = {**({} if warm is None else warm.zeros), **(zeros or {})}
     problem = Problem(
         domain,
         measurements,
         total=total,
         zeros=zeros,
         seed=seed,
-        warm_plan=warm.plan if warm is not None else None,
+        warm_plan=None if warm is None else warm.plan,
         limits=limits,
         executor=executor,
         calls=steps,
     )
-    start = problem.start_from(warm.potentials) if warm is not None else np.zeros(problem.queries.size)
+    start = problem.start_from({} if warm is None else warm.potentials)
     if method == "dual":
         parameters = dual_parameters(
             problem, start, penalty=penalty, single=single, iterations=steps, callback=callback
@@ -89,33 +89,27 @@ def fit(
         known = potentials.get(attrs, np.zeros(table.shape))
         potentials[attrs] = np.where(table, -np.inf, known)
     problem.evaluate(parameters)
-    return GraphicalModel(
-        domain,
-        potentials,
-        problem.total,
-        problem.network.plan,
-        network=problem.network,
-        limits=limits or DEFAULT_LIMITS,
-    )
+    network, limits = problem.network, limits or DEFAULT_LIMITS
+    return GraphicalModel(domain, potentials, problem.total, network.plan, network=network, limits=limits)
 
 
-_LARGEST = 1e5
-"""Largest potential of a stored model: exp of a tenth of it is beyond any table."""
+_MAX_POTENTIAL = 1e5
+"""Largest potential of a stored model; exp of a tenth of it exceeds the counts of any table."""
 _STORED_LIMITS = Limits(60.0, 1000.0)
 
 
 class GraphicalModel:
-    """p(x) proportional to exp(sum of potentials), with exact marginals of any set and rows on demand.
+    """p(x) proportional to exp(sum of potentials), with exact marginals of any column set and samples of rows.
 
-    Attributes in no potential are uniform and independent of all others. The model is a function of noisy measurements
-    and public facts only.
+    Columns in no potential are uniform and independent of all others. The model is a function of noisy measurements and
+    public facts only.
 
     Attributes:
         domain: all columns.
         potentials: one table per column set, in domain order; -inf marks impossible cells.
-        total: the number of rows the model stands for; marginals sum to it.
+        total: estimated number of rows of the private table; marginals sum to it.
         plan: how the model is evaluated.
-        limits: on the predicted cost of marginals that are asked for later.
+        limits: maximum predicted cost of a marginal.
     """
 
     kind: ClassVar[str] = "graphical"
@@ -145,29 +139,29 @@ class GraphicalModel:
 
     @property
     def cliques(self) -> list[ColumnSet]:
-        """The column sets that carry a potential."""
+        """The column sets that have a potential."""
         return list(self.potentials)
 
     @property
     def zeros(self) -> dict[ColumnSet, np.ndarray]:
-        """Tables of impossible cells, by column set, of the sets that have any."""
+        """Structural zeros: a boolean table for each column set that has impossible cells."""
         return {attrs: np.isneginf(table) for attrs, table in self.potentials.items() if np.isneginf(table).any()}
 
     @property
     def network(self) -> Network:
-        """The evaluated network of the model's own plan."""
+        """The network of the model's plan, evaluated at its potentials."""
         if self._network is None:
             self._network = evaluated(self.plan, self.potentials)
         return self._network
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts of any column set, measured or not, with axes in domain order; they sum to `total`."""
+        """Return expected counts of any column set, measured or not, with axes in domain order; they sum to `total`."""
         return self.marginals([attrs])[0]
 
     def marginals(self, sets: Sequence[Iterable[str]]) -> list[np.ndarray]:
-        """Expected counts of several column sets, much cheaper together than one by one.
+        """Return expected counts of several column sets, which is much faster than one by one.
 
-        Raises a ModelTooLargeError for a set whose evaluation would exceed the model's limits.
+        Raises a ModelTooLargeError for a column set whose evaluation would exceed the model's limits.
         """
         cliques = [self.domain.canonical(attrs) for attrs in sets]
         parts = {clique: self._parts(clique) for clique in cliques}
@@ -182,13 +176,13 @@ class GraphicalModel:
         independent: bool = False,
         where: Mapping[str, int | Sequence[int]] | None = None,
     ) -> np.ndarray:
-        """Rows of codes; see `lookalike.sampling.tree_rows` for how and with what guarantee.
+        """Return rows of codes; see `lookalike.sampling.tree_rows` for the method and its accuracy.
 
         Args:
-            rows: how many.
+            rows: number of rows.
             rng: source of randomness; the same state gives the same rows.
             independent: draw rows independently instead of with low variance.
-            where: allowed codes of some columns: rows come from the model's distribution given these.
+            where: allowed codes of some columns; rows come from the model's distribution given these.
         """
         if not where:
             return tree_rows(self.network, rows, rng, independent=independent)
@@ -209,7 +203,7 @@ class GraphicalModel:
         return tree_rows(network, rows, rng, independent=independent, allowed=allowed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle holds what a model file holds: the network's running parts are made anew."""
+        """A pickle holds the same as a model file; the network is made again when it is needed."""
         return type(self).from_stored, (Stored(*taken_apart(self)),)
 
     @classmethod
@@ -218,7 +212,7 @@ class GraphicalModel:
         cliques = listed.cliques("keys", domain)
         stored.require(len(set(cliques)) == len(cliques), "has a potential twice")
         shapes = [domain.shape(clique) for clique in cliques]
-        tables = listed.tables("values", shapes, -_LARGEST, _LARGEST, never=True)
+        tables = listed.tables("values", shapes, -_MAX_POTENTIAL, _MAX_POTENTIAL, allow_impossible=True)
         plan = _stored_plan(stored.part("plan"), domain)
         masks = [clique_mask(domain, leaf) for leaf in plan.leaves]
         inside = (any(mask & ~leaf == 0 for leaf in masks) for mask in (clique_mask(domain, c) for c in cliques))
@@ -230,7 +224,7 @@ class GraphicalModel:
         return model
 
     def _parts(self, clique: ColumnSet) -> list[ColumnSet]:
-        """The clique cut into what lies in each connected component of the model; uncovered columns are left out."""
+        """The column set split by connected components of the model; columns in no component are left out."""
         groups: dict[int, list[str]] = {}
         for name in clique:
             if name in self._component:
@@ -240,7 +234,7 @@ class GraphicalModel:
     def _product(
         self, clique: ColumnSet, parts: Sequence[ColumnSet], tables: Mapping[ColumnSet, np.ndarray]
     ) -> np.ndarray:
-        """Probabilities of a clique from those of its independent parts; the rest is uniform."""
+        """Probabilities of a column set from those of its independent parts; all other columns are uniform."""
         free = self.domain.cells([name for name in clique if name not in self._component])
         result = np.full([1] * len(clique), 1.0 / free)
         for part in parts:
@@ -248,13 +242,12 @@ class GraphicalModel:
         return np.broadcast_to(result, self.domain.shape(clique)).copy()
 
     def _tables(self, wanted: set[ColumnSet]) -> dict[ColumnSet, np.ndarray]:
-        """Probabilities of sets that lie in one component each."""
-        network, masks = self.network, self.network.layout.leaf_masks
+        """Probabilities of column sets that lie in one component each."""
+        network = self.network
         by_leaf: dict[int, list[ColumnSet]] = {}
         elsewhere: dict[int, list[ColumnSet]] = {}
         for part in sorted(wanted, key=lambda clique: tuple(map(self.domain.position, clique))):
-            mask = clique_mask(self.domain, part)
-            leaf = next((i for i, other in enumerate(masks) if mask & other == mask), None)
+            leaf = network.layout.leaf_holding(clique_mask(self.domain, part))
             if leaf is None:
                 elsewhere.setdefault(self._component[part[0]], []).append(part)
             else:
@@ -277,18 +270,8 @@ class GraphicalModel:
         return table
 
 
-def evaluated(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray]) -> Network:
-    """A network of the plan after one sweep at the given potentials, each of which lies in some leaf of the plan."""
-    flat = flat_potentials(plan, potentials)
-    impossible = np.isneginf(flat)
-    flat[impossible] = 0.0
-    network = Network(plan, impossible=impossible)
-    network.sweep(flat)
-    return network
-
-
 def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:
-    """The plan of a model file: whole numbers and known columns, no leaf inside another, one tree per component."""
+    """The plan of a model file, checked: known columns, no leaf inside another, one tree per component."""
     leaves = stored.cliques("leaves", domain)
     masks = [clique_mask(domain, leaf) for leaf in leaves]
     apart = all(a & ~b for i, a in enumerate(masks) for j, b in enumerate(masks) if i != j)

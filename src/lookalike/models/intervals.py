@@ -1,21 +1,22 @@
-"""Error bars without the data: intervals from the recorded noise of a release. Pure post-processing, costs nothing.
+"""Error bars of counts from the recorded noise of a release. This is post-processing and costs no budget.
 
-**What was measured** has an exact answer to the question how wrong it is. A weighted sum w of the cells of a marginal
-splits into parts, one per subset r of its columns (the part of r depends on the columns of r only and sums to
-zero along each). Every unsplit measurement on a superset C of r estimates that part with variance |w_r|^2 * stddev^2
-* cells(C) / cells(r), and errors of different parts are uncorrelated; so the best linear unbiased estimate takes,
-part by part, the inverse-variance mean over all measurements that contain r. (The same decomposition underlies
-ResidualPlanner and GReM.) Its error is Gaussian with a known deviation whatever the table is, and the interval is
-that of Feldman and Cousins (1998) for a mean that cannot be negative: it covers with the stated probability, and is
-never empty.
+**Measured counts.** The error of a sum of measured counts is known exactly. A weighted sum w of the cells of a marginal
+splits into parts, one per subset r of its columns (the part of r depends on the columns of r only and sums to zero
+along each). Every measurement without groups on a superset C of r estimates that part with variance |w_r|^2 * stddev^2
+* cells(C) / cells(r), and errors of different parts are uncorrelated; so the best linear unbiased estimate takes, part
+by part, the inverse-variance mean over all measurements that contain r. (The same decomposition underlies
+ResidualPlanner and GReM.) Its error is Gaussian with a known standard deviation for every table, and the interval is
+that of Feldman and Cousins (1998) for a mean that cannot be negative: it covers the true count with the stated
+probability, and is never empty.
 
-**What was not measured** is not an estimate with noise but a consequence of the model's assumption that what was not
-measured is independent. Nothing in the release tells how wrong that is, so the interval is a bound that holds
-whatever the association: no more rows than each measured sum that contains the cells, no fewer than their overlap
-must be (Frechet's bounds), with the noise of those sums added. It is wide; that is honest.
+**Other counts** follow from the model's assumption that columns which were not measured together are independent. The
+release has no information on how wrong that is, so the interval is a bound that holds for every dependence: at most
+each measured sum that contains the cells, at least their necessary overlap (Frechet's bounds), with the noise of those
+sums added. It is wide.
 
-Neither interval speaks of the *sampling part*: how much a count in a table of rows drawn from the model (or of people
-drawn from a population) varies by chance. That deviation, sqrt(answer * (1 - answer / total)), is reported beside it.
+Neither interval contains the *sampling error*: the random variation of a count in a table of rows drawn from the model
+(or of people drawn from a population). Its standard deviation, sqrt(answer * (1 - answer / total)), is reported
+separately.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, avera
 from lookalike.schema.domain import ColumnSet, Domain
 
 _ROUNDING_VARIANCE = 1.0 / 12.0
-"""Counts leave the door rounded to integers, which adds the variance of a uniform number between -1/2 and 1/2."""
+"""Noisy counts are rounded to integers, which adds the variance of a uniform number between -1/2 and 1/2."""
 _MAX_BOUNDS = 8
 _ZERO = 1e-12
 Basis = Literal["measured", "bounded"]
@@ -51,9 +52,9 @@ class Answer:
         value: the model's answer.
         low: lower end of the interval for the true count in the private table.
         high: upper end.
-        level: probability that the interval holds the true count, over the noise.
-        basis: `measured` (the interval is exact), or `bounded` (no measurement holds the answer; the interval is what
-            the measured sums allow, whatever the association).
+        level: probability, over the noise, that the interval contains the true count.
+        basis: `measured` (the interval is exact), or `bounded` (no measurement contains the cells; the interval is the
+            range that the measured sums allow for any dependence).
         noise_stddev: standard deviation of the best linear estimate from the noisy counts; None where bounded.
         sampling_stddev: standard deviation of the same count in a table of as many rows drawn from the model.
     """
@@ -68,12 +69,12 @@ class Answer:
 
 
 class ErrorBars:
-    """Intervals for all counts that a release answers.
+    """Intervals for all counts of a release.
 
     Args:
         domain: names and sizes of the columns.
-        measurements: the noisy marginals that the release is made from.
-        residuals: noisy distances of marginals from public references; of several for the same columns the last counts.
+        measurements: the noisy marginals from which the release is made.
+        residuals: noisy distances of marginals from public references; of several for a column set the last is used.
     """
 
     def __init__(
@@ -93,10 +94,10 @@ class ErrorBars:
             weights: one weight between 0 and 1 per cell of the marginal.
             value: the model's answer.
             total: the model's number of rows.
-            level: probability with which the interval is to hold the true count.
+            level: probability with which the interval is to contain the true count.
         """
         if not 0 < level < 1:
-            raise InputError(f"An interval of level {level} makes no sense; give for instance 0.9.")
+            raise InputError(f"The level of an interval is {level}; it must lie between 0 and 1, for instance 0.9.")
         share = min(1.0, max(0.0, value / total)) if total > 0 else 0.0
         sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
         found = self.linear(attrs, weights)
@@ -109,10 +110,10 @@ class ErrorBars:
     def marginal(
         self, attrs: ColumnSet, values: np.ndarray, total: float, level: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray, Basis]:
-        """Lower and upper ends for every cell of a marginal that the model puts at `values`, and their basis.
+        """Return lower and upper ends for every cell of a marginal whose model counts are `values`, and their basis.
 
-        Each interval holds its own cell with probability `level`; all of them together hold with less. The basis is
-        `bounded` as soon as one cell's is.
+        Each single interval holds with probability `level`; all of them together hold with less. The basis is `bounded`
+        if that of any cell is.
         """
         found = self._linear_marginal(attrs)
         if found is not None:
@@ -127,17 +128,17 @@ class ErrorBars:
         return low, high, "bounded" if any(a.basis == "bounded" for a in answers) else "measured"
 
     def linear(self, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
-        """The best linear unbiased estimate of a weighted sum and its standard deviation, None where not measured.
+        """Return the best linear unbiased estimate of a weighted sum and its stddev, None where not measured.
 
-        Measurements of groups of cells serve where the weights are constant on every group; they are combined with the
-        estimate from the unsplit ones by inverse variance.
+        Measurements of groups of cells are used where the weights are constant on every group; they are combined by
+        inverse variance with the estimate from measurements without groups.
         """
-        # Estimates that lean on the same counts of single columns are not independent: the best of them is taken.
-        alike = [self._from_plain(attrs, weights)]
-        alike += [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is not None]
-        best = min((one for one in alike if one is not None), key=lambda one: one[1], default=None)
-        apart = [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is None]
-        found = [estimate for estimate in (best, *apart) if estimate is not None]
+        # Estimates that use the same counts of single columns are not independent, so the best of them is taken.
+        dependent = [self._from_plain(attrs, weights)]
+        dependent += [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is not None]
+        best = min((one for one in dependent if one is not None), key=lambda one: one[1], default=None)
+        independent = [self._from_groups(m, attrs, weights) for m in self._grouped if m.contrasts is None]
+        found = [estimate for estimate in (best, *independent) if estimate is not None]
         if not found:
             return None
         precisions = [1.0 / max(variance, 1e-300) for _, variance in found]
@@ -145,7 +146,7 @@ class ErrorBars:
         return value, math.sqrt(1.0 / sum(precisions))
 
     def _from_plain(self, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
-        """Estimate and variance from the unsplit measurements, part by part."""
+        """Estimate and variance from the measurements without groups, part by part."""
         estimate = variance = 0.0
         negligible = _ZERO * max(1.0, float((weights**2).sum()))
         for axes, values in _parts(weights):
@@ -161,7 +162,7 @@ class ErrorBars:
         return estimate, variance
 
     def _linear_marginal(self, attrs: ColumnSet) -> tuple[np.ndarray, float] | None:
-        """Estimates of all cells of a marginal at once and their common deviation; None where groups must serve."""
+        """Estimates of all cells of a marginal at once and their common stddev; None where groups are needed."""
         if any(set(attrs) <= set(m.attrs) for m in self._grouped):
             return None
         shape = self.domain.shape(attrs)
@@ -191,11 +192,11 @@ class ErrorBars:
         return np.asarray(counts / sum(precisions)), 1.0 / sum(precisions)
 
     def _bounds(self, attrs: ColumnSet, weights: np.ndarray, level: float) -> tuple[float, float]:
-        """Bounds from measured sums over fewer columns, each with its noise, holding together with probability `level`.
+        """Bounds from measured sums over fewer columns, with their noise, which hold with probability `level`.
 
         Counts are at most the measured count of any larger set of cells, and at least the total less the measured
-        counts of sets that together hold all other cells; and they lie near a reference whose noisy distance was
-        released. Each side may fail with half of what is allowed, shared by the noisy numbers that it looks at.
+        counts of sets that together contain all other cells; and they lie near a reference whose noisy distance was
+        released. Each side may fail with probability (1 - level) / 2, divided among the noisy numbers that it uses.
         """
         subsets = self._measured_subsets(attrs)
         near = [r for r in self.residuals.values() if r.attrs and set(r.attrs) <= set(attrs)][:_MAX_BOUNDS]
@@ -218,7 +219,7 @@ class ErrorBars:
         return max(lows), max(0.0, min(highs, default=math.inf))
 
     def _measured_subsets(self, attrs: ColumnSet) -> list[ColumnSet]:
-        """The largest subsets of `attrs` (itself too) that lie in one measurement, a few of them."""
+        """At most `_MAX_BOUNDS` maximal subsets of `attrs`, possibly `attrs` itself, that lie in one measurement."""
         found: list[ColumnSet] = []
         for size in range(len(attrs), 0, -1):
             for subset in combinations(attrs, size):
@@ -228,14 +229,14 @@ class ErrorBars:
         return found[:_MAX_BOUNDS]
 
     def _larger_sum(self, attrs: ColumnSet, weights: np.ndarray, subset: ColumnSet) -> tuple[float, float] | None:
-        """Estimate and deviation of a larger sum: cells of `subset`, or groups of them, take their largest weight."""
+        """Estimate and stddev of a larger sum: cells of `subset`, or groups of them, with their largest weight."""
         axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
         largest = weights.max(axis=axes)
         found = self.linear(subset, largest)
         if found is not None:
             return found
         sums = [self._largest_groups(m, subset, largest) for m in self._grouped]
-        # Chosen by deviation alone, which is public: choosing by estimate would favour sums that came out too small.
+        # Chosen by stddev alone, which does not depend on the noise; the smallest estimates would be biased.
         return min((one for one in sums if one is not None), key=lambda one: one[1], default=None)
 
     def _from_groups(self, m: NoisyMarginal, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
@@ -251,7 +252,7 @@ class ErrorBars:
         return self._sum_of_groups(m, by_group)
 
     def _largest_groups(self, m: NoisyMarginal, attrs: ColumnSet, weights: np.ndarray) -> tuple[float, float] | None:
-        """Estimate and deviation of a sum at least as large: every group takes the largest weight of its cells."""
+        """Estimate and stddev of a sum at least as large, in which every group has the largest weight of its cells."""
         spread = _spread_over(m, attrs, weights, self.domain)
         if spread is None or m.groups is None:
             return None
@@ -263,7 +264,7 @@ class ErrorBars:
     def _sum_of_groups(self, measurement: NoisyMarginal, by_group: np.ndarray) -> tuple[float, float] | None:
         """Estimate and variance of a weighted sum of groups.
 
-        Contrasts hold a part of it; the rest is the total and sums of single columns, which were measured apart.
+        Contrasts give a part of it; the rest is the total and sums of single columns, which were measured separately.
         """
         noise = measurement.stddev**2 + _ROUNDING_VARIANCE
         if measurement.contrasts is None or measurement.groups is None:
@@ -275,14 +276,14 @@ class ErrorBars:
         return rest[0] + float(part @ measurement.values), rest[1] + noise * float((part**2).sum())
 
     def _cover(self, attrs: ColumnSet, weights: np.ndarray, subsets: Sequence[ColumnSet]) -> list[tuple[float, float]]:
-        """Sums whose cells together hold every cell outside a box of weights, empty where the weights are no box."""
+        """Sums whose cells together contain every cell outside the box of weights; empty if weights are not a box."""
         box = np.ones(weights.shape)
         sums: list[tuple[float, float]] = []
-        seen: set[str] = set()
+        covered: set[str] = set()
         for subset in subsets:
-            if set(subset) <= seen:
+            if set(subset) <= covered:
                 continue
-            seen |= set(subset)
+            covered |= set(subset)
             axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
             inside = weights.max(axis=axes)
             box = box * np.expand_dims(inside, axes)
@@ -309,7 +310,7 @@ def _near_reference(
 
 
 def _quantile(level: float, sums: int) -> float:
-    """How many deviations one side must allow for so that all its sums hold together."""
+    """Number of standard deviations that one side must allow so that all its sums hold together."""
     return float(ndtri(1.0 - (1.0 - level) / 2.0 / max(1, sums)))
 
 
@@ -331,7 +332,7 @@ def nonnegative_interval(observed: np.ndarray | float, level: float) -> tuple[np
 
 @cache
 def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For a grid of means, the ends of the observations that are accepted: the likeliest against the best other mean.
+    """For a grid of means, the ends of the accepted observations, those of the largest likelihood ratio.
 
     The likelihood ratio of an observation x to its best mean max(x, 0) is exp(-(x - mean)^2 / 2) for x >= 0 and
     exp(x mean - mean^2 / 2) below; both ends have the same ratio, and `level` of the probability lies between.
@@ -349,7 +350,7 @@ def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
             highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
             lows[i] = lower_end(mean, highs[i])
-    # At a mean of zero every negative observation is equally likely against its best mean, so all are accepted.
+    # At a mean of 0 all negative observations have the same likelihood ratio, so all are accepted.
     return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)
 
 
@@ -358,7 +359,7 @@ def _measured_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     stddev = max(stddev, _ZERO)
     low, high = nonnegative_interval(np.asarray(estimate) / stddev, level)
-    # Half a count more on either side: the noise is rounded, which matters where its deviation is below two or three.
+    # Half a count more on either side, since the noise is rounded, which matters where its stddev is below 2 or 3.
     slack = 0.5 * largest_weight
     return np.maximum(0.0, low * stddev - slack), high * stddev + slack
 
@@ -373,7 +374,7 @@ def _parts(weights: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
     for axis in range(weights.ndim):
         split = []
         for axes, values in parts:
-            # Axes already averaged away are gone, so this axis lies behind those that were kept.
+            # Axes that were averaged away are gone, so this axis comes after those that were kept.
             at = len(axes)
             mean = values.mean(axis=at)
             split += [(axes, mean), ((*axes, axis), values - np.expand_dims(mean, at))]
@@ -387,7 +388,7 @@ def _projected(measurement: NoisyMarginal, names: ColumnSet) -> np.ndarray:
 
 
 def _least_part(measurement: NoisyMarginal) -> int:
-    """How many columns the parts have that the measurement speaks of, at least."""
+    """Smallest number of columns of the parts that the measurement estimates."""
     return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
 
 

@@ -1,4 +1,4 @@
-"""All kinds of models by name, for reading them back."""
+"""All kinds of models by name, to read them from files."""
 
 from __future__ import annotations
 
@@ -19,23 +19,9 @@ from lookalike.models.rows import GumRows, ReleasedRows, RowsModel
 from lookalike.models.stored import Stored
 from lookalike.models.weighted_rows import ReweightedModel
 
-KINDS: dict[str, type[Model]] = {
-    model.kind: model
-    for model in (
-        DenseModel,
-        GraphicalModel,
-        BayesNet,
-        RefinedModel,
-        RowsModel,
-        GumRows,
-        ReleasedRows,
-        PrefixHistogram,
-        ReweightedModel,
-        GaussianCopula,
-        RelaxedRows,
-        NetworkModel,
-    )
-}
+_MODELS: list[type[Model]] = [DenseModel, GraphicalModel, BayesNet, RefinedModel, RowsModel, GumRows, ReleasedRows]
+_MODELS += [PrefixHistogram, ReweightedModel, GaussianCopula, RelaxedRows, NetworkModel]
+KINDS = {model.kind: model for model in _MODELS}
 
 
 def stored_model(stored: Stored) -> Model:

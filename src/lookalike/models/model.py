@@ -1,4 +1,4 @@
-"""What every fitted model can do, whatever method made it."""
+"""The interface of all fitted models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Model(Protocol):
         ...
 
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
-        """Return several marginals, which may be much cheaper than one by one."""
+        """Return several marginals, which may be much faster than one by one."""
         ...
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -38,5 +38,5 @@ class Model(Protocol):
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
-        """The model that `stored.taken_apart` took apart; a ModelFileError where the parts are not those of one."""
+        """Return the model that `stored.taken_apart` took apart; a ModelFileError if the parts do not make a model."""
         ...

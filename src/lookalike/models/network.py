@@ -1,4 +1,4 @@
-"""A network that turns random numbers into rows, and the model it makes: one hidden layer, a softmax per column."""
+"""A neural network that turns random numbers into rows: one hidden layer, and a softmax per column."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Weights = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """From random numbers to hidden units, their bias, from hidden units to values, and the values' bias."""
 
 SAMPLE_ROWS = 50_000
-"""Rows in which marginals are counted. A cell of probability p is off by sqrt(p / 5e4)."""
+"""Rows of the sample for marginals; a cell of probability p has the standard deviation sqrt(p / 5e4)."""
 
-_LARGEST_WEIGHT = 1e6
-_LEAST = 1e-7
+_MAX_WEIGHT = 1e6
+_MIN_PROBABILITY = 1e-7
 _BLOCK_ROWS = 1 << 13
 _BLOCK_CELLS = 1 << 26
 
 
 class Pass(NamedTuple):
-    """What the network makes of random numbers: its hidden units and every column's probabilities side by side."""
+    """One evaluation of the network: its random numbers, hidden units, and probabilities of all columns."""
 
     noise: np.ndarray
     hidden: np.ndarray
@@ -34,9 +34,9 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generator:
-    """probabilities of column a given noise z: softmax over a's values of (max(0, z W + b) V + c).
+    """P(column a | noise z) = softmax over a's values of (max(0, z W + b) V + c).
 
-    A row draws z and then every column by itself, so the columns depend on each other through z alone.
+    A row draws z and then every column independently, so the columns depend on each other through z alone.
 
     Attributes:
         sizes: number of values of each column.
@@ -57,13 +57,13 @@ class Generator:
     def start(
         cls, margins: Sequence[np.ndarray], latent: int, hidden: int, rng: np.random.Generator, spread: float = 0.3
     ) -> Generator:
-        """A network whose columns have about these margins and hardly depend on each other."""
+        """Return a network whose columns have about these distributions and are almost independent."""
         sizes = tuple(len(margin) for margin in margins)
         drawn = (
             rng.standard_normal((latent, hidden)) / np.sqrt(latent),
             rng.standard_normal(hidden) / 10,
             rng.standard_normal((hidden, sum(sizes))) * (spread / np.sqrt(hidden)),
-            np.log(_side_by_side(margins, _LEAST)),
+            np.log(_side_by_side(margins, _MIN_PROBABILITY)),
         )
         first, bias, second, values = (part.astype(np.float32) for part in drawn)
         return cls(sizes, (first, bias, second, values))
@@ -77,7 +77,7 @@ class Generator:
         return Pass(noise, hidden, self._softmax(hidden @ second + values))
 
     def gradients(self, made: Pass, slopes: np.ndarray) -> Weights:
-        """Gradient in the weights of the sum over rows of <slopes, probabilities>, slopes taken as constants."""
+        """Return the gradient in the weights of the sum over rows of <slopes, probabilities>, for constant slopes."""
         weighted = made.probabilities * slopes
         means = np.add.reduceat(weighted, first_places(self.sizes), axis=1)[:, self._column()]
         logits = weighted - made.probabilities * means
@@ -85,7 +85,7 @@ class Generator:
         return made.noise.T @ hidden, hidden.sum(axis=0), made.hidden.T @ logits, logits.sum(axis=0)
 
     def draw(self, probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Codes of one row per row of probabilities, every column by itself."""
+        """Return codes of one row per row of probabilities, every column drawn independently."""
         codes = np.empty((len(probabilities), len(self.sizes)), dtype=np.int32, order="F")
         for j, (start, size) in enumerate(zip(first_places(self.sizes), self.sizes, strict=True)):
             ends = np.cumsum(probabilities[:, start : start + size], axis=1)
@@ -94,7 +94,7 @@ class Generator:
         return codes
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Codes of `rows` independent rows."""
+        """Return codes of `rows` independent rows."""
         codes = np.empty((rows, len(self.sizes)), dtype=np.int32, order="F")
         block = max(1, min(_BLOCK_ROWS, _BLOCK_CELLS // max(*self.weights[0].shape, sum(self.sizes))))
         for start in range(0, rows, block):
@@ -103,25 +103,25 @@ class Generator:
         return codes
 
     def pull(self, means: np.ndarray, margins: Sequence[np.ndarray], strength: float, least: float) -> None:
-        """Moves the values' bias so that values whose mean probability is too small become more likely, in place.
+        """Change the bias of the values, in place, so that mean probabilities move towards `margins`.
 
         Args:
             means: mean probabilities of all values over some noise.
-            margins: what they should be.
-            strength: 1 would be right if columns did not saturate.
-            least: probabilities below this count as this.
+            margins: the wanted probabilities.
+            strength: factor of the change of the log-probabilities.
+            least: smaller probabilities are replaced by this.
         """
         wanted = _side_by_side(margins, least)
         self.weights[3][:] += strength * np.log(wanted / np.maximum(means, least)).astype(np.float32)
 
     def calibrate(self, margins: Sequence[np.ndarray], rng: np.random.Generator, rounds: int = 40) -> None:
-        """Moves the values' bias until the columns have these margins over 8192 rows of noise."""
+        """Change the bias of the values, in place, until the columns have these margins over 8192 rows of noise."""
         unbiased = self.forward(self.noise(_BLOCK_ROWS, rng)).hidden @ self.weights[2]
         for _ in range(rounds):
-            self.pull(self._softmax(unbiased + self.weights[3]).mean(axis=0), margins, 0.9, _LEAST)
+            self.pull(self._softmax(unbiased + self.weights[3]).mean(axis=0), margins, 0.9, _MIN_PROBABILITY)
 
     def _softmax(self, logits: np.ndarray) -> np.ndarray:
-        """Every column's values made probabilities, in place."""
+        """Softmax over the values of every column, in place."""
         starts, column = first_places(self.sizes), self._column()
         logits -= np.maximum.reduceat(logits, starts, axis=1)[:, column]
         np.exp(logits, out=logits)
@@ -154,11 +154,11 @@ class NetworkModel:
             raise ValueError(f"a network for columns of {self.generator.sizes} values, not {self.domain.sizes}")
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Codes of `rows` independent rows."""
+        """Return codes of `rows` independent rows."""
         return self.generator.sample(rows, rng)
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts, from a sample of a fixed seed that is made when first asked for."""
+        """Return expected counts, from a sample of a fixed seed that is made on first use."""
         if not self._counted:
             self._counted.append(self.sample(SAMPLE_ROWS, np.random.default_rng(0)))
         return counted(self.domain, self._counted[0], attrs) * (self.total / SAMPLE_ROWS)
@@ -170,16 +170,15 @@ class NetworkModel:
     def from_stored(cls, stored: Stored) -> Self:
         domain, weights = stored.domain(), stored.part("generator").entries("weights")
         first, bias, second, values = (
-            weights.weights(str(i), axes, _LARGEST_WEIGHT) for i, axes in enumerate((2, 1, 2, 1))
+            weights.weights(str(i), axes, _MAX_WEIGHT) for i, axes in enumerate((2, 1, 2, 1))
         )
         return cls(domain, stored.total(), Generator(domain.sizes, (first, bias, second, values)))
 
 
 class RmsProp:
-    """Steps against a gradient, each weight's scaled by a running root mean square of its own gradients.
+    """Gradient steps in which each weight's gradient is divided by its running root mean square (RMSProp).
 
-    Weights change in place. `memory` is the share of the running mean that stays; the first steps are corrected for
-    its start at 0.
+    Weights change in place. `memory` is the decay rate of the running mean, which is corrected for its start at 0.
     """
 
     def __init__(self, weights: Sequence[np.ndarray], rate: float, memory: float = 0.99) -> None:

@@ -1,4 +1,4 @@
-"""Undo a merge of values: a model over coarse columns answers and samples over the fine ones."""
+"""Undo a merge of values: marginals and rows over the original codes from a model over merged codes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lookalike.schema.domain import Domain
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RefinedModel:
-    """A model of merged values with each value's share of the merged one it went into.
+    """A model of merged values, with the share of each original value in its merged value.
 
-    Given the merged value, fine values are independent of everything else: that is what merging gave up.
+    Given the merged value, the original value is independent of all other columns: the merge lost that dependence.
 
     Attributes:
         domain: the fine domain.
@@ -38,11 +38,11 @@ class RefinedModel:
         if self.domain.names != self.coarse.domain.names:
             raise ValueError("the coarse and the fine domain must have the same columns in the same order")
         for name, fine in zip(self.domain.names, self.domain.sizes, strict=True):
-            kept, coarse = self.maps.get(name), self.coarse.domain.size(name)
-            if (kept is None and fine != coarse) or (kept is not None and kept.shape != (fine,)):
+            mapping, coarse = self.maps.get(name), self.coarse.domain.size(name)
+            if (mapping is None and fine != coarse) or (mapping is not None and mapping.shape != (fine,)):
                 raise ValueError(f"column {name!r} has {fine} values and {coarse} merged ones; its map does not fit")
-            if kept is not None:
-                sums = np.bincount(kept, weights=self.shares[name], minlength=coarse)
+            if mapping is not None:
+                sums = np.bincount(mapping, weights=self.shares[name], minlength=coarse)
                 if len(sums) != coarse or not np.allclose(sums, 1.0):
                     raise ValueError(f"the shares of column {name!r} do not add up to 1 for every merged value")
 
@@ -50,10 +50,10 @@ class RefinedModel:
     def of(
         cls, domain: Domain, coarse: Model, maps: Mapping[str, np.ndarray], counts: Mapping[str, np.ndarray]
     ) -> Model:
-        """`coarse` refined by (noisy) counts of the fine values; itself where nothing was merged."""
+        """Return `coarse` refined by (noisy) counts of the fine values; `coarse` itself where nothing was merged."""
         if not maps:
             return coarse
-        shares = {name: split_shares(kept, counts[name]) for name, kept in maps.items()}
+        shares = {name: split_shares(mapping, counts[name]) for name, mapping in maps.items()}
         return cls(domain, coarse, dict(maps), shares)
 
     @property
@@ -68,27 +68,27 @@ class RefinedModel:
         return [self._expanded(c, table) for c, table in zip(cliques, self.coarse.marginals(cliques), strict=True)]
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Rows of the coarse model, each merged value spread over its fine ones by proportional allocation."""
+        """Return rows of the coarse model, each merged value divided among its fine ones in proportion."""
         codes = np.asfortranarray(self.coarse.sample(rows, rng)).copy(order="F")
-        for name, kept in self.maps.items():
-            table = np.zeros((self.coarse.domain.size(name), kept.size))
-            table[kept, np.arange(kept.size)] = self.shares[name]
+        for name, mapping in self.maps.items():
+            table = np.zeros((self.coarse.domain.size(name), mapping.size))
+            table[mapping, np.arange(mapping.size)] = self.shares[name]
             column = self.domain.position(name)
             codes[:, column] = draw_given(codes[:, column], table, rng)
         return codes
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
-        # The list of kinds holds this class too, so it can only be asked for now.
+        # Imported late, since the list of kinds imports this class.
         from lookalike.models.kinds import stored_model
 
         domain, coarse = stored.domain(), stored_model(stored.part("coarse"))
-        merged, kept = stored.part("maps"), stored.part("shares")
+        merged, stored_shares = stored.part("maps"), stored.part("shares")
         maps, shares = {}, {}
         for name in merged.meta:
             stored.require(name in domain and name in coarse.domain, f"merges {name!r}, a column it does not have")
             maps[name] = merged.labels(name, domain.shape([name]), coarse.domain.size(name))
-            shares[name] = kept.table(name, domain.shape([name]), 0.0, 1.0 + 1e-9)
+            shares[name] = stored_shares.table(name, domain.shape([name]), 0.0, 1.0 + 1e-9)
         return cls(domain, coarse, maps, shares)
 
     def _expanded(self, clique: tuple[str, ...], table: np.ndarray) -> np.ndarray:
@@ -99,13 +99,13 @@ class RefinedModel:
         return table
 
 
-def split_shares(kept: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Each fine value's share of its merged value by its count, negative counts being 0; even where all are.
+def split_shares(mapping: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return each fine value's share of its merged value by its count; equal shares where no count is positive.
 
     >>> split_shares(np.array([0, 1, 1]), np.array([50.0, 3.0, -1.0]))
     array([1., 1., 0.])
     """
     weights = np.maximum(counts, 0.0)
-    sums = np.bincount(kept, weights=weights)[kept]
-    sizes = np.bincount(kept)[kept]
+    sums = np.bincount(mapping, weights=weights)[mapping]
+    sizes = np.bincount(mapping)[mapping]
     return np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), 1.0 / sizes)

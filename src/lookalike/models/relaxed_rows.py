@@ -1,4 +1,4 @@
-"""Rows whose every value is a distribution: a mixture of as many products of columns as there are rows."""
+"""Relaxed rows, in which every column has a distribution instead of a value: a mixture of product distributions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lookalike.schema.domain import Domain
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RelaxedRows:
-    """Equally likely rows in which each column has a distribution of its own, independent of the row's other columns.
+    """Equally likely relaxed rows, each with independent columns of given distributions.
 
     Attributes:
         domain: names and sizes of the columns.
         total: estimated number of rows of the private table.
-        distributions: one line per value of every column, columns one after another, and one column per relaxed row;
-            the lines of a column add up to 1 in every relaxed row.
+        distributions: a matrix with one row per value of every column, columns one after another, and one column per
+            relaxed row; the probabilities of each column add up to 1.
     """
 
     kind: ClassVar[str] = "relaxed-rows"
@@ -38,7 +38,7 @@ class RelaxedRows:
             raise ValueError(f"distributions of shape {shape} for {values} values")
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts: the mean over all relaxed rows of products of their distributions, times `total`."""
+        """Return expected counts: the mean over all relaxed rows of products of their distributions, times `total`."""
         clique = self.domain.canonical(attrs)
         blocks = [block.astype(np.float64) for block in self._blocks(clique)]
         counts = mixture(blocks).reshape(self.domain.shape(clique))
@@ -48,11 +48,10 @@ class RelaxedRows:
         return [self.marginal(clique) for clique in cliques]
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Randomised rounding: every relaxed row as often as any other, give or take one, its values drawn by its
-        distributions.
+        """Return rows by randomised rounding: values drawn from relaxed rows that are used equally often, up to one.
 
         The values of a relaxed row's copies are drawn together, at even distances from a random start and in random
-        order, so that each value comes as often as its distribution says, give or take one.
+        order, so that the count of each value differs from its expectation by at most one.
         """
         count = self.distributions.shape[1]
         whole, rest = divmod(rows, count)
@@ -62,7 +61,7 @@ class RelaxedRows:
         first = np.cumsum(copies) - copies
         codes = np.empty((rows, len(self.domain)), dtype=np.int32, order="F")
         for i, block in enumerate(self._blocks(self.domain.names)):
-            # Sorting random keys within each owner shuffles the places of its copies, anew for every column.
+            # Sorting random keys within each owner shuffles the places of its copies, for every column again.
             shuffled = np.lexsort((rng.random(rows), owner))
             place = np.empty(rows)
             place[shuffled] = np.arange(rows) - first[owner]

@@ -1,4 +1,4 @@
-"""Models that are a set of synthetic rows: the rows are the distribution."""
+"""Models that are a set of synthetic rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lookalike.errors import BudgetError
 from lookalike.fitting.consistency import ConsistentMarginals, make_consistent, reconstruct
 from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet
-from lookalike.models.stored import LARGEST_COUNT, LARGEST_TOTAL, Stored
+from lookalike.models.stored import MAX_COUNT, MAX_TOTAL, Stored
 from lookalike.sampling.row_update import GumSettings, Start, Updates, generate_rows
 from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
@@ -30,7 +30,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsModel:
-    """Rows that all count the same, made from released numbers only.
+    """Rows of equal weight, made from released numbers only.
 
     Attributes:
         domain: names and sizes of the columns.
@@ -70,13 +70,13 @@ class RowsModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GumRows(RowsModel):
-    """Rows made from consistent marginals, from which any other number of rows is made afresh.
+    """Rows made from consistent marginals; for any other number, new rows are made from the same marginals.
 
     Attributes:
         targets: the consistent marginals.
         settings: how rows are made from them.
-        reconstructed: answer marginals of up to `MAX_CELLS` cells by the table of greatest entropy that has all
-            projections of the targets, instead of counting rows.
+        reconstructed: compute marginals of up to `MAX_CELLS` cells from the targets by maximum entropy, instead of
+            counting rows.
     """
 
     kind: ClassVar[str] = "gum-rows"
@@ -94,7 +94,7 @@ class GumRows(RowsModel):
         return RowsModel.marginal(self, clique)
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the rows themselves, in a random order, if that many are wanted; else rows made afresh."""
+        """Return the rows in random order if `rows` is their number, otherwise new rows."""
         if rows == len(self.codes):
             return np.asfortranarray(self.codes[rng.permutation(rows)].astype(np.int32))
         return generate_rows(self.targets, rows, rng, self.settings)
@@ -109,10 +109,12 @@ class GumRows(RowsModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedRows(RowsModel):
-    """Rows that were paid for one by one, such as those grown from seeds: there are no more. `total` is their number.
+    """Rows that were released one by one at a cost, such as rows made from seeds. `total` is their number.
+
+    No more rows can be made without more budget.
 
     Attributes:
-        network: the model that the rows were grown with; itself private, so that it may be given away with them.
+        network: the model with which the rows were made; it is differentially private too, so it may be published.
     """
 
     kind: ClassVar[str] = "released-rows"
@@ -121,7 +123,7 @@ class ReleasedRows(RowsModel):
     network: BayesNet
 
     def __post_init__(self) -> None:
-        """Of the rows that were asked for, it may be that none was released."""
+        """Accept a table without rows, since it may be that none was released."""
 
     @classmethod
     def of(cls, network: BayesNet, codes: np.ndarray) -> Self:
@@ -132,11 +134,11 @@ class ReleasedRows(RowsModel):
         return counted(self.domain, self.codes, attrs)
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Return different rows in random order; refused where more are asked for than were paid for."""
+        """Return different rows in random order; a BudgetError where more are wanted than were released."""
         if rows > len(self.codes):
             raise BudgetError(
-                f"{rows:,} rows were asked for, but {len(self.codes):,} were released from seeds, each at a price. "
-                "Ask for fewer, raise seeded_rows, or set omega='all' for a model that makes any number."
+                f"{rows:,} rows were requested, but only {len(self.codes):,} were released from seeds, each at a cost. "
+                "Request fewer, raise seeded_rows, or set omega='all' for a model that makes any number."
             )
         return np.asfortranarray(self.codes[rng.permutation(len(self.codes))[:rows]])
 
@@ -156,10 +158,10 @@ def gum_model(
     settings: GumSettings | None = None,
     reconstructed: bool = False,
 ) -> GumRows:
-    """Return rows made from any method's noisy marginals: consistency first, then as many rows as the estimated total.
+    """Return rows made from any method's noisy marginals, by default as many as the estimated number of rows.
 
-    For models too dense for a graphical model, or with hundreds of columns. Marginals of column sets that no
-    measurement covers are only as good as what the covered ones imply.
+    For column sets too many for a graphical model, or hundreds of columns. Marginals of column sets that no measurement
+    contains are only as good as the measured ones imply.
     """
     targets = make_consistent(domain, measurements, total=total)
     settings = settings or GumSettings()
@@ -171,7 +173,7 @@ def gum_model(
 def _stored_targets(stored: Stored) -> ConsistentMarginals:
     domain, total = stored.domain(), stored.total()
     cliques = stored.cliques("cliques", domain)
-    tables = stored.tables("tables", [domain.shape(clique) for clique in cliques], 0.0, LARGEST_TOTAL)
+    tables = stored.tables("tables", [domain.shape(clique) for clique in cliques], 0.0, MAX_TOTAL)
     agree = all(abs(float(table.sum()) - total) <= 1e-3 * max(1.0, total) for table in tables)
-    stored.require(agree, "has tables of another total than its own")
-    return ConsistentMarginals(domain, cliques, tables, stored.numbers("stddevs", 0.0, LARGEST_COUNT), total)
+    stored.require(agree, "has tables whose sum is not its total")
+    return ConsistentMarginals(domain, cliques, tables, stored.numbers("stddevs", 0.0, MAX_COUNT), total)

@@ -1,9 +1,9 @@
-"""How models and noisy numbers become JSON values and arrays, and how these are checked when they are read back.
+"""Models and noisy numbers as JSON values and arrays, and the checks when they are read back.
 
-`taken_apart` writes any of them from its fields alone. Reading is up to each class (`from_stored`), since a file may
-say anything: `Stored` checks each part when it is asked for, and every fault is a ModelFileError that names the part.
-Limits are far beyond what any run writes, and near enough that a model within them can be used: no number overflows, no
-code lies outside its column, no setting makes a sample endless.
+`taken_apart` writes any of them from its fields alone. Each class reads itself (`from_stored`). A file may contain
+anything, so `Stored` checks each part when it is read, and every fault is a ModelFileError that names the part. Limits
+are far beyond what any run writes, and low enough that a model within them can be used: no number overflows, no code
+lies outside its column, no setting makes a sample endless.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lookalike.schema.columns import MAX_CODES
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import MAX_CODES_IN_ALL, MAX_COLUMNS
 
-LARGEST_TOTAL = 1e10
-"""Largest number of rows that a model may stand for."""
-LARGEST_COUNT = 1e12
-"""Largest count, noisy or not, and largest noise."""
+MAX_TOTAL = 1e10
+"""Largest number of rows of a model."""
+MAX_COUNT = 1e12
+"""Largest count, noisy or not, and largest standard deviation of noise."""
 _MAX_TEXT = 10_000
 _NEAR = 1e-3
 
@@ -40,8 +40,8 @@ T = TypeVar("T")
 def taken_apart(value: Any) -> Parts:
     """Return a model, or a mapping that holds models and noisy numbers, as JSON values and arrays.
 
-    Objects become mappings of their fields (of `stored_fields`, if they name some), models with their kind beside. An
-    array stands in the JSON values by its name, which says where it belongs.
+    Objects become mappings of their fields (of `stored_fields`, if they have that attribute), models with their kind as
+    well. In the JSON values an array is represented by its name, which is its path.
     """
     arrays: dict[str, np.ndarray] = {}
     return _json_value(value, "", arrays), arrays
@@ -81,10 +81,10 @@ class Stored:
     """A JSON object of a model file with the file's arrays.
 
     Args:
-        meta: the object, refused if it is none.
-        arrays: all arrays, by name. Each is used once and removed, so that a small file cannot ask for a large array
-            many times over.
-        what: what the object describes, for messages.
+        meta: the JSON object.
+        arrays: all arrays, by name. Each is used once and removed, so that a small file cannot use a large array many
+            times.
+        what: name of the object in messages.
     """
 
     def __init__(self, meta: Any, arrays: dict[str, np.ndarray] | None = None, what: str = "the model") -> None:
@@ -105,28 +105,28 @@ class Stored:
 
     def value(self, key: str, kind: type[T], default: T | None = None) -> T:
         found = self.meta.get(key, default)
-        # True is an int to Python, but not a number to anybody else.
+        # In Python True is an int, but in a file it is not a number.
         if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-            self.fail(f"has a {type(found).__name__} as {key!r}, where a {kind.__name__} belongs")
+            self.fail(f"has a {type(found).__name__} as {key!r}; expected a {kind.__name__}")
         return found  # type: ignore[return-value]
 
     def part(self, key: str, what: str = "") -> Stored:
         return Stored(self.value(key, dict), self.arrays, what or f"{key} of {self.what}")
 
     def parts(self, key: str) -> list[Stored]:
-        """The objects of a list."""
+        """Return the objects of a list."""
         listed = self.value(key, list, [])
         return [Stored(entry, self.arrays, f"{key} {i + 1} of {self.what}") for i, entry in enumerate(listed)]
 
     def entries(self, key: str) -> Stored:
-        """A list as an object whose keys are "0", "1", ..."""
+        """Return a list as an object whose keys are "0", "1", ..."""
         listed = self.value(key, list)
         return Stored({str(i): entry for i, entry in enumerate(listed)}, self.arrays, f"{key} of {self.what}")
 
     def settings(self, kind: type[T], limits: Mapping[str, Any]) -> T:
-        """A dataclass of settings, each of the type of its default.
+        """Return a dataclass of settings, each of the type of its default.
 
-        `limits` gives the range of every number, the known values of every text, and the limits of settings within.
+        `limits` gives the range of every number, the known values of every text, and the limits of nested settings.
         """
         defaults = kind()
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
@@ -156,13 +156,13 @@ class Stored:
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         found = self.meta.get(key, default)
         good = isinstance(found, int | float) and not isinstance(found, bool) and low <= found <= high
-        self.require(good, f"has {_shown(found)} as {key!r}, where a number from {low:g} to {high:g} belongs")
+        self.require(good, f"has {_shown(found)} as {key!r}; expected a number from {low:g} to {high:g}")
         return float(found)  # type: ignore[arg-type]
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
         found = self.meta.get(key, default)
         good = isinstance(found, int) and not isinstance(found, bool) and low <= found <= high
-        self.require(good, f"has {_shown(found)} as {key!r}, where a whole number from {low} to {high} belongs")
+        self.require(good, f"has {_shown(found)} as {key!r}; expected a whole number from {low} to {high}")
         return int(found)  # type: ignore[arg-type]
 
     def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
@@ -175,24 +175,27 @@ class Stored:
 
     def texts(self, key: str) -> tuple[str, ...]:
         listed = self.value(key, list)
-        self.require(all(isinstance(text, str) for text in listed), f"has something else than texts in {key!r}")
+        self.require(all(isinstance(text, str) for text in listed), f"has entries in {key!r} that are not texts")
         return tuple(listed)
 
     # What all models have.
 
     def domain(self) -> Domain:
-        """The names and sizes of the columns."""
+        """Return the names and sizes of the columns."""
         part = self.part("domain")
         names, counts = part.texts("names"), part.wholes("sizes", 1, MAX_CODES)
-        self.require(0 < len(names) <= MAX_COLUMNS, f"has {len(names):,} columns")
-        self.require(sum(counts) <= MAX_CODES_IN_ALL, f"has columns of {sum(counts):,} codes in all")
+        self.require(0 < len(names) <= MAX_COLUMNS, f"has {len(names):,} columns; the limits are 1 and {MAX_COLUMNS:,}")
+        self.require(
+            sum(counts) <= MAX_CODES_IN_ALL,
+            f"has columns of {sum(counts):,} codes in all; the limit is {MAX_CODES_IN_ALL:,}",
+        )
         return Domain(names, counts)
 
     def total(self) -> float:
-        return self.number("total", 1e-6, LARGEST_TOTAL)
+        return self.number("total", 1e-6, MAX_TOTAL)
 
     def cliques(self, key: str, domain: Domain) -> tuple[ColumnSet, ...]:
-        """A list of column sets, each in domain order."""
+        """Return a list of column sets, each in domain order."""
         entries = self.entries(key)
         return tuple(entries.clique(i, domain) for i in entries.meta)
 
@@ -204,22 +207,25 @@ class Stored:
 
     # Arrays.
 
-    def table(self, key: str, shape: tuple[int, ...], low: float, high: float, *, never: bool = False) -> np.ndarray:
-        """An array of floats of that shape; with `never`, -inf may mark what is impossible."""
-        return self._within(self._array(key, "f"), key, shape, low, high, never)
+    def table(
+        self, key: str, shape: tuple[int, ...], low: float, high: float, *, allow_impossible: bool = False
+    ) -> np.ndarray:
+        """Return an array of floats of that shape; with `allow_impossible`, -inf may mark impossible cells."""
+        return self._within(self._array(key, "f"), key, shape, low, high, allow_impossible)
 
     def tables(
-        self, key: str, shapes: Sequence[tuple[int, ...]], low: float, high: float, *, never: bool = False
+        self, key: str, shapes: Sequence[tuple[int, ...]], low: float, high: float, *, allow_impossible: bool = False
     ) -> tuple[np.ndarray, ...]:
-        """A list of as many such arrays as there are shapes."""
+        """Return a list of as many such arrays as there are shapes."""
         entries = self.entries(key)
-        self.require(len(entries.meta) == len(shapes), f"has {len(entries.meta):,} {key}, where {len(shapes):,} belong")
+        self.require(len(entries.meta) == len(shapes), f"has {len(entries.meta):,} {key}; expected {len(shapes):,}")
         return tuple(
-            entries.table(i, shape, low, high, never=never) for i, shape in zip(entries.meta, shapes, strict=True)
+            entries.table(i, shape, low, high, allow_impossible=allow_impossible)
+            for i, shape in zip(entries.meta, shapes, strict=True)
         )
 
     def distributions(self, key: str, shapes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
-        """A list of arrays of probabilities that add up to 1 along the last axis."""
+        """Return a list of arrays of probabilities that add up to 1 along the last axis."""
         arrays = self.tables(key, shapes, 0.0, 1.0 + _NEAR)
         for array in arrays:
             sums = array.sum(axis=-1, dtype=np.float64)
@@ -227,13 +233,13 @@ class Stored:
         return arrays
 
     def weights(self, key: str, axes: int, high: float) -> np.ndarray:
-        """An array of floats of any shape, with so many axes, none of them empty."""
+        """Return an array of floats of any shape with so many axes, none of them empty."""
         array = self._array(key, "f")
         self.require(array.ndim == axes and array.size > 0, f"has an array {key!r} of shape {array.shape}")
         return self._within(array, key, array.shape, -high, high)
 
     def codes(self, key: str, sizes: Sequence[int], *, min_rows: int = 1) -> np.ndarray:
-        """At least so many rows of codes, each within the size of its column: int32, columns contiguous."""
+        """Return at least `min_rows` rows of codes, each below the size of its column: int32, columns contiguous."""
         array = self._array(key, "iu")
         self.require(
             array.ndim == 2 and array.shape[1] == len(sizes) and len(array) >= min_rows,
@@ -241,13 +247,13 @@ class Stored:
         )
         for column, size in zip(array.T, sizes, strict=True):
             inside = column.min(initial=0) >= 0 and column.max(initial=0) < size
-            self.require(inside, f"has an array {key!r} with a code beyond {size}")
+            self.require(inside, f"has an array {key!r} with a code outside 0 to {size - 1}")
         return np.asfortranarray(array.astype(np.int32))
 
     def labels(self, key: str, shape: tuple[int, ...], count: int | None = None) -> np.ndarray:
-        """Numbers of groups 0..count-1 (0..largest where no count is given), every one of which occurs: int32."""
+        """Return group numbers 0..count-1 (by default up to the largest number), all of which must occur: int32."""
         array = self._array(key, "iu")
-        self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}, where {shape} belongs")
+        self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}; expected {shape}")
         count = int(array.max(initial=0)) + 1 if count is None else count
         inside = array.size > 0 and array.min() >= 0 and array.max() < count <= array.size
         self.require(inside, f"has a group outside 0 to {count - 1} in {key!r}, or more groups than members")
@@ -262,11 +268,17 @@ class Stored:
         return array  # type: ignore[return-value]
 
     def _within(
-        self, array: np.ndarray, key: str, shape: tuple[int, ...], low: float, high: float, never: bool = False
+        self,
+        array: np.ndarray,
+        key: str,
+        shape: tuple[int, ...],
+        low: float,
+        high: float,
+        allow_impossible: bool = False,
     ) -> np.ndarray:
-        self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}, where {shape} belongs")
+        self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}; expected {shape}")
         inside = (array >= low) & (array <= high)
-        if never:
+        if allow_impossible:
             inside |= np.isneginf(array)
         self.require(bool(inside.all()), f"has an array {key!r} with entries outside {low:g} to {high:g}")
         return array
@@ -274,22 +286,22 @@ class Stored:
     # Noisy numbers.
 
     def measurement(self, domain: Domain) -> NoisyMarginal:
-        """A noisy marginal, with or without groups of cells."""
+        """Return a noisy marginal, with or without groups of cells."""
         attrs, counts, labels = self.clique("attrs", domain), self._array("values", "f"), None
         shape = domain.shape(attrs)
         if self.meta.get("groups") is not None:
             labels = self.labels("groups", shape, counts.size)
             shape = (counts.size,)
-        self._within(counts, "values", shape, -LARGEST_COUNT, LARGEST_COUNT)
+        self._within(counts, "values", shape, -MAX_COUNT, MAX_COUNT)
         contrasts = self.wholes("contrasts", 1, MAX_CODES) if self.meta.get("contrasts") is not None else None
         if contrasts is not None:
-            # Groups of cells are a table of their own, which need not have the axes of the marginal.
+            # A table of groups need not have the axes of the marginal.
             fits = contrasts == shape if labels is None else bool(contrasts) and math.prod(contrasts) == counts.size
-            self.require(fits, f"has the contrasts {contrasts[:9]} of {counts.size:,} numbers")
+            self.require(fits, f"has contrasts of shape {contrasts[:9]} for {counts.size:,} numbers")
         return NoisyMarginal(attrs, counts, self.stddev(), labels, self.whole("ledger_entry", -1, 2**53), contrasts)
 
     def stddev(self) -> float:
-        return self.number("stddev", 1e-6, LARGEST_COUNT)
+        return self.number("stddev", 1e-6, MAX_COUNT)
 
 
 def _shown(value: Any) -> str:

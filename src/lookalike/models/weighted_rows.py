@@ -1,7 +1,8 @@
-"""A log-linear model of any structure, carried by weighted rows.
+"""A log-linear model of any structure, represented by weighted rows.
 
-A graphical model of the sets that fit together draws the rows; weights make them match all measured sets; Gibbs sweeps
-under the enlarged model renew the rows, so that its regions are populated; and weights are fitted once more.
+Rows are drawn from a graphical model of some of the measured sets, and weighted to match all measured sets. Gibbs
+sweeps under the larger model then redraw the rows, so that there are rows in all its likely cells, and weights are
+fitted once more.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 
 _ROWS_PER_COUNT = 5
-_LEAST_ROWS = 20_000
+_MIN_ROWS = 20_000
 _RENEWAL_ITERATIONS = 60
-"""Before a renewal the weights need not have converged: rows are redrawn and weighed again."""
-_SOUND = 3.0
-"""Misfit up to which renewed rows are taken, even if the network's own rows have less; see `MeasuredCells.misfit`."""
+"""Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
+_MAX_MISFIT = 3.0
+"""Misfit up to which redrawn rows are used even if the network's rows have less; see `MeasuredCells.misfit`."""
 _RAKED = 2.0
 """Reduced chi-square of a single column above which weights are raked to the network's."""
 _SWEEPS = 3
@@ -39,14 +40,14 @@ class SupportSettings:
     """How the weighted rows are made.
 
     Attributes:
-        max_rows: at most so many weighted rows at a time; five per row of the table are enough.
-        whole_domain: a domain of at most so many cells is listed whole instead, and the weights are then exact.
-        renewals: how often rows are redrawn by weight and renewed by a Gibbs sweep.
-        iterations: steps of the last fit of weights, and at most so many of those before.
+        max_rows: maximum number of weighted rows at a time; five per row of the table are enough.
+        whole_domain: of a domain of at most so many cells all cells become rows, and the weights are then exact.
+        renewals: how often rows are redrawn by weight and changed by a Gibbs sweep.
+        iterations: maximum number of steps of the last fit of weights; earlier fits take no more.
         ridge: see `WeightPenalty`.
         l1: see `WeightPenalty`.
         single: see `WeightPenalty`.
-        exchange: how rows are chosen out of the weighted ones.
+        exchange: how rows are chosen from the weighted ones.
     """
 
     max_rows: int = 150_000
@@ -86,10 +87,10 @@ class WeightedRows:
 
 
 class ReweightedModel:
-    """Maximum entropy given noisy marginals that need not fit a network together.
+    """The maximum-entropy model of noisy marginals that may be too many for one graphical model.
 
-    Marginals come from weighted rows that are made from a fixed seed, so they are the same at every call. They carry
-    the sampling error of `max_rows` rows except where the domain was listed whole. A function of noisy numbers only.
+    Marginals come from weighted rows that are made from a fixed seed, so they are the same at every call. They have the
+    sampling error of `max_rows` rows except where all cells of the domain are rows. A function of noisy numbers only.
 
     Attributes:
         network: the graphical model that draws the rows.
@@ -120,22 +121,22 @@ class ReweightedModel:
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """The weighted rows behind `marginal` and behind small samples."""
+        """The weighted rows for marginals and for small samples."""
         return self.weighted_rows(seed=0)
 
     def weighted_rows(self, seed: int) -> WeightedRows:
-        """Weighted rows drawn with a seed of their own.
+        """Return weighted rows drawn with this seed.
 
-        Parameters that weights find on rows need not make a model of their own: nothing holds them in cells where no
-        row is, and a Gibbs sweep goes there. Renewed rows that explain the measurements worse are left aside.
+        Parameters fitted to the rows need not be good elsewhere: nothing determines them in cells without rows, which a
+        Gibbs sweep can reach. So redrawn rows that explain the measurements worse are not used.
         """
         rng = np.random.default_rng([20, seed])
         measured = MeasuredCells(self.domain, self.measurements)
         network = self._network_parameters()
         if self.domain.cells() <= self.settings.whole_domain:
             grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
-            return self._weighed(measured, np.asfortranarray(self._possible(grid.T)), network)
-        size = int(np.clip(_ROWS_PER_COUNT * self.total, _LEAST_ROWS, max(self.settings.max_rows, _LEAST_ROWS)))
+            return self._weighted_domain(measured, np.asfortranarray(self._possible(grid.T)), network)
+        size = int(np.clip(_ROWS_PER_COUNT * self.total, _MIN_ROWS, max(self.settings.max_rows, _MIN_ROWS)))
         codes = self.network.sample(size, rng)
         base = network
         early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
@@ -143,14 +144,14 @@ class ReweightedModel:
             theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
             renewed = np.asfortranarray(codes[draw_by_weight(weights, size, rng)])
             gibbs_sweep(self.domain, renewed, *self._factors(measured, theta), rng)
-            if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _SOUND):
+            if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _MAX_MISFIT):
                 break
             codes, base = renewed, theta
         weights = self._fit(measured, codes, base, self.settings.iterations)[1]
         return WeightedRows(codes, self._with_columns(codes, weights))
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
-        """Expected counts from the weighted rows, axes in domain order; they sum to `total`."""
+        """Return expected counts from the weighted rows, axes in domain order; they sum to `total`."""
         counts = counted(self.domain, self.rows.codes, attrs, self.rows.weights)
         return counts * (self.total / counts.sum())
 
@@ -158,10 +159,9 @@ class ReweightedModel:
         return [self.marginal(clique) for clique in cliques]
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Rows of codes whose two- and three-way marginals are close to the model's; see `exchange`.
+        """Return rows of codes whose marginals of few columns are close to the model's; see `exchange`.
 
-        More than about half as many rows as there are weighted ones are made in parts, each from weighted rows of its
-        own.
+        More rows than half the number of weighted ones are made in parts, each from newly drawn weighted rows.
         """
         part = max(len(self.rows.codes) // 2, 1)
         if self.domain.cells() <= self.settings.whole_domain:
@@ -176,13 +176,13 @@ class ReweightedModel:
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
-        """Only the network and the noisy marginals are stored; weighted rows are made again when they are needed."""
+        """Return the stored model. Weighted rows are not stored; they are made again when they are needed."""
         network = GraphicalModel.from_stored(stored.part("network"))
         measured = [entry.measurement(network.domain) for entry in stored.parts("measurements")]
         return cls(network, measured, stored.part("settings").settings(SupportSettings, _LIMITS))
 
     def _network_parameters(self) -> np.ndarray:
-        """The network's potentials as parameters of the measured sets; sets outside the network start at 0."""
+        """The network's potentials as parameters of the measured sets; 0 for sets that the network does not have."""
         flat: list[np.ndarray] = []
         for m in self.measurements:
             table = self.network.potentials.get(m.attrs)
@@ -213,10 +213,10 @@ class ReweightedModel:
         return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
 
     def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The weights, raked to the network's single columns where those explain the measured ones and these do not.
+        """The weights, raked to the network's counts of columns that the network explains and the weights do not.
 
-        A column is in many sets at once, so its counts are what a fit of few steps gets right last. The network has
-        them right: its fit is small and converges.
+        A column is in many sets at once, so a fit of few steps gets its counts right last. The network, whose fit is
+        small and converges, has them right.
         """
         wanted: dict[int, np.ndarray] = {}
         for m in (m for m in self.measurements if len(m.attrs) == 1):
@@ -232,11 +232,11 @@ class ReweightedModel:
                 weights = weights * factors[codes[:, column]]
         return weights / weights.sum()
 
-    def _weighed(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
-        """The whole domain with its probabilities.
+    def _weighted_domain(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
+        """All cells of the domain with their probabilities.
 
-        Under the network's own penalty: its parameters are then near the optimum from the start, and the few sets
-        outside are soon learnt. With others 120 steps are not enough.
+        Fitted with the same penalty as the network, so that the network's parameters are near the optimum and few steps
+        are needed for the other sets. With other penalties 120 steps are not enough.
         """
         penalty = WeightPenalty(self.settings.ridge, l1=0.0, trust=np.inf, single=self.settings.single)
         uniform = np.zeros(start.size)

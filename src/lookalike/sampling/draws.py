@@ -1,4 +1,4 @@
-"""Draws by weight with as little variance as whole rows allow, and Gibbs sweeps of log-linear models."""
+"""Draws by weight with as little variance as whole numbers of rows allow, and Gibbs sweeps of log-linear models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lookalike.schema.domain import Domain
 def systematic(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return indices in proportion to the weights, each as often as expected to within one, in ascending order.
 
-    They are the indices at evenly spaced points of the cumulative weights from one random offset, so that every draw
-    alone has the weights' distribution.
+    They are the indices at evenly spaced points of the cumulative weights from one random offset (systematic sampling),
+    so that each single draw has the distribution of the weights.
 
     >>> systematic(np.array([1.0, 2.0, 1.0]), 4, np.random.default_rng(0)).tolist()
     [0, 1, 1, 2]
@@ -31,10 +31,9 @@ def draw_by_weight(weights: np.ndarray, rows: int, rng: np.random.Generator) -> 
 
 
 def values_at(weights: np.ndarray, which: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return for each point in [0, 1) the value there of the cumulative distribution weights[which].
+    """Return for each point in [0, 1) the value at that quantile of the distribution weights[which].
 
-    All distributions, one per row of `weights`, lie end to end on one line, number r on [r, r + 1), so that one search
-    finds every value.
+    The cumulative distribution of row r of `weights` is shifted to [r, r + 1), so that one search finds every value.
 
     >>> values_at(np.array([[1.0, 1.0], [0.0, 2.0]]), np.array([0, 0, 1]), np.array([0.2, 0.7, 0.2])).tolist()
     [0, 1, 1]
@@ -83,10 +82,10 @@ def gibbs_sweep(
     tables: Sequence[np.ndarray],
     rng: np.random.Generator,
 ) -> None:
-    """One sweep over all columns in random order, in place.
+    """Redraw every column given the others, in random order and in place.
 
-    Leaves p(x) proportional to exp(sum over m of tables[m][x on scopes[m]]) unchanged: rows that follow it before
-    follow it after. Within a chunk the random points are stratified over the rows, so that counts vary less.
+    Rows that follow p(x) proportional to exp(sum over m of tables[m][x on scopes[m]]) before the sweep follow it
+    afterwards. Within a chunk the random points are stratified over the rows, so that counts vary less.
     """
     for column in rng.permutation(len(domain)):
         size = domain.sizes[column]

@@ -22,14 +22,14 @@ _WORTH_COMPILING = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSettings:
-    """How hard rows are exchanged.
+    """How long rows are exchanged, and for which marginals.
 
     Attributes:
         passes: how often every row is reconsidered.
         candidates: how many other rows compete for its place each time.
-        orders: marginals of these numbers of columns are to be met.
-        cells: at most so many cells in all; marginals with the fewest cells come first.
-        sets: at most so many marginals.
+        orders: numbers of columns of the marginals that are to be matched.
+        cells: maximum number of cells of all marginals; those with the fewest cells come first.
+        sets: maximum number of marginals.
     """
 
     passes: int = 3
@@ -63,7 +63,7 @@ class MarginalCells:
         self._offsets = np.array(offsets, dtype=np.int32)
 
     def of(self, codes: np.ndarray) -> np.ndarray:
-        """Cell numbers of rows (given with rows contiguous): one row of numbers per row, one column per marginal."""
+        """Return cell numbers of rows, which must be contiguous: a row per row of codes, a column per marginal."""
         result = codes[:, self._members[0]] * self._strides[0]
         result += self._offsets
         for members, strides in zip(self._members[1:], self._strides[1:], strict=True):
@@ -72,11 +72,11 @@ class MarginalCells:
 
     @property
     def layout(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Columns and strides, one line per place in a set, and offsets: a row's cell is offset + codes . strides."""
+        """Columns, strides (one row per place in a set) and offsets: a row's cell is offset + codes . strides."""
         return self._members, self._strides, self._offsets
 
     def counts(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Weighted counts of all cells."""
+        """Return the weighted counts of all cells."""
         total = np.zeros(self.count)
         if numba_available() and len(codes) * len(self._offsets) > _WORTH_COMPILING:
             compiled(_add_weights)(codes, weights, *self.layout, total)
@@ -89,7 +89,7 @@ class MarginalCells:
 
 
 def _smallest_sets(domain: Domain, active: list[int], order: int, count: int) -> list[tuple[int, ...]]:
-    """The `count` sets with the fewest cells; where sets are too many to list, only the smallest columns are used."""
+    """The `count` column sets with the fewest cells; if there are too many to list, only of the smallest columns."""
     active = sorted(active, key=lambda i: domain.sizes[i])
     while len(active) > order and math.comb(len(active) - 1, order) > 20 * max(count, 1):
         active.pop()
@@ -105,11 +105,11 @@ def choose_rows(
     domain: Domain,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Indices of `rows` rows whose marginals are close to those of all rows with their weights, which add up to 1.
+    """Return indices of `rows` rows whose marginals are close to those of all rows with their weights (of sum 1).
 
-    Minimises the sum over cells of (count - wanted)^2 / (wanted + 1/2). A row in turn gives way to the best of a few
-    rows drawn by weight if that lowers the sum. Without numba rows are considered in blocks: within a block each sees
-    the others as they were, so that a pass is a few array operations per block.
+    Minimises the sum over cells of (count - wanted)^2 / (wanted + 1/2). Each row in turn is replaced by the best of a
+    few rows drawn by weight if that lowers the sum. Without numba, rows are considered in blocks, and exchanges within
+    a block do not take each other into account, so that a pass is a few array operations per block.
     """
     chosen = draw_by_weight(weights, rows, rng)
     marginals = MarginalCells(domain, settings)
@@ -142,10 +142,10 @@ def _exchange_block(
     worth: np.ndarray,
     slope: np.ndarray,
 ) -> None:
-    """Lets candidates compete for the places of a block of rows; `slope` is kept at 2 * excess * worth."""
+    """Exchange rows of a block for better candidates, in place; `slope` is kept at 2 * excess * worth."""
     best = chosen[block].copy()
     cells = old_cells = marginals.of(codes[best])
-    # A row that stays counts itself in the excess, so it is compared as if it had been taken out first.
+    # The excess contains the row itself, so the row is compared as if it had been taken out first.
     scores = (slope[old_cells] - worth[old_cells]).sum(axis=1)
     for pool in pools:
         rivals = pool[block]
@@ -200,7 +200,7 @@ def _exchange_rows(
     worth: np.ndarray,
     slope: np.ndarray,
 ) -> None:
-    """What `_exchange_block` does, with blocks of one row."""
+    """The same as `_exchange_block` with blocks of one row, for numba."""
     sets = offsets.size
     old, best, rival = np.empty(sets, np.int32), np.empty(sets, np.int32), np.empty(sets, np.int32)
     for r in range(chosen.size):

@@ -1,10 +1,10 @@
-"""Rows to start from, and raking: rows of a tree, reweighted until every target marginal fits, then thinned.
+"""Initial rows for row updates, and raking: rows of a tree, reweighted until every target marginal fits, then sampled.
 
 Initial rows are drawn column by column, each given at most one other. Raking is not in the PrivSyn paper; it gives its
-row updates a better start. A spanning forest of the targets is easy to draw from but knows only some of them. Weights
-on a large pool of its rows, one factor per target cell, make of them the log-linear model of ALL targets relative to
-the forest, at any treewidth: importance sampling instead of a junction tree. That works while enough rows keep weight;
-where they do not, the weights are flattened and GUM does the rest.
+row updates a better start. Rows of a spanning forest of the targets are easy to draw but match only some targets.
+Weights on a large pool of such rows, with one factor per target cell, turn them into the log-linear model of all
+targets relative to the forest, at any treewidth: importance sampling instead of a junction tree. That works while
+enough rows have a noticeable weight; otherwise the weights are flattened and GUM updates the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Edge = tuple[str, np.ndarray]
 
 
 def independent_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows whose columns follow the 1-way marginals to within one row, independently of each other."""
+    """Return rows whose columns are independent and match the one-way marginals to within one row."""
     codes = np.empty((rows, len(targets.domain)), np.int32, order="F")
     for column, name in enumerate(targets.domain.names):
         codes[:, column] = spread_evenly(targets.one_way(name), rows, rng)
@@ -31,7 +31,7 @@ def independent_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Gen
 
 
 def forest_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows that follow the pairs of a spanning forest of the targets, the one with most mutual information."""
+    """Return rows that match the pairs of the spanning forest of the targets with most mutual information."""
     codes = np.empty((rows, len(targets.domain)), np.int32, order="F")
     for name, edge in spanning_forest(targets).items():
         column = targets.domain.position(name)
@@ -44,9 +44,9 @@ def forest_rows(targets: ConsistentMarginals, rows: int, rng: np.random.Generato
 
 
 def spanning_forest(targets: ConsistentMarginals) -> dict[str, Edge | None]:
-    """Every column with the edge to its anchor, which comes before it; None for the first of each tree.
+    """Return every column with the edge to its anchor, which comes before it; None for the first of each tree.
 
-    Prim's algorithm on the mutual information of all pairs that some target holds.
+    Prim's algorithm on the mutual information of all pairs that some target contains.
     """
     pairs = _pair_tables(targets)
     weights = {pair: _mutual_information(table) for pair, table in pairs.items()}
@@ -69,10 +69,10 @@ def spanning_forest(targets: ConsistentMarginals) -> dict[str, Edge | None]:
 
 
 def peel_leaves(targets: ConsistentMarginals) -> tuple[ConsistentMarginals, dict[str, Edge]]:
-    """The targets without columns that occur in one pair only, and those columns in the order to append them.
+    """Return the targets without columns that occur in one pair only, and these columns in the order to append them.
 
-    Peeled in layers: a chain of pairs peels down to one column. Such a column is best drawn last, given its
-    anchor: no update of other marginals can then disturb its pair. `targets` must be maximal.
+    They are removed in layers: of a chain of pairs only one column is left. Such a column is best drawn last, given its
+    anchor, so that no update of other marginals can disturb its pair. `targets` must be maximal.
     """
     holders: dict[str, set[int]] = {name: set() for name in targets.domain.names}
     for i, clique in enumerate(targets.cliques):
@@ -102,10 +102,9 @@ def peel_leaves(targets: ConsistentMarginals) -> tuple[ConsistentMarginals, dict
 
 
 def _with_bare_columns(core: ConsistentMarginals, full: ConsistentMarginals) -> ConsistentMarginals:
-    """`core` with a 1-way table for each column that lost its last pair, so that its counts are not forgotten."""
-    bare = [name for name in core.domain.names if not any(name in clique for clique in core.cliques)]
-    held = {name for clique in full.cliques for name in clique}
-    bare = [name for name in bare if name in held]
+    """`core` with a one-way table for each column that lost its last pair, so that its counts are not lost."""
+    held, kept = ({name for clique in targets.cliques for name in clique} for targets in (full, core))
+    bare = [name for name in core.domain.names if name in held and name not in kept]
     return ConsistentMarginals(
         core.domain,
         (*core.cliques, *((name,) for name in bare)),
@@ -133,8 +132,8 @@ def _mutual_information(table: np.ndarray) -> float:
     return float((table[held] * np.log(table[held] / outer[held])).sum())
 
 
-_LARGEST_LOG_FACTOR = 6.0
-_SMALLEST_POOL = 10_000
+_MAX_LOG_FACTOR = 6.0
+_MIN_POOL_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ class Raking:
 
     Attributes:
         pool_factor: rows of the pool per row wanted.
-        max_codes: limit of the pool's size, in codes (4 bytes each); never fewer rows than wanted.
+        max_codes: maximum size of the pool in codes (4 bytes each); it never has fewer rows than wanted.
         sweeps: how often every target is fitted.
         smoothing: strength of the pull towards factor 1, per stddev of the target's noise; 0 fits the noise too.
     """
@@ -162,12 +161,12 @@ class Raking:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raked:
-    """A weighted pool's fit.
+    """The fit of a weighted pool.
 
     Attributes:
         weights: one per row of the pool, of mean 1.
-        smoothed: the targets less what smoothing gives up of them: what the weighted pool has where the fit converged.
-        carried: whether the pool could carry the fit; if not, weights were flattened and targets are missed.
+        smoothed: the marginals that the weighted pool has where the fit converged, T - k theta (see `rake`).
+        carried: whether enough rows kept weight; if not, weights were flattened and targets are missed.
     """
 
     weights: np.ndarray
@@ -178,14 +177,14 @@ class Raked:
 def raked_rows(
     targets: ConsistentMarginals, rows: int, rng: np.random.Generator, settings: Raking | None = None
 ) -> tuple[np.ndarray, Raked]:
-    """`rows` rows close to the targets, and the fit that they were taken from.
+    """Return `rows` rows close to the targets, and the fit of the pool from which they were taken.
 
-    Rows are taken from the weighted pool by systematic sampling in lexicographic order, so that rows near to each
-    other stand in for one another and counts differ little from the weights.
+    Rows are taken by systematic sampling from the weighted pool in an order in which similar rows are neighbours, so
+    that counts differ little from the weights.
     """
     settings = settings or Raking()
     largest = settings.max_codes // len(targets.domain)
-    wanted = max(rows, min(max(settings.pool_factor * rows, _SMALLEST_POOL), largest), 1)
+    wanted = max(rows, min(max(settings.pool_factor * rows, _MIN_POOL_ROWS), largest), 1)
     pool = forest_rows(targets, wanted, rng)
     fit = rake(targets, pool, settings, min_effective=min(rows, wanted / 2) / 4)
     columns = [targets.domain.position(name) for name in spanning_forest(targets)]
@@ -194,14 +193,14 @@ def raked_rows(
 
 
 def rake(targets: ConsistentMarginals, pool: np.ndarray, settings: Raking, *, min_effective: float = 0.0) -> Raked:
-    """Weights under which the pool fits the targets as well as their noise deserves.
+    """Return weights under which the pool fits the targets, the less closely the more noise they have.
 
     With counts S of the weighted pool, every step multiplies the rows of cell c by exp(f) where
     S exp(f) + k (theta_c + f) = T_c and theta_c is the sum of the cell's earlier f: coordinate ascent on
     the entropy-regularised least-squares fit to T, whose solution is S = T - k theta. k = smoothing * stddev, so noisy
-    targets bend the rows less; k = 0 is classical raking (iterative proportional fitting). When fewer than
-    `min_effective` rows would keep weight, (sum w)^2 / sum w^2, weights are flattened to a power of themselves and the
-    fit stops.
+    targets change the weights less; k = 0 is classical raking (iterative proportional fitting). When fewer than
+    `min_effective` rows would keep weight, by (sum w)^2 / sum w^2, weights are raised to a power below 1 and the fit
+    stops.
     """
     weights, carried = np.ones(len(pool)), True
     columns = [[targets.domain.position(name) for name in clique] for clique in targets.cliques]
@@ -231,18 +230,18 @@ def rake(targets: ConsistentMarginals, pool: np.ndarray, settings: Raking, *, mi
 
 
 def soft_log_ratio(wanted: np.ndarray, counts: np.ndarray, pull: float) -> np.ndarray:
-    """The f with counts * exp(f) + pull * f = wanted, per cell, within +-6; 0 where there are no counts.
+    """Return the f with counts * exp(f) + pull * f = wanted, per cell, within +-6; 0 where the count is 0.
 
-    The left side is convex and increasing in f, so Newton's method comes down to the root from any point above it: 0
-    where the counts are too large already, the plain log ratio elsewhere.
+    The left side is convex and increasing in f, so Newton's method descends to the root from any point above it. It
+    starts from 0 where the counts are too large already, and from the log ratio elsewhere.
     """
     held = counts > 0
     safe = np.where(held, counts, 1.0)
-    f = np.minimum(np.log(np.maximum(wanted, safe) / safe), _LARGEST_LOG_FACTOR)
+    f = np.minimum(np.log(np.maximum(wanted, safe) / safe), _MAX_LOG_FACTOR)
     for _ in range(40):
         grown = safe * np.exp(f)
         nearer = f - (grown + pull * f - wanted) / (grown + pull)
-        nearer = np.clip(nearer, -_LARGEST_LOG_FACTOR, _LARGEST_LOG_FACTOR)
+        nearer = np.clip(nearer, -_MAX_LOG_FACTOR, _MAX_LOG_FACTOR)
         moved = float(np.abs(f - nearer).max(initial=0.0))
         f = nearer
         if moved < 1e-9:
@@ -255,7 +254,7 @@ def _effective(weights: np.ndarray) -> float:
 
 
 def _flattening(weights: np.ndarray, min_effective: float) -> float:
-    """The largest power in [0, 1], to within 1 %, that leaves at least `min_effective` effective rows."""
+    """The largest power in [0, 1], to within 0.01, that leaves at least `min_effective` effective rows."""
     low, high = 0.0, 1.0
     while high - low > 0.01:
         middle = (low + high) / 2

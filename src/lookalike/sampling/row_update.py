@@ -1,9 +1,9 @@
-"""Rows changed little by little until their marginals are the wanted ones: GUM and MCF of PrivSyn.
+"""Rows changed step by step until they have the wanted marginals: GUM and MCF of PrivSyn.
 
-GUM (section 5.2) needs no graphical model, so any number of overlapping marginals can be used. MCF (section 5.1), which
-the paper compares it with, moves rows by min-cost flows: every marginal is met exactly in its turn, with as few changes
-as possible, which undoes part of what the others had reached; it is slow, for small marginals. The rows are
-post-processing of the marginals: nothing here sees data.
+GUM (section 5.2) needs no graphical model, so any number of overlapping marginals can be used. MCF (section 5.1), with
+which the paper compares it, moves rows by min-cost flows: every marginal in turn is met exactly, with as few changes as
+possible, which undoes part of the fit to the other marginals. It is slow, and for small marginals only. Rows are made
+from noisy marginals alone, so this is post-processing.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class GumSchedule:
 
     Attributes:
         sweeps: how often every marginal is visited.
-        decay: alpha, which bounds the growth of a cell in one visit, starts at 1 and is multiplied by this after every
-            `decay_every` sweeps.
+        decay: factor of alpha after every `decay_every` sweeps. Alpha starts at 1 and bounds the growth of a cell in
+            one visit.
         decay_every: see `decay`.
-        duplicate: share of the added rows that are copies of whole rows, in turn; the turns are counted from the end,
-            so that the last sweep has the first share. The rest only get the marginal's own columns overwritten.
-            Neither alone converges: overwriting breaks the other marginals, copying makes no new combinations.
-        stop_early: for rows that are near the targets already. Leaves a marginal alone while it is as near to its
-            target as as many independent rows would be, and undoes and ends with a sweep that does not lower the total
-            error: on thousands of noisy marginals the first sweeps can break more than they mend.
+        duplicate: shares of the added rows that are copies of whole rows, one share per sweep in rotation, such that
+            the last sweep has the first share. In the other added rows only the marginal's columns are overwritten.
+            Neither alone converges: overwriting changes the other marginals, copying makes no new combinations.
+        stop_early: for rows that are near the targets already. Skips a marginal while it is as near to its target as
+            that of as many independent rows, and stops before a sweep that does not lower the total error: on
+            thousands of noisy marginals the first sweeps can do more harm than good.
     """
 
     sweeps: int = 50
@@ -66,14 +66,14 @@ class GumSettings:
     """How rows are made from marginals.
 
     Attributes:
-        start: rows that GUM starts from. "independent" is the paper's: every column on its own. "tree" follows the
-            pairs of a spanning tree. "raked" takes rows of that tree by weights that fit all marginals.
-        schedule: GUM's sweeps. After a raked start they are made only if the pool could not carry the fit: sweeps on
-            rows that fit already would only follow the noise.
+        start: the rows with which GUM starts. "independent" draws every column by itself, as the paper does. "tree"
+            matches the pairs of a spanning tree. "raked" samples rows of that tree by weights that fit all marginals.
+        schedule: GUM's sweeps. After a raked start they are made only if too few rows of the pool kept weight: sweeps
+            on rows that fit already would only fit the noise.
         raking: settings of the "raked" start.
-        append: draw columns that occur in a single pair at the end, given the other one of the pair.
+        append: draw columns that occur in a single pair at the end, given the other column of the pair.
         updates: "gum" copies and overwrites rows; "flow" meets every marginal in turn by a min-cost flow, with as many
-            sweeps as the schedule has (`min_cost_flow`), but for marginals too large for one, which GUM meets first.
+            sweeps as the schedule has; marginals too large for a flow are met by GUM before.
     """
 
     start: Start = "raked"
@@ -84,12 +84,12 @@ class GumSettings:
 
     @classmethod
     def of_paper(cls) -> GumSettings:
-        """GUM as the paper has it: independent start, 50 sweeps, no stopping."""
+        """Return the paper's settings of GUM: independent start, 50 sweeps, no early stop."""
         return cls(start="independent", schedule=GumSchedule())
 
     @classmethod
     def of_flows(cls) -> GumSettings:
-        """MCF as the paper has it: independent start, 20 sweeps of min-cost flows."""
+        """Return the paper's settings of MCF: independent start, 20 sweeps of min-cost flows."""
         return cls(start="independent", schedule=GumSchedule(sweeps=20), updates="flow")
 
 
@@ -107,7 +107,7 @@ class _Target:
         return float(np.abs(counts - self.counts).sum())
 
     def sampling_error(self) -> float:
-        """About the L1 error of independent rows: sqrt(2/pi) standard deviations per cell, at most twice its count."""
+        """Approximate L1 error of independent rows: sqrt(2/pi) stddevs per cell, at most twice its variance."""
         spread = self.counts * (1 - self.counts / self.counts.sum())
         return float(np.minimum(math.sqrt(2 / math.pi) * np.sqrt(spread), 2 * spread).sum())
 
@@ -115,30 +115,30 @@ class _Target:
 def update_rows(
     codes: np.ndarray, targets: ConsistentMarginals, rng: np.random.Generator, schedule: GumSchedule | None = None
 ) -> np.ndarray:
-    """A copy of `codes` moved towards the targets: as many rows, every value in its domain, marginals closer.
+    """Return a copy of `codes` whose marginals are closer to the targets (GUM).
 
     Each sweep visits the marginals by their error, largest first. Targets are scaled to the number of rows. The order
-    of the rows is lost. Copies are the price: far fewer rows are distinct than in a sample of a smooth model.
+    of the rows is lost. As rows are copied, far fewer rows are distinct than in a sample of a smooth model.
     """
     schedule = schedule or GumSchedule()
-    # Copying whole rows is most of the work on wide tables: small codes keep a column within the processor's cache.
+    # Copying whole rows is most of the work on wide tables; with small codes a column fits into the processor's cache.
     codes = codes.astype(np.min_scalar_type(max(targets.domain.sizes) - 1), order="F")
     wanted = _scaled(targets, len(codes)) if len(codes) else []
     limits = np.array([target.sampling_error() if schedule.stop_early else -1.0 for target in wanted])
-    before, least = codes, math.inf
+    before, lowest = codes, math.inf
     for sweep in range(schedule.sweeps):
         errors = np.array([target.error(codes) for target in wanted])
-        if schedule.stop_early and errors.sum() >= least:
+        if schedule.stop_early and errors.sum() >= lowest:
             return before.astype(np.int32, order="F")
-        before, least = codes, float(errors.sum())
+        before, lowest = codes, float(errors.sum())
         visited = [i for i in np.argsort(-errors, kind="stable") if errors[i] > limits[i]]
         if not visited:
             break
-        # Rows of a cell are taken in row order from a random start, so the order itself must be fresh.
+        # Rows of a cell are taken in row order from a random start, so the rows are shuffled before every sweep.
         codes = np.asfortranarray(codes[rng.permutation(len(codes))])
         for i in visited:
             _move_towards(codes, wanted[i], schedule.alpha(sweep), schedule.share(sweep), rng)
-    if schedule.stop_early and sum(target.error(codes) for target in wanted) >= least:
+    if schedule.stop_early and sum(target.error(codes) for target in wanted) >= lowest:
         codes = before
     return codes.astype(np.int32, order="F")
 
@@ -179,15 +179,15 @@ def _updated(
 
 
 def mean_l1(codes: np.ndarray, targets: ConsistentMarginals) -> float:
-    """Mean over the targets of the L1 distance between the rows' marginal and the target, both scaled to sum 1."""
+    """Return the mean over all targets of the L1 distance of the rows' marginal from it, both scaled to sum 1."""
     return float(np.mean([target.error(codes) for target in _scaled(targets, len(codes))])) / len(codes)
 
 
 def removal_counts(counts: np.ndarray, wanted: np.ndarray, needed: float) -> np.ndarray:
-    """How many rows leave each over-full cell: min(excess, beta * count), with the one beta that frees `needed` rows.
+    """Return how many rows to take from each over-full cell: min(excess, beta * count), with sum `needed`.
 
-    The freed total is piecewise linear in beta with a corner at each cell's excess/count, so sorting the corners and
-    summing prefixes gives beta exactly. When the whole excess is not enough, beta is 1 and the excess is returned.
+    The sum is piecewise linear in beta with a corner at each cell's excess/count, so sorting the corners and summing
+    prefixes gives beta exactly. When the whole excess is not enough, beta is 1 and the excess is returned.
 
     >>> removal_counts(np.array([10.0, 20.0, 5.0]), np.array([9.0, 8.0, 18.0]), 5.0)
     array([1., 4., 0.])
@@ -215,8 +215,8 @@ def _scaled(targets: ConsistentMarginals, rows: int) -> list[_Target]:
 def _move_towards(codes: np.ndarray, target: _Target, alpha: float, share: float, rng: np.random.Generator) -> None:
     """One update of `codes` in place: rows of over-full cells become rows of under-full and empty cells.
 
-    A held cell gains at most alpha times its rows, an empty one alpha times what it lacks. Empty cells are served
-    first, since only overwriting can fill them.
+    A cell with rows gains at most alpha times their number, an empty one alpha times the rows it lacks. Empty cells
+    come first, since only overwriting can fill them.
     """
     order, starts = rows_by_cell(target.cells(codes), target.counts.size)
     counts = np.diff(starts)
@@ -227,7 +227,6 @@ def _move_towards(codes: np.ndarray, target: _Target, alpha: float, share: float
     pool = rng.permutation(_take(order, starts, np.minimum(losses, counts), rng))
     copied = np.where(held, np.minimum(_rounded(gains * share, rng), np.minimum(gains, counts)), 0)
     written = gains - copied
-
     new_cells = np.concatenate(
         [np.repeat(np.flatnonzero(~held), written[~held]), np.repeat(np.flatnonzero(held), written[held])]
     )
@@ -247,7 +246,7 @@ def _rounded(amounts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _take(order: np.ndarray, starts: np.ndarray, amounts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """amounts[c] different rows of each cell c, from a random place among the cell's rows and going round."""
+    """amounts[c] different rows of each cell c: consecutive rows of the cell from a random start, cyclically."""
     cells = np.flatnonzero(amounts)
     lengths, first = amounts[cells], starts[cells]
     sizes = starts[cells + 1] - first
@@ -257,17 +256,17 @@ def _take(order: np.ndarray, starts: np.ndarray, amounts: np.ndarray, rng: np.ra
 
 
 MAX_ARCS = 250_000
-"""Largest number of arcs of one flow, over-full cells times under-full cells: a few seconds of the solver."""
+"""Largest number of arcs of one flow, over-full times under-full cells; so many take the solver a few seconds."""
 
 
 def flow_rows(
     codes: np.ndarray, targets: ConsistentMarginals, rng: np.random.Generator, *, sweeps: int = 20
 ) -> np.ndarray:
-    """A copy of `codes` in which every marginal in turn is made equal to its target, to within rounding.
+    """Return a copy of `codes` in which every marginal in turn is made equal to its target, up to rounding (MCF).
 
     Moving a row from one cell to another costs the number of its columns that change; the flow of least total cost
-    goes from over-full to under-full cells. Raises ModelTooLargeError, before any work, where a marginal could need
-    more than `MAX_ARCS` arcs.
+    goes from over-full to under-full cells. Raises a ModelTooLargeError at the start where a marginal could need more
+    than `MAX_ARCS` arcs.
     """
     for clique, table in zip(targets.cliques, targets.tables, strict=True):
         if flow_arcs(table) > MAX_ARCS:
@@ -288,7 +287,7 @@ def flow_arcs(table: np.ndarray) -> float:
 
 
 def whole_counts(table: np.ndarray, rows: int) -> np.ndarray:
-    """Integers in proportion to `table` that add up to `rows`: rounded down, the largest remainders up.
+    """Return integers in proportion to `table` that add up to `rows`: rounded down, the largest remainders up.
 
     >>> whole_counts(np.array([1.0, 1.0, 1.0]), 4)
     array([2, 1, 1])
@@ -302,10 +301,10 @@ def whole_counts(table: np.ndarray, rows: int) -> np.ndarray:
 
 
 def min_cost_flow(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """The cheapest whole flows, supplies x demands, that ship every supply and meet every demand.
+    """Return the cheapest integer flows, supplies x demands, that use every supply and meet every demand.
 
-    A transport problem: with whole supplies and demands every vertex of its polytope is whole, and the dual simplex
-    method ends at a vertex. Supplies and demands must have the same sum.
+    A transport problem: with integer supplies and demands every vertex of its polytope is an integer point, and the
+    dual simplex method ends at a vertex. Supplies and demands must have the same sum.
     """
     if not supply.size or not demand.size:
         return np.zeros(cost.shape, np.int64)
@@ -323,7 +322,7 @@ def min_cost_flow(supply: np.ndarray, demand: np.ndarray, cost: np.ndarray) -> n
 
 
 def _meet(codes: np.ndarray, columns: list[int], wanted: np.ndarray, rng: np.random.Generator) -> None:
-    """Changes as few columns of `codes` as possible, in place, so that the marginal has the wanted counts."""
+    """Change as few codes as possible, in place, so that the marginal has the wanted counts."""
     order, starts = rows_by_cell(mixed_radix([codes[:, c] for c in columns], wanted.shape, len(codes)), wanted.size)
     excess = np.diff(starts) - wanted.ravel()
     over, under = np.flatnonzero(excess > 0), np.flatnonzero(excess < 0)

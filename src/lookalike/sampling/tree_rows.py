@@ -1,8 +1,7 @@
-"""Rows from a network: walk the contraction tree from each root and draw what was summed out at every node.
+"""Rows from a network: walk the contraction tree from each root and draw the variables summed out at every node.
 
-No table of a clique is ever made. At an inner node the values of its scope are known already, and the variables that
-were summed out there are drawn from the product of its two children's arrays; a leaf's private variables are drawn
-last.
+At an inner node the values of its scope are known already, and the variables that were summed out at the node are drawn
+from the product of its two children's arrays. Variables of a single leaf are drawn last.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ def tree_rows(
     independent: bool = False,
     allowed: Mapping[int, np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Rows of codes in domain order (int32, columns contiguous), drawn from the network's last forward sweep.
+    """Return rows of codes in domain order (int32, columns contiguous), drawn from the network's last forward sweep.
 
     By default draws have low variance: the rows that agree on a node's scope share one random offset and take evenly
-    spaced points of the conditional distribution. Every row alone has the model's distribution; counts of measured
-    marginals differ from their expectation by a few rows at most. Which row takes which point must be decided afresh at
-    every node, or variables that meet nowhere in the tree would be drawn in step with each other: at random, and up to
-    `_SPREAD_ROWS` rows so that rows alike in the columns drawn before take points far apart (see `_spread`).
+    spaced quantiles of the conditional distribution. Each single row has the model's distribution; counts of measured
+    marginals differ from their expectation by a few rows at most. Rows are assigned to quantiles again at every node,
+    or variables that are never drawn together would become dependent. The assignment is random, and for at most
+    `_SPREAD_ROWS` rows such that rows with equal values so far get quantiles far apart (see `_spread`).
 
     Args:
         network: after `sweep` at the wanted potentials.
-        rows: how many. More than a million are drawn in chunks of a million, each with low variance of its own.
+        rows: number of rows. More than a million are drawn in chunks of a million, each with low variance.
         rng: source of randomness.
         independent: draw rows independently instead.
-        allowed: codes to choose from, by position, for columns that occur in no factor; all codes by default.
+        allowed: allowed codes of columns that occur in no factor, by position; all codes by default.
     """
     codes = np.zeros((rows, len(network.plan.domain)), dtype=np.int32, order="F")
     if rows <= _CHUNK_ROWS:
@@ -67,11 +66,7 @@ def tree_rows(
 
 
 def _fill(
-    network: Network,
-    codes: np.ndarray,
-    rng: np.random.Generator,
-    independent: bool,
-    allowed: Mapping[int, np.ndarray],
+    network: Network, codes: np.ndarray, rng: np.random.Generator, independent: bool, allowed: Mapping[int, np.ndarray]
 ) -> None:
     layout, count = network.layout, len(network.plan.leaves)
     roots = set(network.plan.roots)
@@ -106,7 +101,7 @@ def _draw(
     independent: bool,
     before: list[int],
 ) -> None:
-    """Fills the columns of `drawn`, given those of `known`, from the product of the tables; `before` are all filled."""
+    """Fill the columns of `drawn`, given those of `known`, from the product of the tables; `before` are filled."""
     layout, sizes, rows = network.layout, network.plan.domain.sizes, len(codes)
     given, new = layout.positions(known), layout.positions(drawn)
     key = cell_numbers(codes, given, sizes)
@@ -137,7 +132,7 @@ def _draw(
 def _grouped(key: np.ndarray, cells: int, shuffled: np.ndarray) -> np.ndarray:
     """Row numbers grouped by key, in the shuffled order within each group.
 
-    Sixteen bits at a time, as NumPy sorts short integers by counting.
+    Sorts by sixteen bits at a time, since NumPy has a fast counting sort for short integers.
     """
     order = shuffled
     for shift in range(0, max(1, (cells - 1).bit_length()), 16):
@@ -147,10 +142,10 @@ def _grouped(key: np.ndarray, cells: int, shuffled: np.ndarray) -> np.ndarray:
 
 
 def _spread(order: np.ndarray, starts: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Each group's rows reordered so that any stretch of neighbours ends up evenly spaced over the whole group.
+    """Each group's rows reordered so that any run of neighbours becomes evenly spaced over the whole group.
 
-    Row r of a group goes where r times the golden ratio modulo 1 ranks: any run of such numbers is spread evenly. A
-    random rotation then makes every place equally likely for every row.
+    Rows of a group are sorted by r times the golden ratio modulo 1, with r the row's rank in the group: any run of such
+    numbers is spread evenly. A random rotation then makes every place equally likely for every row.
     """
     group = np.repeat(np.arange(len(counts)), counts)
     rank = np.arange(len(order)) - starts[group]

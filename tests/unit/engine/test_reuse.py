@@ -116,11 +116,11 @@ def test_two_threads_give_the_same_numbers(seed, monkeypatch):
     plan = random_plan(seed)
     monkeypatch.setenv("LOOKALIKE_THREADS", "1")
     alone = NumbaExecutor(with_reuse(make_layout(plan)))
-    assert not alone._stretches
+    assert not alone._segments
     monkeypatch.setattr("lookalike.engine.numba_executor.WORTH_TWO_THREADS_NS", 0.0)
     monkeypatch.setattr("lookalike.engine.numba_executor.threads_allowed", lambda: 2)
     shared = NumbaExecutor(with_reuse(make_layout(plan)))
-    assert sum(stretch.halves is not None for stretch in shared._stretches) > 5
+    assert sum(segment.halves is not None for segment in shared._segments) > 5
     np.testing.assert_allclose(swept(shared), swept(alone), rtol=1e-13)
 
 

@@ -1,11 +1,12 @@
-"""The model of all cells: marginals by summing, rows within one of their expectation, storage."""
+"""The model of all cells, and its update by multiplicative weights."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from lookalike.models.dense import DenseModel
+from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.models.dense import DenseModel, multiplicative_weights
 from lookalike.models.kinds import model_from_parts
 from lookalike.models.stored import taken_apart
 from lookalike.schema.domain import Domain
@@ -18,7 +19,7 @@ def model(total: float = 1000.0) -> DenseModel:
     return DenseModel(DOMAIN, weights / weights.sum(), total)
 
 
-def test_marginals_sum_the_other_attributes_out() -> None:
+def test_marginals_sum_the_other_columns_out() -> None:
     dense = model()
     np.testing.assert_allclose(dense.marginal(("c", "a")), 1000 * dense.probabilities.sum(axis=1))
     first, second = dense.marginals([("b",), ()])
@@ -62,3 +63,36 @@ def test_parts_make_the_same_model() -> None:
 def test_the_table_has_the_shape_of_the_domain() -> None:
     with pytest.raises(ValueError, match="shape"):
         DenseModel(DOMAIN, np.ones((2, 3)), 1.0)
+
+
+SMALL = Domain(("a", "b", "c"), (2, 3, 2))
+TOTAL = 500.0
+
+
+def uniform() -> np.ndarray:
+    return np.full(SMALL.sizes, 1.0 / SMALL.cells())
+
+
+def test_exact_marginals_are_met_after_many_passes() -> None:
+    truth = np.random.default_rng(0).exponential(1.0, SMALL.sizes)
+    truth *= TOTAL / truth.sum()
+    known = [NoisyMarginal(("a", "b"), truth.sum(axis=2), 1.0), NoisyMarginal(("b", "c"), truth.sum(axis=0), 1.0)]
+    table = multiplicative_weights(SMALL, uniform(), known, TOTAL, replays=4000)
+    assert table.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(TOTAL * table.sum(axis=2), truth.sum(axis=2), atol=0.5)
+    np.testing.assert_allclose(TOTAL * table.sum(axis=0), truth.sum(axis=0), atol=0.5)
+
+
+def test_one_update_is_the_rule_of_the_paper() -> None:
+    counts = np.array([400.0, 100.0])
+    table = multiplicative_weights(SMALL, uniform(), [NoisyMarginal(("a",), counts, 1.0)], TOTAL, replays=1)
+    factors = np.exp((counts - 250.0) / (2 * TOTAL))
+    np.testing.assert_allclose(table.sum(axis=(1, 2)), factors / factors.sum())
+    np.testing.assert_allclose(table / table.sum(axis=(1, 2), keepdims=True), 1 / 6)
+
+
+def test_noise_beyond_the_table_leaves_finite_probabilities() -> None:
+    wild = NoisyMarginal(("a", "c"), np.array([[1e9, -1e9], [3.0, -4e8]]), 1e9)
+    table = multiplicative_weights(SMALL, uniform(), [wild], 1.0, replays=50)
+    assert np.isfinite(table).all()
+    assert table.sum() == pytest.approx(1.0)
