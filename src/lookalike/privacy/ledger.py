@@ -112,13 +112,7 @@ class Ledger:
         return _spent(self.entries())
 
     def begin(
-        self,
-        *,
-        method: str,
-        schema: str,
-        budget: Budget,
-        neighbours: Neighbours,
-        noise: NoiseSource = SYSTEM_ENTROPY,
+        self, *, method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource = SYSTEM_ENTROPY
     ) -> Run:
         """Open a run, or refuse it when it would pass the cap. Nothing counts until the first charge."""
         with self._chain.locked():

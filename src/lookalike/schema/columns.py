@@ -255,13 +255,13 @@ class Identifier(Column):
     Attributes:
         pattern: how made-up texts look: `#` is a digit, `@` a letter, anything else itself. Numbers are made up within
             as many digits as there are `#`.
-        person: whether the identifier says whose row it is. No more than `most_rows` rows of a person are then used.
-        repeats: relative numbers of persons with 1, 2, ... `most_rows` rows; made-up persons get as many.
+        person: whether the identifier says whose row it is. No more than `max_rows` rows of a person are then used.
+        repeats: relative numbers of persons with 1, 2, ... `max_rows` rows; made-up persons get as many.
     """
 
     pattern: str = "id-########"
     person: bool = False
-    most_rows: int = 1
+    max_rows: int = 1
     repeats: tuple[float, ...] = ()
 
     facts: ClassVar[tuple[str, ...]] = ("missing", "repeats")
@@ -278,20 +278,18 @@ class Identifier(Column):
         self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Leave it out: any value fits.")
         self._require(
-            1 <= self.most_rows <= MAX_CODES,
-            f"has most_rows {self.most_rows}",
-            f"Give 1 or more, at most {MAX_CODES:,}.",
+            1 <= self.max_rows <= MAX_CODES, f"has max_rows {self.max_rows}", f"Give 1 or more, at most {MAX_CODES:,}."
         )
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
-        fits = not self.repeats or len(self.repeats) == self.most_rows
+        fits = not self.repeats or len(self.repeats) == self.max_rows
         self._require(
             fits and all(weight >= 0 for weight in self.repeats) and (not self.repeats or sum(self.repeats) > 0),
-            f"has {len(self.repeats)} repeats for at most {self.most_rows} rows",
+            f"has {len(self.repeats)} repeats for at most {self.max_rows} rows",
             "Give one weight, not negative, per number of rows.",
         )
 
     def _lacks(self, fact: str) -> bool:
-        return fact == "repeats" and self.person and self.most_rows > 1 and not self.repeats
+        return fact == "repeats" and self.person and self.max_rows > 1 and not self.repeats
 
     @property
     def regular(self) -> int:

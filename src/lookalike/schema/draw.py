@@ -74,7 +74,7 @@ def draw_identifiers(column: Identifier, count: int, kind: pa.DataType, rng: np.
     """
     if column.repeats:
         sizes = _sizes(column, count, rng)
-        people = draw_identifiers(replace(column, repeats=(), most_rows=1), len(sizes), kind, rng)
+        people = draw_identifiers(replace(column, repeats=(), max_rows=1), len(sizes), kind, rng)
         return people.take(pa.array(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)[:count])))
     if pa.types.is_integer(kind):
         limit = min(10 ** max(1, column.pattern.count("#")), 2 ** (kind.bit_width - 1))

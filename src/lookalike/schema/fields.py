@@ -3,7 +3,7 @@
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
 `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`hierarchy`, `pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The
+`hierarchy`, `pattern` (makes the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `provenance`. The
 type `any` leaves the kind to discovery.
 """
 
@@ -26,7 +26,7 @@ _FIELD_KEYS = (
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
     "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
-    "hierarchy", "pattern", "person", "most_rows", "repeats", "storage", "provenance",
+    "hierarchy", "pattern", "person", "max_rows", "repeats", "storage", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 
@@ -181,7 +181,7 @@ def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
         field.entry["name"],
         pattern=as_text(field.own["pattern"]),
         person=field.flag(field.own, "person"),
-        most_rows=field.integer("most_rows", 1, 1) or 1,
+        max_rows=field.integer("max_rows", 1, 1) or 1,
         repeats=repeats,
         **shared,
     )
@@ -256,7 +256,7 @@ def field_of(column: Column) -> dict[str, Any]:
     if isinstance(column, Identifier):
         own["pattern"] = column.pattern
         if column.person:
-            own.update(person=True, most_rows=column.most_rows, repeats=list(column.repeats))
+            own.update(person=True, max_rows=column.max_rows, repeats=list(column.repeats))
     if column.hierarchy:
         own["hierarchy"] = [_level_of(column, level) for level in column.hierarchy]
     for key in ("decimals", "least_decimals", "width", "zone", "storage"):

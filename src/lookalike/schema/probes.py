@@ -174,13 +174,13 @@ class Roundness(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPerPerson(Probe):
-    """How many rows belong to the person of each row, up to `most_rows`. A person's rows depend on no other person."""
+    """How many rows belong to the person of each row, up to `max_rows`. A person's rows depend on no other person."""
 
     base: Identifier
 
     @property
     def regular(self) -> int:
-        return self.base.most_rows
+        return self.base.max_rows
 
     def codes(self, array: pa.Array) -> np.ndarray:
         people = person_numbers(self.base, array)

@@ -89,15 +89,15 @@ class Schema:
         new = {column.name: column for column in columns}
         return replace(self, columns=tuple(new.get(column.name, column) for column in self.columns))
 
-    def with_person(self, name: str, most_rows: int) -> Schema:
-        """The schema with one column as the identifier of persons; at most `most_rows` rows of each are used."""
+    def with_person(self, name: str, max_rows: int) -> Schema:
+        """The schema with one column as the identifier of persons; at most `max_rows` rows of each are used."""
         column = self[name]
         if isinstance(column, Identifier):
-            repeats = column.repeats if column.most_rows == most_rows else ()
-            return self.with_columns([replace(column, person=True, most_rows=most_rows, repeats=repeats)])
+            repeats = column.repeats if column.max_rows == max_rows else ()
+            return self.with_columns([replace(column, person=True, max_rows=max_rows, repeats=repeats)])
         marks: dict[str, Provenance] = {"missing": "open"} if "missing" in column.open_facts else {}
         shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
-        return self.with_columns([Identifier(name, person=True, most_rows=most_rows, **shared)])
+        return self.with_columns([Identifier(name, person=True, max_rows=max_rows, **shared)])
 
     def ordered(self, names: Sequence[str]) -> Schema:
         """The schema with its columns in that order."""

@@ -14,7 +14,7 @@ from lookalike.schema.schema import Schema
         {"name": "a", "type": "string", "dp": {"pattern": "#" * 300_000}},
         {"name": "a", "type": "string", "dp": {"pattern": "x" * 300_000}},
         {"name": "a", "type": "date", "format": "%Y-%m-%d" + "%j" * 200_000},
-        {"name": "a", "type": "string", "dp": {"pattern": "n-####", "person": True, "most_rows": 10**8}},
+        {"name": "a", "type": "string", "dp": {"pattern": "n-####", "person": True, "max_rows": 10**8}},
     ],
     ids=["pattern", "pattern without places", "format", "rows per person"],
 )

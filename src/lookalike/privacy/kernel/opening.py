@@ -50,7 +50,7 @@ def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
     for column in schema.columns:
         if isinstance(column, Identifier) and column.person:
             persons = _person_numbers(column, rows.column(column.name).combine_chunks())
-            rows = rows.take(kept_rows(persons, column.most_rows))
+            rows = rows.take(kept_rows(persons, column.max_rows))
     return replace(table, rows=rows)
 
 

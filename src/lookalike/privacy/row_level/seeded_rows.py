@@ -268,11 +268,7 @@ def _met(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random
 
 
 def _tested_without_noise(
-    codes: Codes,
-    positions: Sequence[int],
-    request: SeededRows,
-    prefixes: PrefixCounts,
-    random: SystemRandom,
+    codes: Codes, positions: Sequence[int], request: SeededRows, prefixes: PrefixCounts, random: SystemRandom
 ) -> Codes:
     """Privacy Test 1: candidates until enough pass, failures dropped. Deniable for each row; not private as a whole."""
     found: list[Codes] = []
