@@ -164,7 +164,7 @@ def two_persons(tmp_path: Any) -> dict[str, Callable[[], object]]:
 
 @pytest.mark.parametrize("way", ["Schema", "with_columns", "dict", "file", "with_persons", "synthesize"])
 def test_two_person_columns_are_refused(way: str, tmp_path: Any) -> None:
-    with pytest.raises(SchemaError, match=r"2 columns say whose row it is: 'who', 'house'; the limit is 1\."):
+    with pytest.raises(SchemaError, match=r"2 columns have 'person: true': 'who', 'house'; the limit is 1\."):
         two_persons(tmp_path)[way]()
 
 
