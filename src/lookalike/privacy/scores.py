@@ -1,7 +1,7 @@
-"""Every number that is computed from the data to steer a method, with its sensitivity and why.
+"""The scores: numbers computed from exact counts to steer a method, each with a proof of its sensitivity.
 
-The door evaluates these and nothing else. `sensitivity` is what adding or removing ONE row changes at most; the door
-scales it for other neighbours. Scores are integers in units of 1/resolution, so that exact integer noise serves.
+`sensitivity` is the largest change by adding or removing ONE row; the door scales it for other neighbours. Scores are
+integers in units of 1/resolution, so that exact integer noise can be added.
 """
 
 from __future__ import annotations
@@ -144,18 +144,18 @@ class IndependenceGap:
 
     score_ab = || M_ab - M_a x M_b / n ||_1, rounded down to a multiple of 1/resolution
 
-    Here a is one attribute, by default the first, and b all others of the clique taken as one: PrivBayes' and PrivMRF's
-    n R(a, b) is half of it.
+    Here a is one column, by default the first, and b all others of the set taken as one: n R(a, b) of PrivBayes and
+    PrivMRF is half of it.
 
     Sensitivity 4 + 1/resolution. With P the pair's frequencies, Q the product of their 1-ways, and a row added in cell
     (a, b), let lam = 1/(n + 1). Then P' - Q' = (1 - lam) [(P - Q) + lam (e_a - P_a)(e_b - P_b)^T], so in counts
     (n + 1)(P' - Q') - n (P - Q) = n lam (e_a - P_a)(e_b - P_b)^T, whose L1 norm is at most 4 n/(n + 1) < 4 (each factor
     has an L1 norm of at most 2). Rounding both scores down adds less than 1/resolution. The reference depends on the
-    data here, hence four times the noise of `ResidualL1`; use that one unless you repeat the paper.
+    data here, hence four times the noise of `ResidualL1`; use that one except to reproduce a paper.
 
     Attributes:
         cliques: the marginals.
-        children: the attribute a of each clique; empty for the first of every clique.
+        children: the column a of each set; empty for the first of every set.
     """
 
     resolution: ClassVar[int] = 1000
@@ -229,7 +229,7 @@ class FamilyGap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerfectGap:
-    """How near each family is to one whose parents determine its binary child, both values being equally frequent.
+    """How close each family is to one whose parents determine its binary child, with both values equally frequent.
 
     score = - min over x of (n/2 - sum_b x_b M_0b)_+ + (n/2 - sum_b (1 - x_b) M_1b)_+, in multiples of 1/resolution
 
