@@ -31,17 +31,13 @@ class ResidualL1:
     """
 
     resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
-        if len(self.cliques) != len(self.references):
-            raise ValueError(f"{len(self.cliques)} marginals but {len(self.references)} references")
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
+        _check_lengths(marginals=self.cliques, references=self.references)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         distances = [
@@ -68,23 +64,17 @@ class GroupedResidualL1:
     """
 
     resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
     groups: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
-        if not len(self.cliques) == len(self.references) == len(self.groups):
-            raise ValueError(
-                f"{len(self.cliques)} marginals, {len(self.references)} references and {len(self.groups)} partitions"
-            )
+        _check_lengths(marginals=self.cliques, references=self.references, groups=self.groups)
         for clique, reference, groups in zip(self.cliques, self.references, self.groups, strict=True):
             if groups.size and not 0 <= groups.min() <= groups.max() < len(reference):
                 raise ValueError(f"groups of {clique} must be numbered from 0 to {len(reference) - 1}")
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         distances: list[int] = []
@@ -113,22 +103,16 @@ class CellGaps:
     """
 
     resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
     signs: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not len(self.cliques) == len(self.references) == len(self.signs):
-            raise ValueError(
-                f"{len(self.cliques)} marginals, {len(self.references)} references and {len(self.signs)} signs"
-            )
+        _check_lengths(marginals=self.cliques, references=self.references, signs=self.signs)
         if any(abs(sign) != 1 for sign in self.signs):
             raise ValueError("signs are 1 or -1: others would change the sensitivity")
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         gaps = [
@@ -159,6 +143,7 @@ class IndependenceGap:
     """
 
     resolution: ClassVar[int] = 1000
+    sensitivity: ClassVar[Fraction] = 4 + Fraction(1, resolution)
 
     cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...] = ()
@@ -171,10 +156,6 @@ class IndependenceGap:
     @property
     def _children(self) -> tuple[str, ...]:
         return self.children or tuple(clique[0] for clique in self.cliques)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return 4 + Fraction(1, self.resolution)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         gaps: list[int] = []
@@ -206,6 +187,7 @@ class FamilyGap:
     """
 
     resolution: ClassVar[int] = 2 << 20
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...]
@@ -213,10 +195,6 @@ class FamilyGap:
 
     def __post_init__(self) -> None:
         _check_children(self.cliques, self.children)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         whole = {name: _whole_distribution(self.distributions[name]) for name in set(self.children)}
@@ -243,16 +221,13 @@ class PerfectGap:
     """
 
     resolution: ClassVar[int] = 1000
+    sensitivity: ClassVar[Fraction] = 1 + Fraction(1, resolution)
 
     cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...]
 
     def __post_init__(self) -> None:
         _check_children(self.cliques, self.children)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return 1 + Fraction(1, self.resolution)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         families = _children_first(self.cliques, self.children, counts)
@@ -296,6 +271,7 @@ class GradeProducts:
 
     STEPS: ClassVar[int] = 64
     resolution: ClassVar[int] = STEPS * STEPS
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     grades: Mapping[str, np.ndarray]
@@ -307,19 +283,20 @@ class GradeProducts:
             if np.abs(grade).max() > 1:
                 raise ValueError(f"grades of {name!r} reach {np.abs(grade).max():g}; they must lie in [-1, 1]")
 
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
-
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         whole = {name: np.rint(grade * self.STEPS).astype(np.int64) for name, grade in self.grades.items()}
         sums = [whole[a] @ count @ whole[b] for (a, b), count in zip(self.cliques, counts, strict=True)]
         return np.array(sums, dtype=np.int64)
 
 
+def _check_lengths(**lists: Sequence[object]) -> None:
+    if len({len(values) for values in lists.values()}) > 1:
+        counts = ", ".join(f"{len(values)} {name}" for name, values in lists.items())
+        raise ValueError(f"A score has {counts}; give as many of each.")
+
+
 def _check_children(cliques: Sequence[ColumnSet], children: Sequence[str]) -> None:
-    if len(cliques) != len(children):
-        raise ValueError(f"{len(cliques)} families but {len(children)} children")
+    _check_lengths(families=cliques, children=children)
     for clique, child in zip(cliques, children, strict=True):
         if child not in clique:
             raise ValueError(f"{child!r} is not in its family {clique}")

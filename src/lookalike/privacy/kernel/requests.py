@@ -21,19 +21,15 @@ Rng = np.random.Generator | None
 class Score(Protocol):
     """One number per candidate, a function of exact marginals and of public settings.
 
-    Scores are multiples of 1/resolution.
+    Scores are multiples of 1/resolution; `sensitivity` is the largest change of any score by one added or removed row.
     """
 
     resolution: ClassVar[int]
+    sensitivity: ClassVar[Fraction]
 
     @property
     def cliques(self) -> tuple[ColumnSet, ...]:
         """The marginals that `evaluate` needs, in the order it needs them."""
-        ...
-
-    @property
-    def sensitivity(self) -> Fraction:
-        """The largest change that one added or removed row makes to any single score."""
         ...
 
     def evaluate(self, counts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

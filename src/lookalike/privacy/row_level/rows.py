@@ -111,8 +111,8 @@ def require_single_row(neighbours: Neighbours, what: str) -> None:
     """Refuse neighbours for which the price is not proved."""
     if neighbours.rows != 1:
         raise BudgetError(
-            f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}; use "
-            "omega='all' without parts."
+            f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}. Choose "
+            "settings of the method that need none, or another method."
         )
 
 

@@ -1,7 +1,7 @@
 """Noisy counts of the teachers that take a generated row for a real one, from which a student learns.
 
 Every row goes to one of `parts` parts at random, independent of the other rows, and the first `teachers` parts have a
-teacher each; rows of the others are not used. A teacher's weights depend on its own rows and on public rows, and on
+teacher each; rows of the others are not used. A teacher's weights depend on its own rows and on released rows, and on
 nothing else, to the last bit. So one row changes at most one teacher, whose vote on a generated row is 0 or 1: the
 count of votes for "real" has sensitivity 1 (the other count follows from it and is not released). N noisy counts are N
 Gaussian releases, mu^2 = N * (rows / stddev)^2 in all, given which part has the row; a mixture over that is no worse,
