@@ -208,7 +208,7 @@ def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
 def pieces_of(grid: Grid) -> tuple[np.ndarray, np.ndarray]:
     """Lower edges and weights of pieces: runs of cells just long enough to stand out from the noise, spikes alone.
 
-    No piece goes over the end of a cell that was cut up, whose total stands out by itself.
+    No piece extends beyond a cell that was cut up, whose total stands out by itself.
     """
     spikes = _spikes(grid)
     groups = np.zeros(len(grid.counts), dtype=np.int64) if grid.groups is None else grid.groups

@@ -127,9 +127,9 @@ class Chain:
         number = len(self._known)
         try:
             entry: Entry = json.loads(line)
-            sound = entry["n"] == number and entry["hash"] == digest(entry)
+            intact = entry["n"] == number and entry["hash"] == digest(entry)
             chained = entry["prev"] == (self._known[-1]["hash"] if self._known else "")
-            if sound and chained and self._check(entry):
+            if intact and chained and self._check(entry):
                 return entry
         except (ValueError, KeyError, TypeError, RecursionError):
             pass

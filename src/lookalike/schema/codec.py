@@ -107,9 +107,9 @@ def encode_columns(columns: Sequence[Column], table: pa.Table) -> np.ndarray:
 
 
 def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
-    """A table whose values have these codes and keep the schema's rules. `rng` chooses the values within bins.
+    """A table whose values have these codes and satisfy the schema's rules. `rng` chooses the values within bins.
 
-    Where codes break a rule, or values within bins would, values are changed until it is kept: see `enforce.py`.
+    Where codes or values within bins break a rule, values are changed until it holds: see `enforce.py`.
     """
     numbers = drawn_numbers(schema, codes, rng)
     if schema.constraints:

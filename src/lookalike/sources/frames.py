@@ -160,7 +160,7 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
     except nw.exceptions.DuplicateError:
         raise InputError("The table has two columns of the same name. Rename one of the two.") from None
     if any(not isinstance(name, str) for name in wrapped.collect_schema().names()):
-        raise InputError("The table has a column whose name is no text. Rename the columns to texts.")
+        raise InputError("The table has a column whose name is not a text. Rename the columns to texts.")
     wrapped = wrapped if rows else wrapped.head(0)
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect()

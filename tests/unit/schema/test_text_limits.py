@@ -1,4 +1,4 @@
-"""Texts of a schema that every row is written with are short, and so is what a person's rows are counted up to."""
+"""Limits of patterns and formats, with which every row is written, and of max_rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lookalike.schema.schema import Schema
     ],
     ids=["pattern", "pattern without places", "format", "rows per person"],
 )
-def test_what_would_fill_the_memory_is_refused(field: dict[str, object]) -> None:
+def test_fields_that_would_fill_the_memory_are_refused(field: dict[str, object]) -> None:
     """300,000 places of a pattern took 1 GB for 400 rows, and a long format of times never ended."""
     with pytest.raises(SchemaError, match="at most") as caught:
         Schema.from_dict({"fields": [field]})
