@@ -259,7 +259,7 @@ def price(repeat: int) -> dict[str, Any]:
             answer[f"{n}/{rows}"] = {
                 "paper": _composed_k(rows, n, 4.0, tight=False),
                 "tight": _composed_k(rows, n, 1.0, tight=True),
-                "ours": account.least_k(SeedTest(2, 1.0), rows),
+                "ours": account.min_k(SeedTest(2, 1.0), rows),
             }
     return answer
 

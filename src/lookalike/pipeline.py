@@ -250,7 +250,7 @@ def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> 
         schema = schema.with_person(person, neighbours.max_rows_per_person)
     for column in schema.columns:
         if isinstance(column, Identifier) and column.person:
-            neighbours = replace(neighbours, max_rows_per_person=column.most_rows)
+            neighbours = replace(neighbours, max_rows_per_person=column.max_rows)
     return schema, neighbours
 
 

@@ -202,5 +202,5 @@ def test_a_second_person_column_is_refused(call: Call, tmp_path: Path) -> None:
     for command in (("plan", table), ("synth", table, "-o", tmp_path / "o.csv")):
         refused = call(*command, "--schema", schema, "--person", "house")
         assert refused.code != 0
-        assert "2 columns say whose row it is: 'who', 'house'; the limit is 1" in refused.err.replace("\n", " ")
+        assert "2 columns have 'person: true': 'who', 'house'; the limit is 1" in refused.err.replace("\n", " ")
         assert call(*command, "--schema", schema, "--person", "who").code == 0

@@ -21,7 +21,7 @@ from lookalike.selection.workload import as_workload, read_workload
 from .mutations import spoil_bytes, spoil_tree, survive
 
 FIELDS = """
-- {name: id, type: string, dp: {pattern: 'p-######', person: true, most_rows: 2, repeats: [3, 1]}}
+- {name: id, type: string, dp: {pattern: 'p-######', person: true, max_rows: 2, repeats: [3, 1]}}
 - name: age
   type: integer
   constraints: {minimum: 0, maximum: 99, required: true}

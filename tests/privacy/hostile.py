@@ -132,8 +132,8 @@ def _columns_of_text() -> dict[str, tuple[Column, tuple[str, ...]]]:
         "datetime with offset": (Datetime("x", format=TIME, zone="UTC", **year), moments),
         "datetime in Paris": (Datetime("x", format=TIME, zone="Europe/Paris", **year), moments),
         "identifier": (Identifier("x"), ("id-1", "id-2")),
-        "person": (Identifier("x", person=True, most_rows=2, repeats=(1, 1)), ("id-1", "id-1")),
-        "open person": (Identifier("x", person=True, most_rows=2, provenance={"missing": "open"}), ("id-1", "id-1")),
+        "person": (Identifier("x", person=True, max_rows=2, repeats=(1, 1)), ("id-1", "id-1")),
+        "open person": (Identifier("x", person=True, max_rows=2, provenance={"missing": "open"}), ("id-1", "id-1")),
         "open": (Undeclared("x"), ("a", "b")),
         "open category": (Categorical("x", outside="absorb"), ("a", "b")),
         "open integer": (Integer("x"), ("3", "70")),
@@ -152,8 +152,8 @@ def _typed_columns() -> dict[str, tuple[Column, pa.DataType, tuple[Any, ...], st
         "float dictionary": (Categorical("x"), pa.dictionary(pa.int32(), pa.float64()), (1.0, 2.0), "float64"),
         "date dictionary": (Categorical("x"), pa.dictionary(pa.int32(), pa.date32()), (1, 2), "int32"),
         "time dictionary": (Categorical("x"), pa.dictionary(pa.int32(), pa.timestamp("s")), (1, 2), "int64"),
-        "integer person": (Identifier("x", person=True, most_rows=2, repeats=(1, 1)), pa.int64(), (7, 7), "int64"),
-        "listed person": (Identifier("x", person=True, most_rows=2), pa.dictionary(pa.int8(), pa.string()), ("i", "i"),
+        "integer person": (Identifier("x", person=True, max_rows=2, repeats=(1, 1)), pa.int64(), (7, 7), "int64"),
+        "listed person": (Identifier("x", person=True, max_rows=2), pa.dictionary(pa.int8(), pa.string()), ("i", "i"),
                           "text"),
     }  # fmt: skip
     for bits in (8, 64):

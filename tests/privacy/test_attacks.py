@@ -32,7 +32,7 @@ from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.privacy.row_level import seed_price, seeded_rows
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
-from lookalike.privacy.row_level.seeded_rows import seeds_at_least
+from lookalike.privacy.row_level.seeded_rows import seeds_lower_bound
 from lookalike.schema.schema import Schema
 
 TABLE, SIZES = pa.table({"a": [0, 1, 1], "b": [2, 2, 0]}), {"a": 2, "b": 3}
@@ -67,15 +67,15 @@ def test_parts_are_refused_after_anything_was_spent() -> None:
 
 @pytest.mark.parametrize("cells", [1, 4, 25])
 def test_the_lower_bound_on_seeds_allows_for_rounding_and_for_the_neighbour(cells: int) -> None:
-    """Plant: `seeds_at_least` without half a row per rounded cell and the row that the smaller neighbour lacks."""
+    """Plant: `seeds_lower_bound` without half a row per rounded cell and the row that the smaller neighbour lacks."""
     counted = NoisyMarginal(("a",), np.full(cells, 200.0 / cells), stddev=1e-6)
-    assert seeds_at_least(counted, 0.4) <= 200 - cells / 2 - 1
+    assert seeds_lower_bound(counted, 0.4) <= 200 - cells / 2 - 1
 
 
 def test_the_bound_on_seeds_and_the_price_of_rows_share_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant: `affordable_test` gives all of delta to the bound on the number of seeds, and all to the price of rows."""
     spent: list[float] = []
-    bound, account = seeded_rows.seeds_at_least, seeded_rows.SeedBudget
+    bound, account = seeded_rows.seeds_lower_bound, seeded_rows.SeedBudget
 
     def bounded(counted: NoisyMarginal, delta: float) -> int:
         spent.append(delta)
@@ -85,7 +85,7 @@ def test_the_bound_on_seeds_and_the_price_of_rows_share_delta(monkeypatch: pytes
         spent.append(delta)
         return account(n, rho, epsilon, delta, tune)
 
-    monkeypatch.setattr(seeded_rows, "seeds_at_least", bounded)
+    monkeypatch.setattr(seeded_rows, "seeds_lower_bound", bounded)
     monkeypatch.setattr(seeded_rows, "SeedBudget", accounted)
     counted = NoisyMarginal((), np.array(50_000.0), 40.0)
     budget = Budget(2.0, 1e-5, "gdp", threshold_delta=4e-6)

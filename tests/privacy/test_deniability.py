@@ -210,10 +210,10 @@ def test_needed_k_and_max_rows_agree_with_the_price() -> None:
     assert budget.price(test, 10_000) > 1
     rows = budget.max_rows(test)
     assert budget.price(test, rows) <= 1 < budget.price(test, rows + 1)
-    k = budget.least_k(test, 10_000)
+    k = budget.min_k(test, 10_000)
     assert k is not None
     assert budget.price(SeedTest(k, 1.0), 10_000) <= 1 < budget.price(SeedTest(k - 1, 1.0), 10_000)
-    assert budget.least_k(test, 10**12) is None
+    assert budget.min_k(test, 10**12) is None
 
 
 def test_random_subset_counting_keeps_the_price_of_one_row() -> None:

@@ -26,7 +26,7 @@ from lookalike.privacy.kernel import counting, door
 from lookalike.release import Spent
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
-from lookalike.sources import dtypes, frames
+from lookalike.sources import frames
 from lookalike.sources import open as opening
 from lookalike.synthesizers import METHODS
 
@@ -204,8 +204,10 @@ def test_categories_of_a_frame_tell_nothing_apart(monkeypatch: pytest.MonkeyPatc
     finding = audited(TOWNS, MORE_RUNS, write=as_categories, schema=DECLARED_TOWNS)
     assert not finding.broken, finding
 
+    read = frames.pandas_table
+
     def kept(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
-        return dtypes.pandas_table(frame)[0], dict(frame.dtypes)
+        return read(frame)[0], dict(frame.dtypes)
 
     monkeypatch.setattr(frames, "pandas_table", kept)
     assert audited(TOWNS, MORE_RUNS, write=as_categories, schema=DECLARED_TOWNS).broken

@@ -33,7 +33,7 @@ def questions(column: Column) -> list[Column]:
     if not column.open_facts:
         asked.append(column)
     if isinstance(column, Identifier):
-        asked.append(RowsPerPerson("x", base=replace(column, person=True, most_rows=2, repeats=())))
+        asked.append(RowsPerPerson("x", base=replace(column, person=True, max_rows=2, repeats=())))
     if isinstance(column, Binned):
         cells = binning.coarse_grid(column)
         asked += [GridProbe("x", base=column, edges=cells.edges), Roundness("x", base=column, steps=(1, 5, 10, 1000))]

@@ -41,7 +41,7 @@ fields:
 - {name: seen, type: datetime, format: "%Y-%m-%dT%H:%M:%S%z", constraints: {minimum: 2024-01-01, maximum: 2024-12-31},
    dp: {zone: Europe/Paris}}
 - {name: note, type: string, dp: {pattern: "n-####"}}
-- {name: patient, type: string, dp: {pattern: "p-####", person: true, most_rows: 2, repeats: [1, 1]}}
+- {name: patient, type: string, dp: {pattern: "p-####", person: true, max_rows: 2, repeats: [1, 1]}}
 """
 
 

@@ -60,7 +60,7 @@ def opened(table: pa.Table, schema: Schema) -> OpenedTable:
 def kept(rows: Sequence[Row], most: int, stored: str) -> list[Row]:
     """The rows that one opening of the table uses."""
     array, marker = STORED[stored]
-    person = Identifier("who", missing=("", marker), person=True, most_rows=most, repeats=(1.0,) * most)
+    person = Identifier("who", missing=("", marker), person=True, max_rows=most, repeats=(1.0,) * most)
     schema = Schema((person, Integer.coded("row", 16), Integer.coded("value", 2)))
     people, places, values = zip(*rows, strict=True) if rows else ((), (), ())
     table = pa.table({"who": array(people), "row": pa.array(places, pa.int64()), "value": pa.array(values, pa.int64())})
@@ -124,19 +124,19 @@ def test_which_rows_are_kept_depends_on_nobody_else(extra: list[Row]) -> None:
 
 def test_while_markers_are_open_every_known_one_is_nobody() -> None:
     """What discovery finds out later must not change who is a person."""
-    person = Identifier("who", person=True, most_rows=2, provenance={"missing": "open"})
+    person = Identifier("who", person=True, max_rows=2, provenance={"missing": "open"})
     table = pa.table({"who": ["p", "p", "p", "?", "?", "?", None, None, "", ""]})
     found = opened(table, Schema((person,)))
     assert found.table is not None
     assert Counter(found.table.column("who").to_pylist()) == {"p": 2, "?": 3, None: 2, "": 2}
-    measured = Identifier("who", missing=("",), person=True, most_rows=2, provenance={"missing": "measured"})
+    measured = Identifier("who", missing=("",), person=True, max_rows=2, provenance={"missing": "measured"})
     codes = RowsPerPerson("who", base=measured).codes(found.table.column("who").combine_chunks())
     assert Counter(codes.tolist()) == {0: 7, 1: 2}
 
 
 @pytest.mark.parametrize("extra", [["x"], ["x", "x"], [None], ["NA"]], ids=str)
 def test_rows_per_person_of_others_stay_as_they_are(extra: list[str | None]) -> None:
-    probe = RowsPerPerson("who", base=Identifier("who", missing=("", "NA"), person=True, most_rows=2))
+    probe = RowsPerPerson("who", base=Identifier("who", missing=("", "NA"), person=True, max_rows=2))
     others = ["p", "q", "q", None, None, "NA", "NA"]
     codes = probe.codes(pa.array([*others, *extra], pa.string()))
     assert codes[: len(others)].tolist() == probe.codes(pa.array(others, pa.string())).tolist() == [0, 1, 1, 0, 0, 0, 0]
@@ -164,12 +164,12 @@ def two_persons(tmp_path: Any) -> dict[str, Callable[[], object]]:
 
 @pytest.mark.parametrize("way", ["Schema", "with_columns", "dict", "file", "with_persons", "synthesize"])
 def test_two_person_columns_are_refused(way: str, tmp_path: Any) -> None:
-    with pytest.raises(SchemaError, match=r"2 columns say whose row it is: 'who', 'house'; the limit is 1\."):
+    with pytest.raises(SchemaError, match=r"2 columns have 'person: true': 'who', 'house'; the limit is 1\."):
         two_persons(tmp_path)[way]()
 
 
 def test_the_column_that_the_schema_names_may_be_named_again() -> None:
-    person = Identifier("who", person=True, most_rows=3, repeats=(1.0, 1.0, 1.0))
+    person = Identifier("who", person=True, max_rows=3, repeats=(1.0, 1.0, 1.0))
     schema = Schema((person, Categorical("town", values=("Ox", "Rye"))))
     same, people = with_persons(schema, "who", Neighbours(max_rows_per_person=3))
     assert same == schema

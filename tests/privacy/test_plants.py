@@ -73,9 +73,7 @@ SCALES = {
     f"noise times {factor}": noise_becomes(lambda draw, s, n, f=factor: draw(s * f, n)) for factor in (0.5, 0.7, 0.9)
 }
 SENSITIVITIES = {
-    f"half of the sensitivity of {kind.__name__}": fact(
-        kind, "sensitivity", lambda self, right=kind.sensitivity: right.fget(self) / 2
-    )
+    f"half of the sensitivity of {kind.__name__}": attribute(kind, "sensitivity", kind.sensitivity / 2)
     for kind in (ResidualL1, GroupedResidualL1, CellGaps, IndependenceGap, FamilyGap, PerfectGap, GradeProducts)
 }
 OF_ONE_ROW: dict[str, Plant] = {

@@ -348,7 +348,7 @@ def test_views_share_one_budget_with_their_table() -> None:
 @pytest.mark.parametrize(("relation", "rows"), RELATIONS)
 def test_persons_with_more_rows_than_allowed_are_paid_for(relation: str, rows: int, by_schema: bool) -> None:
     """A person with 8 rows of one kind, against nobody and against persons of other kinds."""
-    who = Identifier("who", person=True, most_rows=rows) if by_schema else Identifier("who")
+    who = Identifier("who", person=True, max_rows=rows) if by_schema else Identifier("who")
     schema = Schema((who, Categorical("c", values=("x", "y", "z"))))
     neighbours = Neighbours(relation, 1 if by_schema else rows)  # type: ignore[arg-type]
     person = {} if by_schema else {"person": "who"}

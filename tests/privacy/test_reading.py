@@ -179,7 +179,7 @@ def test_a_failure_while_values_are_encoded_is_charged(monkeypatch: pytest.Monke
     def fails(*_: object) -> np.ndarray:
         raise OverflowError(SECRET)
 
-    monkeypatch.setattr("lookalike.sources.open.encode_column", fails)
+    monkeypatch.setattr("lookalike.sources.open.encode_columns", fails)
     ledger, error = run_of(pa.table({"a": [0, 1]}), Schema.from_sizes({"a": 2}))
     assert isinstance(error, RunStoppedError)
     assert error.__context__ is None

@@ -15,7 +15,7 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
-from lookalike.privacy.row_level.seeded_rows import SeededRows, seeds_at_least
+from lookalike.privacy.row_level.seeded_rows import SeededRows, seeds_lower_bound
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("x", "y", "z"), (4, 2, 2))
@@ -99,8 +99,8 @@ def test_seeds_are_refused_with_numbers_or_settled() -> None:
 
 
 def test_the_lower_bound_on_seeds_is_low() -> None:
-    assert seeds_at_least(NoisyMarginal((), np.array(1000.0), 10.0), 1e-9) < 1000 - 59
-    assert seeds_at_least(NoisyMarginal((), np.array(5.0), 10.0), 1e-9) == 0
+    assert seeds_lower_bound(NoisyMarginal((), np.array(1000.0), 10.0), 1e-9) < 1000 - 59
+    assert seeds_lower_bound(NoisyMarginal((), np.array(5.0), 10.0), 1e-9) == 0
 
 
 def test_histograms_keep_frequent_cells_and_their_noise_is_what_the_budget_affords() -> None:

@@ -67,7 +67,7 @@ def test_the_threshold_noise_is_the_one_that_was_priced(
     gamma = settings.get("gamma", 1.0)
     share, most = settings.get("seeded_share", 0.9), settings.get("max_plausible")
     used = SeedTest(K, 1 / scale, gamma, share, most)
-    needed = SeedBudget(1, rho, EPSILON, LEFT, tune).least_n(used, ROWS)
+    needed = SeedBudget(1, rho, EPSILON, LEFT, tune).min_seeds(used, ROWS)
     assert needed is not None
     assert needed < 20_000
     assert epsilon_of(used, ROWS, needed, rho, LEFT) <= EPSILON

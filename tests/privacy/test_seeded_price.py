@@ -17,7 +17,7 @@ from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.row_level import seed_price
 from lookalike.privacy.row_level.seed_price import ORDERS, SeedBudget, SeedTest, delta_own, epsilon_of, renyi
-from lookalike.privacy.row_level.seeded_rows import affordable_test, seeds_at_least
+from lookalike.privacy.row_level.seeded_rows import affordable_test, seeds_lower_bound
 from tests.privacy.seeded_law import (
     Mixture,
     Pair,
@@ -221,7 +221,7 @@ def test_a_share_near_one_is_refused_unless_the_exact_guarantee_holds() -> None:
             assert seeds < 100_000
             continue
         answers.add(True)
-        n = seeds_at_least(counted, 0.05e-5)
+        n = seeds_lower_bound(counted, 0.05e-5)
         for own in (0, 1, 40, 78, 79, 80, 120):
             assert max(exact_deltas(class_pair(test, own, np.array([float(n - own)])), 1, 1.0)) <= 1e-5
         assert seeds > 300
@@ -240,11 +240,11 @@ def test_threshold_noise_and_order_do_not_depend_on_the_noisy_count() -> None:
     }
     assert len(settled) == 1
     test = settled.pop()
-    least = SeedBudget(1, 0.01, 1.0, 0.95e-6).least_n(asked, 20)
+    least = SeedBudget(1, 0.01, 1.0, 0.95e-6).min_seeds(asked, 20)
     assert least is not None
     assert epsilon_of(test, 20, least, 0.01, 0.95e-6) <= 1
     assert SeedBudget(int(least / 1.03), 0.01, 1.0, 0.95e-6).price(asked, 20) > 1
-    assert SeedBudget(1, 0.01, 1.0, 0.95e-6).least_n(asked, 10**15) is None
+    assert SeedBudget(1, 0.01, 1.0, 0.95e-6).min_seeds(asked, 10**15) is None
 
 
 def test_every_part_of_the_price_falls_as_the_table_grows() -> None:

@@ -1,4 +1,4 @@
-"""Bins from noisy counts on a public grid: arithmetic on numbers that were already paid for, no data.
+"""Chooses bins from noisy counts on a public grid: post-processing of released numbers.
 
 A grid cuts a range of the number line into cells, given by their lower edges and the last value. Whole numbers of ticks
 are the values of integers, times and decimals with a fixed number of places; `unit` is then 1, and 0 for floats.
@@ -17,31 +17,31 @@ from lookalike.schema.storage import whole_range
 
 # Where no other place is named, the constants were chosen on Adult as published: see `discover.py`.
 SIGNIFICANT = 4.0
-"""Noisy counts above so many standard deviations count as real: one in 30,000 empty cells passes."""
+"""Noisy counts above this many standard deviations count as rows: one in 30,000 empty cells passes."""
 _POWERS, _EXACT_POWERS = 61, 52
 """Grids of numbers end at 2^61, those of decimals at 2^52, up to which whole numbers of ticks are exact as floats."""
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
 """Grids of times cover these years."""
 _NEARLY_ALL, _DOUBT = 0.95, 2.0
-"""An occupied range must hold this share of the rows, give or take so many standard deviations."""
+"""An occupied range must hold this share of the rows, within this many standard deviations."""
 _FALSE, _FALSE_ALONE = 0.01, 1e-4
-"""How many empty blocks of cells may be expected to stand out, among all of a size; and far away from the others."""
+"""Expected numbers of empty blocks of one size that pass as occupied: in all, and far away from the others."""
 _NEAR = 2
-"""So many blocks may lie between two that stand out and are near each other."""
+"""Occupied blocks are near each other with at most this many blocks between them."""
 _VACANT_NOISE, _VACANT_SLACK, _VACANT_SHARE = 2.0, 1.5, 0.01
 """Outer cells are dropped while their sum is below the first constant in standard deviations of that sum, and below the
 share of the cell that they were cut from plus the second constant in standard deviations of one cell."""
 _NEIGHBOURS, _SPIKE = 3, 0.5
-"""A spike stands out from so many cells on either side, by so much more than SIGNIFICANT: there are many to try."""
-_LEAST_SHARE = 0.004
-"""Smallest share of the rows that a bin is made for."""
-_PLAIN_ROUNDING, _LEAST_ROUNDING = 0.02, 0.002
-"""Shares of multiples within so much of those of unrounded numbers are not rounding; smaller shares of a step are 0."""
+"""Cells on either side that a spike is compared with, and what is added to SIGNIFICANT, because many are compared."""
+_MIN_SHARE = 0.004
+"""Smallest share of the rows for which a bin is made."""
+_PLAIN_ROUNDING, _MIN_ROUNDING = 0.02, 0.002
+"""Shares of multiples this near to those of unrounded numbers are not rounding; smaller shares of a step become 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Cells of the axis with noisy counts.
+    """Cells of the number line with noisy counts.
 
     Attributes:
         edges: lower edges of the cells, rising.
@@ -49,8 +49,8 @@ class Grid:
         counts: noisy counts of the cells; empty before they are measured.
         stddev: noise on each.
         unit: 1 on an axis of ticks, 0 on one of floats.
-        groups: for each cell the number of the cell that it was cut from, 0 where it was not. A group's sum is known
-            as well as a single cell.
+        groups: for each cell the number of the cell that it was cut from, 0 where it was not cut. The sum of a group
+            has the noise of a single cell.
     """
 
     edges: np.ndarray
@@ -78,14 +78,14 @@ def coarse_grid(base: Binned) -> Grid:
     edges = np.concatenate((-powers[::-1], [0.0], powers))
     if not unit:
         return Grid(edges, 2.0**top, np.empty(0), 0.0, 0)
-    # Noise must not make rows where the type has no numbers: they could not be written.
+    # Values outside of the storage type could not be written, so noise must not put rows there.
     low, high = whole_range(base) if isinstance(base, Integer) else (-(2**63), 2**63)
     whole = edges.astype(np.int64)
     return Grid(whole[(whole >= low) & (whole <= high)], min(2**top - 1, high), np.empty(0), 0.0, 1)
 
 
 def one_cell(base: Binned) -> Grid:
-    """The range between declared bounds as a single cell, of which nothing was measured."""
+    """The range between declared bounds as a single cell that was not measured."""
     low, high = (base.internal(bound) for bound in (base.minimum, base.maximum))
     if base.tick is None:
         return Grid(np.array([float(low)]), float(high), np.zeros(1), np.inf, 0)
@@ -100,10 +100,9 @@ def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
 def occupied(grid: Grid, total: float, doubt: float = 0.0) -> Grid:
     """The cells from the first to the last that stand out from the noise, if nearly all of `total` rows are there.
 
-    Else blocks of 2, 4, 8, ... cells may stand out and hold nearly all. Where none do, the range with most rows is
-    taken, and where nothing stands out, the middle of the grid. A range without blocks that stand out a little, far
-    away from all others, is tried first: cells are powers of two wide, so that one empty cell too many makes a range
-    useless.
+    Else blocks of 2, 4, 8, ... cells are tried. Where no range holds nearly all rows, the one with most rows is taken,
+    and where nothing stands out, the middle of the grid. Ranges without isolated blocks that stand out only a little
+    are tried first: cells are powers of two wide, so that one empty cell too many makes a range useless.
 
     Args:
         grid: noisy counts of all cells.
@@ -126,7 +125,7 @@ def occupied(grid: Grid, total: float, doubt: float = 0.0) -> Grid:
 
 
 def _standing_out(scores: np.ndarray) -> list[tuple[int, int]]:
-    """First and last of the blocks that stand out: first without, then with those that are alone and not quite sure."""
+    """First and last of the blocks that stand out: without isolated blocks of doubt first, then with them."""
     some, sure = (NormalDist().inv_cdf(1 - false / len(scores)) for false in (_FALSE, _FALSE_ALONE))
     found = np.flatnonzero(scores > some)
     if not found.size:
@@ -140,8 +139,8 @@ def _standing_out(scores: np.ndarray) -> list[tuple[int, int]]:
 def trimmed(grid: Grid) -> Grid:
     """The grid without the outer parts of its first and last cut-up cell that seem to hold no rows.
 
-    The outer cells go as far as their sum could be noise and is small beside the cell that they were cut from. Rows
-    that may be there will be clamped to what is kept.
+    Outer cells are dropped while their sum could be noise and is small beside the cell that they were cut from. Rows
+    in them are clamped to the range that is kept.
     """
     first, last = _vacant(grid, 1), len(grid.counts) - 1 - _vacant(grid, -1)
     if first > last:
@@ -170,7 +169,7 @@ def _part(grid: Grid, first: int, last: int) -> Grid:
 
 
 def even_grid(low: int | float, high: int | float, cells: int, unit: int) -> Grid:
-    """At most so many equally wide cells from low to high; single ticks where that is enough."""
+    """At most `cells` equally wide cells from low to high; single ticks where that is enough."""
     if unit:
         width = -(-(int(high) - int(low) + 1) // cells)
         return Grid(np.arange(int(low), int(high) + 1, width, dtype=np.int64), int(high), np.empty(0), 0.0, 1)
@@ -179,15 +178,13 @@ def even_grid(low: int | float, high: int | float, cells: int, unit: int) -> Gri
 
 
 def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.ndarray]:
-    """The grid with significant cells (or all) cut into at most so many parts, and each new cell's old one."""
+    """The grid with significant cells (or all) cut into at most `pieces` parts, and the old cell of each new one."""
     widths = grid.widths
     heavy = (every | (grid.counts > SIGNIFICANT * grid.stddev)) & (widths > grid.unit)
     edges: list[np.ndarray] = []
-    for i, edge in enumerate(grid.edges):
-        if not heavy[i]:
-            edges.append(grid.edges[i : i + 1])
-        else:
-            edges.append(even_grid(edge.item(), (edge + widths[i] - grid.unit).item(), pieces, grid.unit).edges)
+    for edge, width, cut in zip(grid.edges, widths, heavy, strict=True):
+        last = (edge + width - grid.unit).item()
+        edges.append(even_grid(edge.item(), last, pieces, grid.unit).edges if cut else np.array([edge]))
     parents = np.repeat(np.arange(len(edges)), [len(part) for part in edges])
     old = np.zeros(len(edges), dtype=np.int64) if grid.groups is None else grid.groups
     new = int(old.max(initial=0)) + 1 + np.arange(len(edges))
@@ -196,10 +193,10 @@ def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.nda
 
 
 def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
-    """The new counts made consistent with the old ones: m parts with noise of the same size get the old cell's weight.
+    """The new counts, made consistent with the old ones.
 
-    The best estimate of a cell's total from its own count c and its parts' sum s is (m c + s) / (m + 1); the parts
-    share the difference equally.
+    With the same noise on both, the best estimate of a cell's total, from its own count c and the sum s of its m parts,
+    is (m c + s) / (m + 1); the parts share the difference equally.
     """
     parts = np.bincount(parents)
     sums = np.bincount(parents, weights=new.counts)
@@ -211,7 +208,7 @@ def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
 def pieces_of(grid: Grid) -> tuple[np.ndarray, np.ndarray]:
     """Lower edges and weights of pieces: runs of cells just long enough to stand out from the noise, spikes alone.
 
-    No piece goes over the end of a cell that was cut up, whose total stands out by itself.
+    No piece extends beyond a cell that was cut up, whose total stands out by itself.
     """
     spikes = _spikes(grid)
     groups = np.zeros(len(grid.counts), dtype=np.int64) if grid.groups is None else grid.groups
@@ -229,7 +226,7 @@ def pieces_of(grid: Grid) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spikes(grid: Grid) -> np.ndarray:
-    """Cells that stand out from what their neighbours' density lets expect."""
+    """Cells with significantly more rows than the density of their neighbours predicts."""
     widths = grid.widths.astype(float)
     counts, lengths = np.zeros(len(widths)), np.zeros(len(widths))
     for shift in (*range(-_NEIGHBOURS, 0), *range(1, _NEIGHBOURS + 1)):
@@ -242,12 +239,12 @@ def _spikes(grid: Grid) -> np.ndarray:
     return grid.counts - expected > noise
 
 
-def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, least: float) -> np.ndarray:
-    """Lower edges of about `count` bins: pieces too heavy to share one get their own, the others equal weights.
+def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, min_weight: float) -> np.ndarray:
+    """Lower edges of about `count` bins: a heavy piece is one bin, the others are joined into bins of equal weight.
 
-    `least` is the smallest weight that a bin should have, since its count will be noisy too.
+    `min_weight` is the smallest weight that a bin should have, since its count will be noisy too.
     """
-    target = _target(weights, count, max(least, _LEAST_SHARE * float(weights.sum())))
+    target = _target(weights, count, max(min_weight, _MIN_SHARE * float(weights.sum())))
     starts, total = [0], 0.0
     for i, weight in enumerate(weights.tolist()):
         if weight >= target and total >= target / 2 and starts[-1] != i:
@@ -262,12 +259,12 @@ def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, least: float) ->
     return edges[starts]
 
 
-def _target(weights: np.ndarray, count: int, least: float) -> float:
-    """Weight of a bin of light pieces, when every piece above it has a bin of its own."""
+def _target(weights: np.ndarray, count: int, min_weight: float) -> float:
+    """Weight of a bin of light pieces, when every heavier piece is a separate bin."""
     heavy = np.zeros(len(weights), dtype=bool)
     while True:
         light = float(weights[~heavy].sum())
-        target = max(light / max(count - int(heavy.sum()), 1), least)
+        target = max(light / max(count - int(heavy.sum()), 1), min_weight)
         more = (weights >= target) & ~heavy
         if not more.any():
             return target
@@ -278,7 +275,7 @@ def rounding_of(steps: tuple[int, ...], counts: np.ndarray, stddev: float) -> tu
     """Shares with which numbers are rounded to each step, from noisy counts by the largest step that divides them.
 
     Rounding to a step m makes a multiple of the larger step M with chance m / M, so the shares q solve the triangular
-    system  P[M divides] = sum over m >= M of q_m + sum over m < M of q_m m / M.  Nothing where nobody rounds.
+    system  P[M divides] = sum over m >= M of q_m + sum over m < M of q_m m / M.  Empty where numbers are not rounded.
     """
     total = float(np.maximum(counts, 0).sum())
     if total <= 0:
@@ -290,7 +287,7 @@ def rounding_of(steps: tuple[int, ...], counts: np.ndarray, stddev: float) -> tu
     if np.all(np.abs(divides - plain)[1:] < noise + _PLAIN_ROUNDING):
         return ()
     shares = np.maximum(np.linalg.solve(matrix, divides), 0.0)
-    shares[shares < max(noise, _LEAST_ROUNDING)] = 0.0
+    shares[shares < max(noise, _MIN_ROUNDING)] = 0.0
     if shares.sum() in (0.0, shares[0]):
         return ()
     return tuple(

@@ -3,11 +3,11 @@
 Each step has a fixed share of the budget that is set aside: how texts are written and which missing markers occur;
 frequent values of categories; ranges of numbers and times on a public grid; bins, by refining that grid where rows are;
 how numbers are rounded; how many rows persons have. Only frequent values need a threshold and a part of delta. The
-others are noisy counts of public classes (`schema/probes.py`), so that all the rest is post-processing of what the door
-returns. A fact that the noise hides is not released: the column then gets the plainest form that its type allows.
+others are noisy counts of public classes (`schema/probes.py`), and everything else is post-processing of what the door
+returns. A fact that cannot be found in the noise is not released: the column then gets the plainest form of its type.
 
 The constants below were chosen on Adult as published, with no schema (benchmarks/real_tables.py); docs/schema_file.md
-has what discovery costs there.
+shows what discovery costs on it.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ _BIN_ROUNDS = (0.6, 0.25, 0.15)
 _VALUE_PASSES = (0.3, 0.7)
 """Shares of the two passes over frequent values."""
 _MANY_LEFT, _MAX_WEIGHT = 2.0, 20.0
-"""The second pass asks columns with more than so many standard deviations of rows left over, each with that number as
-its weight, at most the second constant: beyond it, other columns would get too little."""
+"""The second pass is for columns in which the rows without a found value exceed the first constant in standard
+deviations. That number, at most the second constant, is the column's weight in the budget of the pass."""
 _FIRST_CELLS, _CELL_PARTS = 128, 64
 """Cells of a column in the first round of bins, and parts into which each later round cuts a heavy cell."""
-_LEAST_BIN = 5.0
-"""Standard deviations of noise that a bin should hold in rows, since its own count will be noisy too."""
+_MIN_BIN_ROWS = 5.0
+"""Smallest number of rows of a bin, in standard deviations of noise, since its own count will be noisy too."""
 _SINGLE_VALUES = 1.5
-"""A range of at most so many times the wanted number of bins keeps one bin for each of its values."""
+"""A range of at most this many times the wanted number of bins gets one bin for each of its values."""
 _MAX_ROUNDING_STEPS = 16
 _IDENTIFIER_SHARE = 0.5
-"""A column of texts of which less than this share of rows holds frequent values is identifiers or free text."""
+"""A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Discovery:
     """Settings of private discovery.
 
     Attributes:
-        share: part of the budget that discovery may spend; what it does not need is left for the method.
+        share: part of the budget that discovery may spend; the method can use what is left.
         delta_share: part of delta for the thresholds of frequent values.
         max_bins: about how many bins a number or time gets.
     """
@@ -120,7 +120,7 @@ class Discovery:
 
 
 class _Search:
-    """One discovery: the columns as far as they are known, and what is known about numbers of rows.
+    """One discovery: the columns as far as they are known, and estimated numbers of rows.
 
     Attributes:
         rows, rows_stddev: estimated number of rows and the noise on it.
@@ -169,9 +169,9 @@ class _Search:
             self.present[probe.name] = max(self.rows - absent, 1.0)
 
     def find_values(self) -> None:
-        """Frequent values of all columns, then once more, with less noise, of those that hold many others too.
+        """Frequent values of all columns, then with less noise those of columns that have many other values too.
 
-        The second time each column gets a share by how many rows were left over, so that long lists get the most.
+        The more rows are left over, the larger is a column's share of the second pass, so that long lists get more.
         """
         names = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
         found: dict[str, dict[str, float]] = {name: {} for name in names}
@@ -230,7 +230,7 @@ class _Search:
         return [name for name, column in self.columns.items() if set(facts) & set(column.open_facts)]
 
     def _measure(self, probes: Sequence[Column], step: _Step, part: float = 1.0) -> list[NoisyMarginal]:
-        """Noisy counts of the probes' classes, for a step's share of the budget or a part of it; none for no probes."""
+        """Noisy counts of the probes' classes, for a part of the budget of a step; an empty list for no probes."""
         if not probes:
             return []
         view = self.door.encoded(Schema(tuple(probes)))
@@ -283,7 +283,7 @@ class _Search:
         """Lower edges of the bins: one for each value where there are few, else about as many as wanted."""
         if grid.unit and len(grid.edges) <= _SINGLE_VALUES * wanted and grid.widths.max() == 1:
             return grid.edges
-        return binning.bins_of(edges, weights, wanted, _LEAST_BIN * grid.stddev)
+        return binning.bins_of(edges, weights, wanted, _MIN_BIN_ROWS * grid.stddev)
 
 
 def _lacks_bounds(column: Column) -> bool:
@@ -291,14 +291,14 @@ def _lacks_bounds(column: Column) -> bool:
 
 
 def _nominal_size(column: Column, guess: int) -> int:
-    """How many codes a column has, or the guess where its values are still open."""
+    """The number of codes of a column, or the guess where its values are still open."""
     if isinstance(column, Identifier):
         return 1 + len(column.missing)
     return guess if {"type", "values", "bounds", "bins"} & set(column.open_facts) else _closed(column).size
 
 
 def _closed(column: Column) -> Column:
-    """The column with every remaining open fact marked as measured: that nothing was found is a result too."""
+    """The column with every open fact marked as measured: finding nothing is a result too."""
     if isinstance(column, Undeclared):
         raise RuntimeError(f"discovery left the kind of {column.name!r} open")
     return measured(column, *(fact for fact, mark in column.provenance.items() if mark == "open"))
@@ -321,7 +321,7 @@ def _rounding_steps(grid: Grid, column: Binned) -> tuple[int, ...]:
 
 
 def _shape(edges: np.ndarray, weights: np.ndarray, bins: np.ndarray) -> tuple[tuple[Any, float], ...]:
-    """Pieces and their weights; every bin must start with a piece."""
+    """Pieces and their weights; every bin must start where a piece starts."""
     if not set(bins.tolist()) <= set(edges.tolist()):
         raise RuntimeError("a bin starts within a piece")
     return tuple((edge, round(weight, 3)) for edge, weight in zip(edges.tolist(), weights.tolist(), strict=True))

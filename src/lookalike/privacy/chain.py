@@ -1,4 +1,4 @@
-"""A file of JSON lines that shows what was changed or cut off: locked, hash-chained, on disk line by line.
+"""A locked, hash-chained file of JSON lines, synced to disk line by line: changed and missing lines are found.
 
 Each line carries the hash of the line before it. A small side file, the head, names the number of lines, the hash of
 the newest and that of the first. Side files are named after the whole ledger: `runs-3.2` has `runs-3.2.head`,
@@ -12,8 +12,8 @@ Found, and refused: a changed, inserted, removed or reordered line; a missing en
 missing head; a head of another ledger, which the hash of the first line distinguishes from a missing end.
 Accepted: a ledger that is longer than its head says; a head without its final newline, such as an empty one. No write
 of ours leaves such a head, but a disk without power may, and the ledger was on disk before it. The next line makes a
-new head. Not found: ledger and head that were both put back to an earlier state, or a head that was emptied by the
-hand that cut the ledger. The chain has no key; it guards against accidents, not against who may write to the folder.
+new head. Not found: a ledger and head that were both put back to an earlier state, or a ledger that was cut and its
+head emptied. The chain has no key; it guards against accidents, not against a person who may write to the folder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HEAD, NEW_HEAD, LOCK = ".head", ".head-new", ".lock"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the side file says: how many lines there are, the hash of the newest, and that of the first.
+    """The content of the side file: the number of lines, the hash of the newest, and that of the first.
 
     Heads of earlier versions do not name the first line.
     """
@@ -76,7 +76,7 @@ class Chain:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """No other process reads or writes meanwhile."""
+        """Keep other processes from reading and writing meanwhile."""
         if self.path is None:
             yield
             return
@@ -127,15 +127,15 @@ class Chain:
         number = len(self._known)
         try:
             entry: Entry = json.loads(line)
-            sound = entry["n"] == number and entry["hash"] == digest(entry)
+            intact = entry["n"] == number and entry["hash"] == digest(entry)
             chained = entry["prev"] == (self._known[-1]["hash"] if self._known else "")
-            if sound and chained and self._check(entry):
+            if intact and chained and self._check(entry):
                 return entry
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
         raise LedgerError(
-            f"Line {number + 1} of the ledger {path} was changed or damaged: its hash does not fit, or it lacks what "
-            "such a line holds. What was spent is unknown; restore the file from a backup."
+            f"Line {number + 1} of the ledger {path} was changed or damaged: its hash does not fit, or fields are "
+            "missing. What was spent is unknown; restore the file from a backup."
         )
 
     def _check_end(self, path: Path) -> None:
@@ -164,7 +164,7 @@ class Chain:
                 f"Run 'lookalike ledger TABLE --ledger {owner}' once, which renames it, or name another ledger."
             )
         raise LedgerError(
-            f"The ledger {path} does not reach the line that {place.name} names: lines are missing, or one of the two "
+            f"The ledger {path} ends before the line that {place.name} names: lines are missing, or one of the two "
             "files was changed. What was spent is unknown; restore both from a backup."
         )
 
@@ -198,7 +198,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _head(text: bytes) -> Head | None:
-    """A head from its text, or None where the text is none."""
+    """The head in a text, or None where the text is not a head."""
     words = text.decode("ascii", "replace").split()
     if len(words) not in (2, 3) or not (words[0].isdecimal() and len(words[0]) < 16):
         return None
@@ -246,7 +246,7 @@ def _old_owner(place: Path, head: Head | None, path: Path) -> str | None:
 
 
 def _append_line(path: Path, complete: int, line: bytes) -> None:
-    """Put the line after the complete ones, in place of one that was never completed, and see it onto the disk."""
+    """Write the line after the complete ones, in place of one that was never completed, and sync it to disk."""
     handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         size = os.lseek(handle, 0, os.SEEK_END)
@@ -264,7 +264,7 @@ def _append_line(path: Path, complete: int, line: bytes) -> None:
 
 
 def _replace_head(path: Path, text: bytes) -> None:
-    """A new head in place of the old one, at no moment half of it, and both files' names on the disk."""
+    """Replace the head at once, never by a part of it, and sync both files' names to disk."""
     place, temporary = _beside(path, HEAD), _beside(path, NEW_HEAD)
     handle = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     try:
@@ -287,6 +287,6 @@ def _write_all(handle: int, data: bytes) -> None:
 
 def _unwritable(path: Path, error: OSError) -> LedgerError:
     return LedgerError(
-        f"Cannot write the ledger {path}: {error.strerror}. Nothing is released without it; free some space, mend the "
-        "permissions, or name another place with --ledger."
+        f"Cannot write the ledger {path}: {error.strerror}. Nothing is released without it; free some space, correct "
+        "its permissions, or name another file with --ledger."
     )

@@ -1,4 +1,4 @@
-"""From charges back to epsilon, for reports and audits: what a run came to. No release depends on it."""
+"""Converts charges back to epsilon, for reports and audits. No release depends on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up."""
     positive("mu", mu)
     check_delta(delta)
-    # Below this floats cannot even guess; a larger mu is the safe side.
+    # Below this, floats give no first guess; a larger mu is on the safe side.
     mu = max(mu, _SMALLEST_MU)
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0

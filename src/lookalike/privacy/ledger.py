@@ -1,15 +1,15 @@
-"""What has ever been spent on a table: locked, append-only, hash-chained, on disk before any noise is drawn.
+"""The ledger: all that was ever spent on a table, on disk before any noise is drawn.
 
 One text file per table, one JSON object per line; `chain.py` says what is found when a file was changed or cut off.
 
-Lines: `table` (whose ledger), `cap` (what may ever be spent), `begin` (a run, its budget, where its noise comes from),
-`charge`, `end`.
+Lines: `table` (the table's identity), `cap` (what may ever be spent), `begin` (a run, its budget, the origin of its
+noise), `charge`, `end`.
 
-A run counts with its whole configured epsilon once anything was charged, and with nothing before: until then nothing
-was read that anybody could see. What it was charged in the end may be less, but how much less, and whether it was
-stopped half way, can depend on noisy answers. The theorems that allow noise to be chosen as a run goes (privacy
-filters) promise the configured epsilon for all of it, not the smaller one that came about. A run whose noise can be
-repeated, or that has none, promises nothing: it counts as infinite once anything was charged, and no cap admits it.
+A run counts with its whole configured epsilon once anything was charged, and with nothing before, since nothing was
+released. Its charges may add up to less in the end, but how much less, and whether it stopped half way, can depend on
+noisy answers. The theorems that allow noise to be chosen during a run (privacy filters) guarantee the configured
+epsilon for the whole run, not the smaller sum. A run whose noise can be repeated, or that has none, guarantees nothing:
+it counts as infinite once anything was charged, and no cap admits it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -81,7 +81,7 @@ class RunSummary:
 
 
 class Ledger:
-    """The ledger of one table. `path=None` keeps it in memory: it then forgets when the process ends."""
+    """The ledger of one table. With `path=None` it is kept in memory until the process ends."""
 
     def __init__(self, path: Path | None, identity: str) -> None:
         self.path = path
@@ -112,13 +112,7 @@ class Ledger:
         return _spent(self.entries())
 
     def begin(
-        self,
-        *,
-        method: str,
-        schema: str,
-        budget: Budget,
-        neighbours: Neighbours,
-        noise: NoiseSource = SYSTEM_ENTROPY,
+        self, *, method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource = SYSTEM_ENTROPY
     ) -> Run:
         """Open a run, or refuse it when it would pass the cap. Nothing counts until the first charge."""
         with self._chain.locked():
@@ -154,7 +148,7 @@ class Ledger:
                 f"The table has a cap of {cap:.6g}, and a run without secret noise counts as infinite epsilon. "
                 + _REMEDIES[noise],
             )
-        # One part in 1e12 forgives the rounding of decimal inputs (three runs at 0.1 under a cap of 0.3).
+        # One part in 1e12 allows for the rounding of decimal inputs (three runs at 0.1 under a cap of 0.3).
         if spent + budget.epsilon > cap * (1 + 1e-12):
             raise BudgetExceededError(
                 f"This run on {self.identity}",
@@ -187,7 +181,7 @@ class Ledger:
         if table != self.identity:
             raise LedgerError(
                 f"The ledger {self.path} belongs to {table!r}, not to {self.identity!r}. "
-                "Give each table a ledger of its own."
+                "Give each table a separate ledger with --ledger."
             )
         return entries
 
@@ -237,7 +231,7 @@ class Run:
     def keep_to(self, limits: Mapping[str, float]) -> None:
         """From now on refuse steps that are not listed, and more rho for a step than is listed for the whole run.
 
-        Limits are computed in floating point, so one part in 1e9 more is forgiven. The budget itself is exact.
+        Limits are computed in floating point, so one part in 1e9 more is allowed. The budget itself is exact.
         """
         self._left = {step: Fraction(rho) * (1 + Fraction(1, 10**9)) for step, rho in limits.items()}
         for charge in self.summary().charges:
@@ -246,22 +240,13 @@ class Run:
     def charge(self, charge: Charge, /) -> int:
         """Write a charge and return its number. What the plan does not allow is refused, before anything is read."""
         self._check_plan(charge)
-        body = {
-            "kind": "charge",
-            "step": charge.step,
-            "mechanism": charge.mechanism,
-            "releases": charge.releases,
-            "rho": str(charge.rho),
-            "detail": charge.detail,
-            "delta": charge.delta,
-        }
-        number = self.ledger.append_to_run(self, body)
+        number = self.ledger.append_to_run(self, {"kind": "charge", **asdict(charge), "rho": str(charge.rho)})
         if self._left is not None:
             self._left[charge.step] = self._left.get(charge.step, Fraction(0)) - charge.rho
         return number
 
     def _check_plan(self, charge: Charge) -> None:
-        if not charge.releases:  # as of a run that had to stop: it is no step of a plan
+        if not charge.releases:  # the charge of a run that had to stop, which is no step of a plan
             return
         bug = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
         if charge.mechanism == NO_GUARANTEE and self.noise != NO_NOISE:
@@ -292,7 +277,7 @@ _REMEDIES = {
 
 
 def epsilon_text(epsilon: float) -> str:
-    """An epsilon for people: a number, or the word infinite."""
+    """An epsilon as text: a number, or the word infinite."""
     return "infinite" if math.isinf(epsilon) else f"{epsilon:.6g}"
 
 
@@ -301,7 +286,7 @@ def epsilon_json(epsilon: float) -> float | str:
     return "infinite" if math.isinf(epsilon) else epsilon
 
 
-# What lines say.
+# The fields of lines.
 
 _RHO = re.compile(r"[0-9]{1,80}(/[1-9][0-9]{0,79})?")
 _FIELDS: dict[str, dict[str, type]] = {
@@ -318,7 +303,7 @@ _LATER_FIELDS = {"threshold_delta": float, "delta": float, "noise": str}
 
 
 def is_complete(entry: Entry) -> bool:
-    """Whether a line has every field of its kind, each of its type: numbers are finite and not negative."""
+    """Whether a line has every field of its kind with the right type; numbers are finite and not negative."""
     later = {name: kind for name, kind in _LATER_FIELDS.items() if name in entry}
     fields = {**_FIELDS[entry["kind"]], **later, "time": str}
     known = all(_is_a(entry[name], kind) for name, kind in fields.items())
@@ -351,11 +336,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
         RunSummary(
             number=entry["run"],
             started=entry["time"],
-            method=entry["method"],
-            epsilon=entry["epsilon"],
-            delta=entry["delta"],
-            accounting=entry["accounting"],
-            neighbours=entry["neighbours"],
+            **{name: entry[name] for name in ("method", "epsilon", "delta", "accounting", "neighbours")},
             status=status.get(entry["run"], "unfinished"),
             charges=tuple(charges.get(entry["run"], ())),
             threshold_delta=entry.get("threshold_delta", 0.0),
@@ -372,7 +353,7 @@ def _spent(entries: list[Entry]) -> tuple[float, float]:
 
 
 def default_ledger_path(identity: str) -> Path:
-    """Where the ledger of a table lies by default: in the user's state folder, named after the identity."""
+    """The default place of a table's ledger: in the user's state folder, named after the identity."""
     base = os.environ.get("LOOKALIKE_LEDGERS")
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     folder = Path(base) if base else Path(state) / "lookalike" / "ledgers"

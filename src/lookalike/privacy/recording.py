@@ -1,4 +1,4 @@
-"""Keeps what the door gave out, so that error bars can be made from it later. Holds noisy numbers only."""
+"""Keeps the noisy answers of the door, from which error bars are computed later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lookalike.schema.domain import Domain
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a door with this recorder released, in terms of the door's own domain.
+    """The releases of a door with this recorder, on the domain of the door.
 
     Attributes:
         released: the noisy marginals so far, in the order of release, those of coarsened tables included.

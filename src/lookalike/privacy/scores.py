@@ -1,7 +1,7 @@
-"""Every number that is computed from the data to steer a method, with its sensitivity and why.
+"""The scores: numbers computed from exact counts to steer a method, each with a proof of its sensitivity.
 
-The door evaluates these and nothing else. `sensitivity` is what adding or removing ONE row changes at most; the door
-scales it for other neighbours. Scores are integers in units of 1/resolution, so that exact integer noise serves.
+`sensitivity` is the largest change by adding or removing ONE row; the door scales it for other neighbours. Scores are
+integers in units of 1/resolution, so that exact integer noise can be added.
 """
 
 from __future__ import annotations
@@ -31,17 +31,13 @@ class ResidualL1:
     """
 
     resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
-        if len(self.cliques) != len(self.references):
-            raise ValueError(f"{len(self.cliques)} marginals but {len(self.references)} references")
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
+        _check_lengths(marginals=self.cliques, references=self.references)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         distances = [
@@ -68,23 +64,17 @@ class GroupedResidualL1:
     """
 
     resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
     groups: tuple[np.ndarray, ...]
 
     def __post_init__(self) -> None:
-        if not len(self.cliques) == len(self.references) == len(self.groups):
-            raise ValueError(
-                f"{len(self.cliques)} marginals, {len(self.references)} references and {len(self.groups)} partitions"
-            )
+        _check_lengths(marginals=self.cliques, references=self.references, groups=self.groups)
         for clique, reference, groups in zip(self.cliques, self.references, self.groups, strict=True):
             if groups.size and not 0 <= groups.min() <= groups.max() < len(reference):
                 raise ValueError(f"groups of {clique} must be numbered from 0 to {len(reference) - 1}")
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         distances: list[int] = []
@@ -113,22 +103,16 @@ class CellGaps:
     """
 
     resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     references: tuple[np.ndarray, ...]
     signs: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not len(self.cliques) == len(self.references) == len(self.signs):
-            raise ValueError(
-                f"{len(self.cliques)} marginals, {len(self.references)} references and {len(self.signs)} signs"
-            )
+        _check_lengths(marginals=self.cliques, references=self.references, signs=self.signs)
         if any(abs(sign) != 1 for sign in self.signs):
             raise ValueError("signs are 1 or -1: others would change the sensitivity")
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         gaps = [
@@ -144,21 +128,22 @@ class IndependenceGap:
 
     score_ab = || M_ab - M_a x M_b / n ||_1, rounded down to a multiple of 1/resolution
 
-    Here a is one attribute, by default the first, and b all others of the clique taken as one: PrivBayes' and PrivMRF's
-    n R(a, b) is half of it.
+    Here a is one column, by default the first, and b all others of the set taken as one: n R(a, b) of PrivBayes and
+    PrivMRF is half of it.
 
     Sensitivity 4 + 1/resolution. With P the pair's frequencies, Q the product of their 1-ways, and a row added in cell
     (a, b), let lam = 1/(n + 1). Then P' - Q' = (1 - lam) [(P - Q) + lam (e_a - P_a)(e_b - P_b)^T], so in counts
     (n + 1)(P' - Q') - n (P - Q) = n lam (e_a - P_a)(e_b - P_b)^T, whose L1 norm is at most 4 n/(n + 1) < 4 (each factor
     has an L1 norm of at most 2). Rounding both scores down adds less than 1/resolution. The reference depends on the
-    data here, hence four times the noise of `ResidualL1`; use that one unless you repeat the paper.
+    data here, hence four times the noise of `ResidualL1`; use that one except to reproduce a paper.
 
     Attributes:
         cliques: the marginals.
-        children: the attribute a of each clique; empty for the first of every clique.
+        children: the column a of each set; empty for the first of every set.
     """
 
     resolution: ClassVar[int] = 1000
+    sensitivity: ClassVar[Fraction] = 4 + Fraction(1, resolution)
 
     cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...] = ()
@@ -171,10 +156,6 @@ class IndependenceGap:
     @property
     def _children(self) -> tuple[str, ...]:
         return self.children or tuple(clique[0] for clique in self.cliques)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return 4 + Fraction(1, self.resolution)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         gaps: list[int] = []
@@ -206,6 +187,7 @@ class FamilyGap:
     """
 
     resolution: ClassVar[int] = 2 << 20
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...]
@@ -213,10 +195,6 @@ class FamilyGap:
 
     def __post_init__(self) -> None:
         _check_children(self.cliques, self.children)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         whole = {name: _whole_distribution(self.distributions[name]) for name in set(self.children)}
@@ -229,7 +207,7 @@ class FamilyGap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerfectGap:
-    """How near each family is to one whose parents determine its binary child, both values being equally frequent.
+    """How close each family is to one whose parents determine its binary child, with both values equally frequent.
 
     score = - min over x of (n/2 - sum_b x_b M_0b)_+ + (n/2 - sum_b (1 - x_b) M_1b)_+, in multiples of 1/resolution
 
@@ -243,16 +221,13 @@ class PerfectGap:
     """
 
     resolution: ClassVar[int] = 1000
+    sensitivity: ClassVar[Fraction] = 1 + Fraction(1, resolution)
 
     cliques: tuple[ColumnSet, ...]
     children: tuple[str, ...]
 
     def __post_init__(self) -> None:
         _check_children(self.cliques, self.children)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        return 1 + Fraction(1, self.resolution)
 
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         families = _children_first(self.cliques, self.children, counts)
@@ -296,6 +271,7 @@ class GradeProducts:
 
     STEPS: ClassVar[int] = 64
     resolution: ClassVar[int] = STEPS * STEPS
+    sensitivity: ClassVar[Fraction] = Fraction(1)
 
     cliques: tuple[ColumnSet, ...]
     grades: Mapping[str, np.ndarray]
@@ -307,19 +283,20 @@ class GradeProducts:
             if np.abs(grade).max() > 1:
                 raise ValueError(f"grades of {name!r} reach {np.abs(grade).max():g}; they must lie in [-1, 1]")
 
-    @property
-    def sensitivity(self) -> Fraction:
-        return Fraction(1)
-
     def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
         whole = {name: np.rint(grade * self.STEPS).astype(np.int64) for name, grade in self.grades.items()}
         sums = [whole[a] @ count @ whole[b] for (a, b), count in zip(self.cliques, counts, strict=True)]
         return np.array(sums, dtype=np.int64)
 
 
+def _check_lengths(**lists: Sequence[object]) -> None:
+    if len({len(values) for values in lists.values()}) > 1:
+        counts = ", ".join(f"{len(values)} {name}" for name, values in lists.items())
+        raise ValueError(f"A score has {counts}; give as many of each.")
+
+
 def _check_children(cliques: Sequence[ColumnSet], children: Sequence[str]) -> None:
-    if len(cliques) != len(children):
-        raise ValueError(f"{len(cliques)} families but {len(children)} children")
+    _check_lengths(families=cliques, children=children)
     for clique, child in zip(cliques, children, strict=True):
         if child not in clique:
             raise ValueError(f"{child!r} is not in its family {clique}")

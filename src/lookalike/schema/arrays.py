@@ -1,6 +1,6 @@
 """Arrow arrays of numbers and times, or of texts that write them, to internal numbers and back.
 
-Nothing here raises on account of a value: what cannot be read is marked, and the codec decides by the schema.
+No value raises an error here: values that cannot be read are marked, and the codec treats them as the schema says.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -40,7 +40,7 @@ def to_numbers(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]
         if pa.types.is_signed_integer(array.type):
             return _filled(array.cast(pa.int64()), 0), ~_nulls(array)
         readable &= numbers == np.floor(numbers)
-        return _saturated(numbers), readable
+        return saturated(numbers), readable
     return numbers, readable
 
 
@@ -48,13 +48,10 @@ def to_array(column: Binned, numbers: np.ndarray, null: np.ndarray, kind: pa.Dat
     """Values as an Arrow array of type `kind`. `numbers` are ticks, or floats where the column has no fixed tick."""
     if isinstance(column, Datetime):
         return _write_times(column, numbers, null, kind)
-    if is_text(kind):
+    fixed_decimals = isinstance(column, Continuous) and column.decimals is not None
+    if is_text(kind) or (fixed_decimals and pa.types.is_decimal(kind)):
         return pa.array(_texts(column, numbers), type=pa.string(), mask=null).cast(kind)
-    if isinstance(column, Continuous) and column.decimals is not None:
-        if pa.types.is_decimal(kind):
-            texts = pa.array(_texts(column, numbers), type=pa.string(), mask=null)
-            return texts.cast(kind)
-        numbers = column.numbers_at(numbers)
+    numbers = column.numbers_at(numbers)
     if pa.types.is_decimal(kind):
         return pa.array([str(number) for number in numbers.tolist()], mask=null).cast(kind)
     return pa.array(numbers, mask=null).cast(kind)
@@ -84,8 +81,8 @@ def _floats(array: pa.Array) -> np.ndarray:
     return numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
 
 
-def _saturated(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers of floats; what does not fit 64 bits goes to the ends, beyond every bound of a schema."""
+def saturated(numbers: np.ndarray) -> np.ndarray:
+    """Floats as whole numbers, clipped to +-2^62, which is beyond every bound of a schema; NaN becomes 0."""
     return np.nan_to_num(numbers, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
 
 
@@ -102,7 +99,7 @@ def _read_text(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]
     whole = _filled(pc.if_else(short, pc.replace_substring_regex(trimmed, r"^\+", ""), None).cast(pa.int64()), 0)
     is_short = _filled(short, False)
     readable &= is_short | (numbers == np.floor(numbers))
-    return np.where(is_short, whole, _saturated(numbers)), readable
+    return np.where(is_short, whole, saturated(numbers)), readable
 
 
 def _texts(column: Binned, numbers: np.ndarray) -> list[str] | pa.Array:
@@ -121,7 +118,7 @@ def _texts(column: Binned, numbers: np.ndarray) -> list[str] | pa.Array:
 
 
 def _trimmed(text: str, places: int) -> str:
-    """The text without final zeros, but with at least so many places."""
+    """The text without final zeros, but with at least `places` decimals."""
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0").ljust(places, "0")
     return f"{whole}.{fraction}" if fraction else whole
@@ -141,7 +138,7 @@ def _read_times(column: Datetime, array: pa.Array) -> tuple[np.ndarray, np.ndarr
 
 
 def _micros(array: pa.Array) -> np.ndarray:
-    """Microseconds of dates or timestamps. Arrow's own casts wrap around or raise where 64 bits are too few."""
+    """Microseconds of dates or timestamps. Arrow's casts wrap around or raise where 64 bits are too few."""
     if pa.types.is_date32(array.type):
         counts, unit = _filled(array.cast(pa.int32()).cast(pa.int64()), 0), times.TICKS["day"]
     else:

@@ -163,11 +163,7 @@ class Binned(Column):
 
     def _regular_labels(self) -> list[str]:
         lows = [self.external(edge) for edge in self.edges.tolist()]
-        highs = [*lows[1:], self.maximum]
-        return [
-            f"[{low}, {high}{')' if i + 1 < len(lows) else ']'}"
-            for i, (low, high) in enumerate(zip(lows, highs, strict=True))
-        ]
+        return [*(f"[{low}, {high})" for low, high in pairwise(lows)), f"[{lows[-1]}, {self.maximum}]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,8 +209,8 @@ class Integer(Binned):
 class Continuous(Binned):
     """Decimal numbers between public bounds, with a fixed number of places or (None) as many as a float has.
 
-    `least_decimals` is set where texts leave out final zeros: how many places they show at least. `comma` is set where
-    texts write a comma before the decimals.
+    `least_decimals` is the smallest number of decimals that texts show where they leave out final zeros. `comma` is set
+    where texts write a comma before the decimals.
     """
 
     decimals: int | None = None
@@ -303,7 +299,7 @@ class Datetime(Binned):
 
     def __post_init__(self) -> None:
         long = f"has a format of {len(self.format):,} characters"
-        self._require(len(self.format) <= MAX_FORMAT, long, f"Give {MAX_FORMAT:,} at most.")
+        self._require(len(self.format) <= MAX_FORMAT, long, f"Give at most {MAX_FORMAT:,}.")
         if not self.resolution:
             object.__setattr__(self, "resolution", times.resolution_of(self.format))
         known = ", ".join(times.TICKS)

@@ -9,6 +9,7 @@ names, Arrow types, formats and missing markers. Errors name the column and the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,14 +24,14 @@ from lookalike.schema.draw import draw_identifiers, draw_numbers
 from lookalike.schema.enforce import drawn_numbers, repaired
 from lookalike.schema.probes import Probe, form_probe
 from lookalike.schema.schema import Schema, check_names
-from lookalike.schema.storage import is_text, storage_type
+from lookalike.schema.storage import is_text, storage_type, value_type
 
 
 def bind(schema: Schema, types: pa.Schema) -> Schema:
     """The schema with the storage types of a table, which are public structure; names must be the same.
 
-    A column missing from the table or the schema, or one whose type cannot hold its kind, is an error. All that can be
-    wrong for public reasons is found here, on arrays without values: behind the door no reason may be given.
+    A column missing from the table or the schema, or one whose type cannot hold its kind, is an error. All faults of
+    names and types are found here, on arrays without values: once rows are read, an error may give no reason.
     """
     check_names(types.names, "The table")
     lacking = [name for name in schema.names if name not in types.names]
@@ -46,7 +47,7 @@ def bind(schema: Schema, types: pa.Schema) -> Schema:
 
 
 def _check_type(column: Column, kind: pa.DataType) -> None:
-    """Refuses a storage type that cannot hold the column's kind, or cannot be read as such."""
+    """Refuse a storage type that cannot hold the column's kind, or cannot be read as such."""
     storage_type(column)
     empty = pa.nulls(0, type=kind)
     try:
@@ -94,17 +95,21 @@ def encode(schema: Schema, table: pa.Table) -> np.ndarray:
     Raises:
         OutOfDomainError: a value is outside the schema and the column says `outside: error`.
     """
-    schema = bind(schema, table.schema)
-    codes = np.empty((table.num_rows, len(schema.columns)), dtype=np.int32, order="F")
-    for i, column in enumerate(schema.columns):
+    return encode_columns(bind(schema, table.schema).columns, table)
+
+
+def encode_columns(columns: Sequence[Column], table: pa.Table) -> np.ndarray:
+    """Codes of all rows in these columns, which fit the table's types; layout and errors as for `encode`."""
+    codes = np.empty((table.num_rows, len(columns)), dtype=np.int32, order="F")
+    for i, column in enumerate(columns):
         codes[:, i] = encode_column(column, table.column(column.name))
     return codes
 
 
 def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
-    """A table whose values have these codes and keep the schema's rules. `rng` chooses the values within bins.
+    """A table whose values have these codes and satisfy the schema's rules. `rng` chooses the values within bins.
 
-    Where codes break a rule, or values within bins would, values are changed until it is kept: see `enforce.py`.
+    Where codes or values within bins break a rule, values are changed until it holds: see `enforce.py`.
     """
     numbers = drawn_numbers(schema, codes, rng)
     if schema.constraints:
@@ -160,8 +165,7 @@ def _encode_categorical(column: Categorical, array: pa.Array) -> np.ndarray:
 
 
 def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
-    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    work_kind = _work_kind(value_kind)
+    work_kind = _work_kind(kind)
     other = (column.other_label,) if column.has_other else ()
     regular = _typed(column, (*(column.values or ()), *other), work_kind)
     markers = _markers(column, work_kind)
@@ -172,14 +176,15 @@ def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataTyp
     positions[markers.is_valid().to_numpy(zero_copy_only=False)] = len(regular) + np.arange(len(shown))
     indices = np.concatenate([np.arange(len(regular)), positions])[codes]
     indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
-    values = pa.concat_arrays([regular, shown]).cast(value_kind)
+    values = pa.concat_arrays([regular, shown]).cast(kind.value_type)
     # Measured values come by how frequent they are, which is no order of theirs.
     return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered and column.fact("values") != "measured")
 
 
 def _work_kind(kind: pa.DataType) -> pa.DataType:
-    """The type to compute in: Arrow computes on plain strings where it cannot on other text types."""
-    return pa.string() if is_text(kind) else kind
+    """The type to compute a column's values in: Arrow computes on plain strings where it cannot on other texts."""
+    value = value_type(kind)
+    return pa.string() if is_text(value) else value
 
 
 def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
@@ -199,9 +204,8 @@ def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind:
     if pa.types.is_null(kind):
         return pa.nulls(len(codes))
     regular = codes < column.regular
-    value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
     try:
-        array = to_array(column, numbers, ~regular, value_kind)
+        array = to_array(column, numbers, ~regular, _work_kind(kind))
     except pa.ArrowInvalid:
         raise SchemaError(
             f"Column {column.name!r} is stored as {kind}, which cannot hold all values between {column.minimum} and "
@@ -211,8 +215,7 @@ def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind:
 
 
 def _decode_identifier(column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
-    value_kind = _work_kind(kind.value_type if pa.types.is_dictionary(kind) else kind)
-    return _with_markers(column, draw_identifiers(column, len(codes), value_kind, rng), codes, kind)
+    return _with_markers(column, draw_identifiers(column, len(codes), _work_kind(kind), rng), codes, kind)
 
 
 def _with_markers(column: Column, array: pa.Array, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -244,15 +247,14 @@ def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
 def _place_rest(column: Column, codes: np.ndarray, rule: str, fallback: int) -> np.ndarray:
     rest = codes < 0
     if column.outside == "error" and rest.any():
-        remedy = "Correct the table or the schema, or remove dp.outside, so that such values get a code of their own."
-        if isinstance(column, Binned):
-            remedy = "Correct the table or the schema, or remove dp.outside, so that such values are clamped."
+        treated = "are clamped" if isinstance(column, Binned) else "get the code of other values"
+        remedy = f"Correct the table or the schema, or remove dp.outside, so that such values {treated}."
         raise OutOfDomainError(column.name, rule, remedy)
     return np.where(rest, fallback, codes).astype(np.int32)
 
 
 def _lookup(array: pa.Array, values: pa.Array) -> np.ndarray:
-    """Position of each element in `values`, -1 where it is null or not there."""
+    """Position of each element in `values`, -1 where it is null or not in them."""
     if is_text(array.type) or is_text(values.type):
         array, values = array.cast(pa.string()), values.cast(pa.string())
     found = pc.index_in(array, value_set=values, skip_nulls=True)

@@ -31,7 +31,7 @@ DEFAULT_BINS = 32
 NULL = ""
 """The missing marker that stands for an empty field of a CSV file and for null everywhere else."""
 OTHERS = ("other", "other values", "(other)", "*")
-"""Labels of the catch-all code where the schema gives none: the first that is no value or marker itself."""
+"""Default labels of the catch-all code: the first that is neither a value nor a marker is used."""
 
 AnyColumn = TypeVar("AnyColumn", bound="Column")
 
@@ -42,16 +42,16 @@ class Column:
 
     Attributes:
         name: the column's name in the table.
-        missing: markers of missing values, each with a code of its own, so that `?` comes back as `?`. The empty
-            marker stands for null. No markers: the column never is missing.
+        missing: markers of missing values, each with a separate code, so that `?` is written as `?` again. The empty
+            marker stands for null. Without markers the column is never missing.
         outside: what happens to a value outside the schema. By default every value has a code, so that no value of
             one person can stop a run: numbers and times `clamp` to their bounds, and what is no number or time counts
-            as missing, or goes to the middle bin where nothing may be missing; categories have the catch-all code
+            as missing, or falls in the middle bin where nothing may be missing; categories have the catch-all code
             `other`; `absorb` takes the first category instead. `error` stops the run and charges its whole budget.
         storage: Arrow type of the column in the table, written as Arrow prints it; "" is the kind's natural type. A
             `string` column of numbers or times is text in the column's format, as in CSV files.
-        provenance: where each fact comes from: known to all (`public`), taken for public by whoever drafted the schema
-            and not confirmed yet (`assumed`), paid for from the budget (`measured`), or to be discovered (`open`).
+        provenance: where each fact comes from: known to all (`public`), taken as public in a drafted schema and not
+            confirmed yet (`assumed`), paid for from the budget (`measured`), or to be discovered (`open`).
         hierarchy: public levels of groups of values or bins, from fine to coarse; see `hierarchy.py`.
     """
 
@@ -124,7 +124,7 @@ class Column:
     def levels(self) -> tuple[np.ndarray, ...]:
         """Maps from code to group for the levels that merge something, from fine to coarse.
 
-        The catch-all and missing markers stay codes of their own, after the groups.
+        The catch-all and the missing markers keep separate codes, after the groups.
         """
         found, extra = [np.arange(self.size)], self.size - self.regular
         for groups in self._groups():
@@ -134,7 +134,7 @@ class Column:
         return tuple(found[1:])
 
     def _groups(self) -> list[np.ndarray]:
-        """For every level of the hierarchy the group of each value or bin; an error where a level is not sound."""
+        """The group of each value or bin at every level of the hierarchy; a SchemaError for an invalid level."""
         return self._make_groups() if self.hierarchy else []
 
     def _make_groups(self) -> list[np.ndarray]:
@@ -214,7 +214,7 @@ class Categorical(Column):
             self._check_count(self.size)
 
     def _choose_label(self) -> None:
-        """Choose a label of the catch-all that is no value or marker itself."""
+        """Choose a label of the catch-all that is neither a value nor a marker."""
         taken = {*(self.values or ()), *self.missing}
         if self.has_other and self.other_label in taken:
             self._require(
@@ -250,18 +250,19 @@ class Ordinal(Categorical):
 class Identifier(Column):
     """Identifiers or free text: never modelled, never copied; every row gets a made-up value.
 
-    The only code says that there is a value; further ones say which missing marker stands there instead.
+    Code 0 means that the row has a value; further codes are those of the missing markers.
 
     Attributes:
-        pattern: how made-up texts look: `#` is a digit, `@` a letter, anything else itself. Numbers are made up within
-            as many digits as there are `#`.
-        person: whether the identifier says whose row it is. No more than `most_rows` rows of a person are then used.
-        repeats: relative numbers of persons with 1, 2, ... `most_rows` rows; made-up persons get as many.
+        pattern: the form of made-up texts: `#` is a digit, `@` a letter, anything else itself. Made-up numbers have at
+            most as many digits as the pattern has `#`.
+        person: whether the identifier names the person that the row belongs to.
+        max_rows: at most this many rows of each person are used.
+        repeats: relative numbers of persons with 1, 2, ... `max_rows` rows, which made-up persons follow.
     """
 
     pattern: str = "id-########"
     person: bool = False
-    most_rows: int = 1
+    max_rows: int = 1
     repeats: tuple[float, ...] = ()
 
     facts: ClassVar[tuple[str, ...]] = ("missing", "repeats")
@@ -272,26 +273,25 @@ class Identifier(Column):
         self._require(
             len(self.pattern) <= MAX_FORMAT,
             f"has a pattern of {len(self.pattern):,} characters",
-            f"Give {MAX_FORMAT:,} at most.",
+            f"Give at most {MAX_FORMAT:,}.",
         )
-        wild = sum(self.pattern.count(mark) for mark in "#@")
-        self._require(wild >= 4, f"has pattern {self.pattern!r}", "Give at least four of # (digit) and @ (letter).")
+        random_places = sum(self.pattern.count(mark) for mark in "#@")
+        few = f"has pattern {self.pattern!r} with {random_places} random places"
+        self._require(random_places >= 4, few, "Give at least four of # (digit) and @ (letter).")
         self._require(self.outside == "absorb", f"has outside {self.outside!r}", "Leave it out: any value fits.")
         self._require(
-            1 <= self.most_rows <= MAX_CODES,
-            f"has most_rows {self.most_rows}",
-            f"Give 1 or more, at most {MAX_CODES:,}.",
+            1 <= self.max_rows <= MAX_CODES, f"has max_rows {self.max_rows}", f"Give 1 or more, at most {MAX_CODES:,}."
         )
         object.__setattr__(self, "repeats", tuple(float(weight) for weight in self.repeats))
-        fits = not self.repeats or len(self.repeats) == self.most_rows
+        fits = not self.repeats or len(self.repeats) == self.max_rows
         self._require(
             fits and all(weight >= 0 for weight in self.repeats) and (not self.repeats or sum(self.repeats) > 0),
-            f"has {len(self.repeats)} repeats for at most {self.most_rows} rows",
+            f"has {len(self.repeats)} repeats for at most {self.max_rows} rows",
             "Give one weight, not negative, per number of rows.",
         )
 
     def _lacks(self, fact: str) -> bool:
-        return fact == "repeats" and self.person and self.most_rows > 1 and not self.repeats
+        return fact == "repeats" and self.person and self.max_rows > 1 and not self.repeats
 
     @property
     def regular(self) -> int:
@@ -303,7 +303,7 @@ class Identifier(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undeclared(Column):
-    """A column of texts of which nothing is known but name and storage: private discovery finds out its kind."""
+    """A column of texts whose kind is unknown: private discovery determines it."""
 
     facts: ClassVar[tuple[str, ...]] = ("type", "missing")
 

@@ -1,4 +1,4 @@
-"""Questions in words: `count where age >= 30 and sex = F`, read by a small parser and never evaluated as code.
+"""Questions in words: `count where age >= 30 and sex = F`. A small parser reads them; they are never run as code.
 
     question   = "count" [ "by" column { "," column } ] [ "where" condition ]
     condition  = part { "or" part } ;  part = factor { "and" factor }
@@ -65,7 +65,7 @@ class _Weights:
 
 
 def parse_question(text: str, schema: Schema) -> Question:
-    """The question that `text` asks of a table with this schema, or an InputError that says what is not understood."""
+    """The question that `text` asks of a table with this schema; an InputError that names what cannot be read."""
     parser = _Parser(text, schema)
     by, found = parser.question()
     domain = schema.domain
@@ -142,7 +142,7 @@ class _Parser:
         self._depth += 1
         try:
             if self._word("not"):
-                inner = _settled(self._factor())
+                inner = _as_weights(self._factor())
                 return _Weights(inner.attrs, 1.0 - inner.values)
             if self._sign("("):
                 inner = self._condition()
@@ -158,12 +158,12 @@ class _Parser:
             negated = self._word("not")
             if not (self._word("missing") or self._word("null")):
                 raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {_EXAMPLE}")
-            return _chosen(column, _missing(column), negated)
+            return _column_weights(column, _missing(column), negated)
         if self._word("between"):
             low = self._value()
             if not self._word("and"):
                 raise InputError(f"'between' needs two values joined by 'and'. {_EXAMPLE}")
-            return self._noted(_Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value())))
+            return self._recorded(_Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value())))
         negated = self._word("not")
         if self._word("in"):
             self._expect("(")
@@ -176,25 +176,25 @@ class _Parser:
         value = self._value()
         if sign in ("=", "==", "!=", "<>"):
             return self._among(column, [value], sign in ("!=", "<>"))
-        return self._noted(_Range.of(column, sign, value))
+        return self._recorded(_Range.of(column, sign, value))
 
     def _among(self, column: Column, values: list[str], negated: bool) -> _Weights:
         if isinstance(column, Binned):
             for value in values:
                 if value not in column.missing:
-                    self._noted(_Range(column, _position(column, value), _position(column, value)))
-        return _chosen(column, _any_of(column, values), negated)
+                    self._recorded(_Range(column, _position(column, value), _position(column, value)))
+        return _column_weights(column, _any_of(column, values), negated)
 
-    def _noted(self, found: _Range) -> _Range:
+    def _recorded(self, found: _Range) -> _Range:
         self.ranges.append(found)
         return found
 
     def _combined(
         self, parts: Sequence[_Weights | _Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]
     ) -> _Weights:
-        whole = _settled(parts[0])
+        whole = _as_weights(parts[0])
         for part in parts[1:]:
-            other = _settled(part)
+            other = _as_weights(part)
             attrs = self._domain.canonical((*whole.attrs, *other.attrs))
             _check_cells(self._domain, attrs)
             joined = join(_aligned(whole, attrs, self._domain), _aligned(other, attrs, self._domain))
@@ -349,16 +349,16 @@ def _missing(column: Column) -> np.ndarray:
     return shares
 
 
-def _chosen(column: Column, shares: np.ndarray, negated: bool) -> _Weights:
+def _column_weights(column: Column, shares: np.ndarray, negated: bool) -> _Weights:
     return _Weights((column.name,), 1.0 - shares if negated else shares)
 
 
-def _settled(part: _Weights | _Range) -> _Weights:
+def _as_weights(part: _Weights | _Range) -> _Weights:
     return _Weights((part.column.name,), part.weights()) if isinstance(part, _Range) else part
 
 
 def _aligned(part: _Weights, attrs: ColumnSet, domain: Domain) -> np.ndarray:
-    """The weights with one axis per attribute of `attrs`, of length 1 where they do not depend on it."""
+    """The weights with one axis per column of `attrs`, of length 1 where they do not depend on it."""
     return part.values.reshape([domain.size(name) if name in part.attrs else 1 for name in attrs])
 
 

@@ -1,14 +1,13 @@
-"""Rules about rows that everybody may know, such as that a discharge is never before its admission.
+"""Public rules about rows, such as that a discharge is never before its admission.
 
-They stand in a schema file as a list under `dp.constraints`:
+A schema file lists them under `dp.constraints`:
 
     - never: ward = Maternity and sex = M
     - always: discharged >= admitted
     - always: discharged = admitted + stay_days
     - determines: {from: education, to: education-num, table: {HS-grad: 9, Bachelors: 13}}
 
-Rules that compare or add up columns become a `Relation`, which knows the columns' units. How rules are kept is in
-`enforce.py`.
+Rules that compare or add up columns become a `Relation`, which has the columns' units. `enforce.py` applies the rules.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ class Constraint(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that the rule is about, as far as they are known without a schema."""
+        """Names of the columns of the rule, as far as they can be read without a schema."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """The rule as it stands in a schema file."""
+        """The rule as an entry of a schema file."""
         ...
 
 
@@ -90,7 +89,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Determines:
-    """The value in one column follows from that in another, as a code from its label. Values not listed are free."""
+    """The value in one column follows from that in another, as a code from its label. Others determine nothing."""
 
     source: str
     target: str
@@ -105,7 +104,7 @@ class Determines:
 
 
 def rule_text(rule: Constraint) -> str:
-    """The rule in one line, as it stands in a schema file.
+    """The rule in one line, as in a schema file.
 
     >>> rule_text(AtLeast("end", "start"))
     'always: end >= start'
@@ -190,11 +189,11 @@ class Relation:
     places: tuple[int, ...]
     bounds: tuple[tuple[float, float], ...]
 
-    def shared(self, name: str, ticks: np.ndarray) -> np.ndarray:
+    def to_shared(self, name: str, ticks: np.ndarray) -> np.ndarray:
         """Ticks of a column in shared units."""
         return ticks * self.units[self.names.index(name)]
 
-    def own(self, name: str, shared: np.ndarray, *, up: bool = False) -> np.ndarray:
+    def to_ticks(self, name: str, shared: np.ndarray, *, up: bool = False) -> np.ndarray:
         """Shared units as ticks of a column within its bounds, rounded down (or up)."""
         at = self.names.index(name)
         unit, (low, high) = self.units[at], self.bounds[at]
@@ -209,7 +208,7 @@ class Relation:
 
 
 def relation_of(columns: Sequence[Column], rule: AtLeast | Sum) -> Relation:
-    """The rule with its columns out of those of a schema; an error where they cannot be compared or added."""
+    """The rule with its columns from a schema; a SchemaError where they cannot be compared or added."""
     found = {column.name: (place, column) for place, column in enumerate(columns)}
     binned = tuple(column for _, column in (found[name] for name in rule.columns) if isinstance(column, Binned))
     for name in rule.columns:
@@ -243,11 +242,11 @@ def _unit(column: Binned, finest: int, exact: bool) -> float | int:
 
 
 def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray]) -> np.ndarray:
-    """Which rows keep the rule; rows with a missing value among its columns do."""
+    """Which rows satisfy the rule; a row with a missing value in one of its columns does."""
     present = np.ones(len(codes), dtype=bool)
     for column, place in zip(relation.columns, relation.places, strict=True):
         present &= codes[:, place] < column.regular
-    shared = [relation.shared(name, numbers[name]) for name in relation.names]
+    shared = [relation.to_shared(name, numbers[name]) for name in relation.names]
     if isinstance(relation.rule, AtLeast):
         kept = shared[0] > shared[1] if relation.rule.strict else shared[0] >= shared[1]
     elif relation.exact:
@@ -258,19 +257,19 @@ def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray])
 
 
 def moved(relation: Relation, numbers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The numbers, moved within the columns' bounds so that the rule holds wherever bounds allow it."""
-    shared = {name: relation.shared(name, values) for name, values in numbers.items()}
+    """The numbers, moved within the columns' bounds so that the rule holds where the bounds allow it."""
+    shared = {name: relation.to_shared(name, values) for name, values in numbers.items()}
     rule = relation.rule
     if isinstance(rule, AtLeast):
         gap = (relation.units[0] if relation.exact else 1e-9) if rule.strict else 0
-        larger = np.maximum(relation.own(rule.larger, shared[rule.smaller] + gap, up=True), numbers[rule.larger])
-        limit = relation.shared(rule.larger, larger) - gap
-        smaller = np.minimum(relation.own(rule.smaller, limit), numbers[rule.smaller])
+        larger = np.maximum(relation.to_ticks(rule.larger, shared[rule.smaller] + gap, up=True), numbers[rule.larger])
+        limit = relation.to_shared(rule.larger, larger) - gap
+        smaller = np.minimum(relation.to_ticks(rule.smaller, limit), numbers[rule.smaller])
         return {rule.larger: larger, rule.smaller: smaller}
     results = dict(numbers)
-    results[rule.total] = relation.own(rule.total, np.sum([shared[term] for term in rule.terms], axis=0))
+    results[rule.total] = relation.to_ticks(rule.total, np.sum([shared[term] for term in rule.terms], axis=0))
     for term in reversed(rule.terms):
-        others = sum(relation.shared(name, results[name]) for name in rule.terms if name != term)
-        wanted = relation.shared(rule.total, results[rule.total]) - others
-        results[term] = relation.own(term, wanted)
+        others = sum(relation.to_shared(name, results[name]) for name in rule.terms if name != term)
+        wanted = relation.to_shared(rule.total, results[rule.total]) - others
+        results[term] = relation.to_ticks(term, wanted)
     return results

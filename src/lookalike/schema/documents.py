@@ -1,8 +1,8 @@
 """YAML and JSON files from anywhere: parsed under limits that hold before anything large is made.
 
 A file may be hostile: a few hundred bytes of YAML aliases stand for gigabytes, and deep nesting exhausts the stack of
-the program that reads it. So aliases are refused, and size, depth and the number of values are limited. Every fault,
-whatever the parser makes of it, is one error of the type that the caller names.
+the program that reads it. So aliases are refused, and size, depth and the number of values are limited. Every fault is
+raised as the one type of error that the caller chooses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Reader:
 
     Attributes:
         error: the type of every error.
-        max_bytes: the longest document.
+        max_bytes: the length of the longest document.
         max_values: mappings, lists, texts and numbers, keys included, that a document may hold in all.
     """
 
@@ -82,23 +82,23 @@ class Reader:
             line = f" (line {mark.line + 1})" if mark else ""
             raise self.error(f"{where} is not YAML{line}: {getattr(error, 'problem', 'broken text')}.") from None
         except (ValueError, OverflowError, TypeError, AttributeError, IndexError, RecursionError):
-            # What the parser makes of dates that do not exist, escapes beyond Unicode or numbers without end.
+            # The parser raises these for dates that do not exist, escapes beyond Unicode and numbers without end.
             raise self.error(f"{where} is not YAML: it holds a value that cannot be read.") from None
         if not texts:
             self._check(value, where)
         return value, tree
 
     def _check_length(self, text: str, where: str, marks: str) -> None:
-        """Refuse a text with more signs between values than it may have values: counting is fast, parsing is not."""
+        """Refuse a text with more separators than allowed values before it is parsed: counting them is fast."""
         if sum(text.count(mark) for mark in marks) > self.max_values:
             raise self.error(f"{where} {self.too_many}")
 
     def _check(self, value: Any, where: str) -> None:
-        """Refuse what would exhaust or surprise its user: depth, number of values, odd numbers and texts."""
-        level, seen = [value], 0
+        """Refuse too many levels or values, numbers that are not finite or exceed 64 bits, and lone surrogates."""
+        level, count = [value], 0
         for _ in range(MAX_DEPTH + 1):
-            seen += len(level)
-            if seen > self.max_values:
+            count += len(level)
+            if count > self.max_values:
                 raise self.error(f"{where} {self.too_many}")
             for item in level:
                 problem = _problem(item)
@@ -115,11 +115,11 @@ class Reader:
 
 
 class _LimitError(Exception):
-    """A limit of this module, met while a YAML tree is made."""
+    """A document exceeds a limit of this module."""
 
 
 class _LimitedComposer:
-    """Makes no node beyond the limits, and none out of an alias."""
+    """Composes YAML nodes within the limits, and refuses aliases."""
 
     limits: Reader
     _depth = 0
@@ -148,12 +148,12 @@ class _LimitedComposer:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(set(keys)) != len(keys):
             line = node.start_mark.line + 1
-            raise _LimitError(f"has the key {_repeated(keys)!r} twice in a mapping that starts on line {line}.")
+            raise _LimitError(f"has the key {first_repeated(keys)!r} twice in a mapping that starts on line {line}.")
         return super().construct_mapping(node, deep)  # type: ignore[misc]
 
 
 class _TextLoader(_LimitedComposer, yaml.BaseLoader):
-    """Every scalar stays text, so that `no`, `007` and `1.0` in a list of categories are what they look like."""
+    """Every scalar stays text, so that `no`, `007` and `1.0` in a list of categories stay as written."""
 
 
 class _TypedLoader(_LimitedComposer, yaml.SafeLoader):
@@ -173,7 +173,7 @@ def _inside(item: list[Any] | dict[Any, Any]) -> Iterable[Any]:
 
 def _problem(item: Any) -> str | None:
     if isinstance(item, str):
-        return None if _is_unicode(item) else "holds a text with half a character (a lone surrogate)"
+        return None if _is_unicode(item) else "holds a text with a lone surrogate, which is half a character"
     if isinstance(item, int) and not -LARGEST_INTEGER <= item <= LARGEST_INTEGER:
         return "holds a whole number of more than 64 bits"
     if isinstance(item, float) and not math.isfinite(item):
@@ -192,11 +192,12 @@ def _is_unicode(text: str) -> bool:
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError(f"the key {_repeated([key for key, _ in pairs])!r} stands twice in one object")
+        raise ValueError(f"the key {first_repeated([key for key, _ in pairs])!r} occurs twice in one object")
     return found
 
 
-def _repeated(keys: list[str]) -> str:
+def first_repeated(keys: Iterable[str]) -> str:
+    """The first text that occurs a second time. One must."""
     seen: set[str] = set()
     return next(key for key in keys if key in seen or seen.add(key))
 

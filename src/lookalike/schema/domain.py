@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from lookalike.errors import SchemaError
 
 ColumnSet = tuple[str, ...]
-"""Attribute names in the order of their domain. Every marginal is stored under such a name."""
+"""Names of columns in the order of their domain: the key under which a marginal is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Ordered attribute names and their numbers of values.
+    """Ordered names of columns and their numbers of codes.
 
     >>> domain = Domain(("age", "sex", "income"), (16, 2, 5))
     >>> domain.cells(("income", "sex"))
@@ -50,7 +50,7 @@ class Domain:
         return name in self._position
 
     def position(self, name: str) -> int:
-        """Index of a column, or a SchemaError that lists the columns there are."""
+        """Index of a column; a SchemaError that lists the columns where it is unknown."""
         try:
             return self._position[name]
         except KeyError:
@@ -67,7 +67,7 @@ class Domain:
         return math.prod(self.sizes if attrs is None else self.shape(attrs))
 
     def canonical(self, attrs: Iterable[str]) -> ColumnSet:
-        """`attrs` without repeats, in domain order: the one name under which a marginal is stored."""
+        """`attrs` without repeats, in domain order: the key under which a marginal is stored."""
         return tuple(sorted(set(attrs), key=self.position))
 
     def project(self, attrs: Iterable[str]) -> Domain:

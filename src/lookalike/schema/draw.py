@@ -1,7 +1,7 @@
-"""Values that are made up within a code: numbers within a bin, and identifiers. They copy no row of the private table.
+"""Draws the values behind codes: numbers within a bin, and made-up identifiers. No value is copied from a private row.
 
-Numbers follow the column's private shape where there is one, are uniform where not, and rounded as people round.
-Identifiers follow a public pattern.
+Numbers follow the column's shape, or are uniform where it has none, and are rounded as `rounding` says. Identifiers
+follow a public pattern.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def _rounded(
 
 
 def draw_identifiers(column: Identifier, count: int, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
-    """Distinct values as long as the pattern allows that many; a person's come back in as many rows as persons have.
+    """Made-up identifiers, distinct while the pattern allows that many; those of persons repeat as `repeats` says.
 
-    The wild places of the pattern are the digits of a number that runs through all of its values in a shuffled order.
+    The places marked # and @ are the digits of a number that runs through all of its values in a shuffled order.
     """
     if column.repeats:
         sizes = _sizes(column, count, rng)
-        people = draw_identifiers(replace(column, repeats=(), most_rows=1), len(sizes), kind, rng)
+        people = draw_identifiers(replace(column, repeats=(), max_rows=1), len(sizes), kind, rng)
         return people.take(pa.array(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)[:count])))
     if pa.types.is_integer(kind):
         limit = min(10 ** max(1, column.pattern.count("#")), 2 ** (kind.bit_width - 1))
@@ -93,7 +93,7 @@ def draw_identifiers(column: Identifier, count: int, kind: pa.DataType, rng: np.
 
 
 def _sizes(column: Identifier, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of rows of persons, until there are enough rows."""
+    """Numbers of rows of made-up persons, until they have `count` rows together."""
     shares = np.array(column.repeats) / sum(column.repeats)
     sizes = 1 + rng.choice(len(shares), count, p=shares)
     return sizes[: int(np.searchsorted(np.cumsum(sizes), count)) + 1]
@@ -104,7 +104,7 @@ def _alphabet(mark: str) -> str:
 
 
 def _distinct(count: int, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers below `limit`, distinct where there are enough: a start and steps coprime to the limit."""
+    """Numbers below `limit`, distinct while `count` allows: a random start, and steps coprime to the limit."""
     step = int(rng.integers(limit // 3 + 1, limit // 2 + 2))
     while np.gcd(step, limit) != 1:
         step += 1

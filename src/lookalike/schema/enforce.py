@@ -1,7 +1,7 @@
-"""How the rules of a schema are kept: exactly in the model where possible, else by changing generated values.
+"""Enforces the rules of a schema: in the model where possible, else by changing generated values.
 
-`structural_zeros` says which cells of which marginals are impossible; a model that takes them never makes such rows.
-`repaired` comes last, before values are written: rows that break a rule, because the method took no zeros or
+`structural_zeros` gives the impossible cells of marginals; a model that uses them never generates such rows. `repaired`
+is applied last, before values are written: rows that break a rule, because the method used no structural zeros or
 because values within bins are drawn one column at a time, get other values. No row is dropped.
 """
 
@@ -27,20 +27,20 @@ T = TypeVar("T")
 _REDRAWS = 8
 """How often numbers that break a comparison are drawn again before they are moved."""
 _ROUNDS = 4
-"""How often all rules are gone through: mending one may break another."""
+"""Rounds over all rules: a repair for one may break another."""
 _RANDOM_ROWS = 2000
-"""Rows drawn at random in search of one that keeps all rules, where no generated row does."""
+"""Rows drawn at random to find one that satisfies all rules, where no generated row does."""
 MAX_ZERO_CELLS = 1_000_000
-"""Larger tables of impossible cells would slow a model down more than they help; such rules are kept in generation."""
+"""Larger tables of impossible cells would slow a model down; such rules are enforced on the rows instead."""
 
 Numbers = dict[str, np.ndarray]
 """Ticks (or floats) of every binned column, by name."""
 
 
 def aligned(schema: Schema) -> Schema:
-    """The schema with bins cut where conditions of its rules cut them, so that every cell is wholly in or out.
+    """The schema with bins cut where conditions of its rules cut them, so that no cell is cut.
 
-    While facts are open the rules wait; private discovery ends with this.
+    A schema with open facts is returned as it is; private discovery calls this when it has filled them.
     """
     if schema.open_facts or not schema.constraints:
         return schema
@@ -76,7 +76,7 @@ def _cut(column: Column, points: set[float]) -> Column:
 
 
 def structural_zeros(schema: Schema) -> dict[ColumnSet, np.ndarray]:
-    """For each attribute set of a rule, in domain order, a boolean table that is True where no row can be."""
+    """For each column set of a rule, in domain order, a boolean table that is True in impossible cells."""
     zeros: dict[ColumnSet, np.ndarray] = {}
     for rule in schema.constraints:
         found = _zeros_of(schema, rule)
@@ -89,7 +89,7 @@ def structural_zeros(schema: Schema) -> dict[ColumnSet, np.ndarray]:
 
 
 def check_rules(schema: Schema) -> None:
-    """Refuse rules that cannot be read or leave no row, while nothing is spent; with open facts this has to wait."""
+    """Refuse rules that cannot be read or forbid every row, before anything is spent; not while facts are open."""
     if not schema.open_facts:
         structural_zeros(schema)
 
@@ -102,8 +102,8 @@ def _zeros_of(schema: Schema, rule: object) -> tuple[ColumnSet, np.ndarray] | No
         relation = relation_of(schema.columns, rule)
         if schema.domain.cells(rule.columns) > MAX_ZERO_CELLS:
             return None
-        low, high = relation.bin_ranges(rule.larger), relation.bin_ranges(rule.smaller)
-        impossible = low[1][:, None] < high[0][None, :] + (1 if rule.strict and relation.exact else 0)
+        (_, largest), (smallest, _) = relation.bin_ranges(rule.larger), relation.bin_ranges(rule.smaller)
+        impossible = largest[:, None] < smallest[None, :] + (1 if rule.strict and relation.exact else 0)
         return _padded(schema, (rule.larger, rule.smaller), impossible)
     if isinstance(rule, Determines):
         source, target = schema[rule.source], schema[rule.target]
@@ -123,7 +123,7 @@ def _padded(schema: Schema, names: tuple[str, str], mask: np.ndarray) -> tuple[C
 
 
 def _asked(schema: Schema, rule: Never, ask: Callable[[str, Schema], T]) -> T | None:
-    """The answer of a question about the schema; None where it is about values that discovery did not find."""
+    """What `ask` returns for the rule's condition; None where it names values that discovery did not find."""
     try:
         return ask(rule.condition, schema)
     except InputError as error:
@@ -158,22 +158,22 @@ def repaired(
 ) -> tuple[np.ndarray, Numbers]:
     """Codes and numbers with which every rule holds in every row.
 
-    Rows that cannot be mended become copies of sound ones, or, where there is none, of sound rows drawn at random.
+    Rows that cannot be repaired are replaced by copies of valid rows; where no row is valid, of random valid rows.
 
     Raises:
-        SchemaError: no row at all keeps the rules; they contradict each other.
+        SchemaError: no row satisfies all rules; they contradict each other.
     """
     rows = donors = _Rows(schema, codes.copy(), {name: values.copy() for name, values in numbers.items()})
-    broken = rows.mend(rng)
+    broken = rows.repair(rng)
     if not broken.any():
         return rows.codes, rows.numbers
-    sound = np.flatnonzero(~broken)
-    if not sound.size:
+    valid = np.flatnonzero(~broken)
+    if not valid.size:
         donors = _random_rows(schema, rng)
-        sound = np.flatnonzero(~donors.mend(rng))
-    if not sound.size:
-        raise SchemaError("No row keeps all rules of the schema: they contradict each other. Remove one of them.")
-    taken = rng.choice(sound, int(broken.sum()))
+        valid = np.flatnonzero(~donors.repair(rng))
+    if not valid.size:
+        raise SchemaError("No row satisfies all rules of the schema: they contradict each other. Remove one of them.")
+    taken = rng.choice(valid, int(broken.sum()))
     rows.codes[broken] = donors.codes[taken]
     for name, values in rows.numbers.items():
         values[broken] = donors.numbers[name][taken]
@@ -186,7 +186,7 @@ def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarr
 
 
 def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
-    """Numbers within the bins of all binned columns; some number of the first bin where there is none."""
+    """Numbers within the bins of all binned columns; for other codes a number of the first bin, which is not used."""
     return {
         column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
         for i, column in enumerate(schema.columns)
@@ -195,13 +195,13 @@ def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -
 
 
 def _random_rows(schema: Schema, rng: np.random.Generator) -> _Rows:
-    """Rows of codes drawn from all that there are, with numbers to match."""
+    """Rows of uniformly random codes, with numbers within their bins."""
     codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
     return _Rows(schema, codes.astype(np.int32), drawn_numbers(schema, codes, rng))
 
 
 class _Rows:
-    """Generated rows with the rules of their schema; `mend` changes the rows in place."""
+    """Generated rows with the rules of their schema; `repair` changes the rows in place."""
 
     def __init__(self, schema: Schema, codes: np.ndarray, numbers: Numbers) -> None:
         self.schema, self.codes, self.numbers = schema, codes, numbers
@@ -211,7 +211,7 @@ class _Rows:
         self.relations = [relation_of(schema.columns, rule) for rule in rules if isinstance(rule, AtLeast | Sum)]
         self.determines = [rule for rule in rules if isinstance(rule, Determines)]
 
-    def mend(self, rng: np.random.Generator) -> np.ndarray:
+    def repair(self, rng: np.random.Generator) -> np.ndarray:
         """Change codes and numbers until every rule holds, for some rounds; return which rows are still broken."""
         for _ in range(_ROUNDS):
             for attrs, mask in self.zeros.items():
@@ -263,7 +263,7 @@ class _Rows:
                     values[rows[given]] = values[donors[given]]
 
     def _wanted(self, rule: Determines) -> tuple[np.ndarray, np.ndarray]:
-        """Code and number of the target that each row's source asks for, -1 where it asks for none."""
+        """Code and number of the target that each row's source determines; code -1 where it determines none."""
         source, target = self.schema[rule.source], self.schema[rule.target]
         table = np.full(source.size, -1, dtype=np.int64)
         value = np.zeros(source.size, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)

@@ -3,7 +3,7 @@
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
 `categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
 `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`hierarchy`, `pattern` (makes the column an identifier), `person`, `most_rows`, `repeats`, `storage`, `provenance`. The
+`hierarchy`, `pattern` (makes the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `provenance`. The
 type `any` leaves the kind to discovery.
 """
 
@@ -11,11 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
-from lookalike.schema.columns import DEFAULT_BINS, NULL, OUTSIDES, Categorical, Column, Identifier, Ordinal, Undeclared
+from lookalike.schema.columns import (
+    DEFAULT_BINS,
+    NULL,
+    OUTSIDES,
+    PROVENANCES,
+    Categorical,
+    Column,
+    Identifier,
+    Ordinal,
+    Undeclared,
+)
 from lookalike.schema.documents import as_text
 
 TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "any")
@@ -26,7 +36,7 @@ _FIELD_KEYS = (
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
     "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
-    "hierarchy", "pattern", "person", "most_rows", "repeats", "storage", "provenance",
+    "hierarchy", "pattern", "person", "max_rows", "repeats", "storage", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
 
@@ -39,14 +49,14 @@ class _Field:
             raise SchemaError(f"{place}: every field needs a 'name' that is a text.")
         self.place = f"{place} ({entry['name']!r})"
         self.entry = entry
-        self.rules = self.mapping(entry, "constraints", _CONSTRAINT_KEYS)
-        self.own = self.mapping(entry, "dp", _DP_KEYS)
+        self.constraints = self.mapping(entry, "constraints", _CONSTRAINT_KEYS)
+        self.dp = self.mapping(entry, "dp", _DP_KEYS)
         self.refuse_unknown(entry, _FIELD_KEYS, "")
         self.type = as_text(entry.get("type", "string"))
         if self.type not in TYPES:
             self.fail(f"type is {self.type!r}", f"Use one of {', '.join(TYPES)}.")
 
-    def fail(self, what: str, remedy: str) -> None:
+    def fail(self, what: str, remedy: str) -> NoReturn:
         raise SchemaError(f"{self.place}: {what}. {remedy}")
 
     def refuse_unknown(self, mapping: Mapping[str, Any], known: tuple[str, ...], prefix: str) -> None:
@@ -61,16 +71,16 @@ class _Field:
         self.refuse_unknown(value, known, f"{key}.")
         return value
 
-    def integer(self, key: str, least: int, default: int | None) -> int | None:
-        value = self.own.get(key, default)
+    def integer(self, key: str, minimum: int, default: int | None) -> int | None:
+        value = self.dp.get(key, default)
         if value is None or as_text(value) in ("", "null", "~"):
             return default
         try:
             number = int(as_text(value))
         except ValueError:
-            number = least - 1
-        if number < least:
-            self.fail(f"dp.{key} is {value!r}", f"It must be a whole number of at least {least}.")
+            number = minimum - 1
+        if number < minimum:
+            self.fail(f"dp.{key} is {value!r}", f"It must be a whole number of at least {minimum}.")
         return number
 
     def flag(self, mapping: Mapping[str, Any], key: str) -> bool:
@@ -89,13 +99,12 @@ class _Field:
 
     def pairs(self, key: str, first: str, second: str) -> tuple[tuple[str, float], ...]:
         """Two lists of the same length under one key, as pairs."""
-        lists = self.mapping(self.own, key, (first, second))
+        lists = self.mapping(self.dp, key, (first, second))
         left, right = self.texts(lists, first, ()) or (), self.texts(lists, second, ()) or ()
         try:
             return tuple(zip(left, [float(text) for text in right], strict=True))
         except ValueError:
             self.fail(f"dp.{key} has {len(left)} {first} and {len(right)} {second}", "Give as many numbers in each.")
-            return ()
 
     def steps(self) -> tuple[tuple[int, float], ...]:
         """The steps to which values are rounded, in whole ticks, with their shares."""
@@ -103,19 +112,18 @@ class _Field:
             return tuple((int(step), share) for step, share in self.pairs("rounding", "steps", "shares"))
         except ValueError:
             self.fail("dp.rounding has a step that is no whole number", "Count steps in whole ticks.")
-            return ()
 
     def marks(self) -> dict[str, Any]:
-        """Where each fact comes from."""
-        marks = self.own.get("provenance") or {}
+        """The provenance of each fact."""
+        marks = self.dp.get("provenance") or {}
         if not isinstance(marks, Mapping):
-            self.fail(f"dp.provenance is {marks!r}", "It must be a mapping of facts to where they come from.")
+            self.fail(f"dp.provenance is {marks!r}", f"Map each fact to one of {', '.join(PROVENANCES)}.")
         return {as_text(fact): as_text(mark) for fact, mark in marks.items()}
 
     def levels(self) -> tuple[Any, ...]:
         """The levels of the hierarchy: mappings of groups to members, numbers of groups, or lists of lower edges."""
         found: list[Any] = []
-        listed = self.own.get("hierarchy") or []
+        listed = self.dp.get("hierarchy") or []
         for number, level in enumerate(listed if isinstance(listed, list) else [listed], start=1):
             if isinstance(level, Mapping):
                 found.append(tuple((as_text(group), self.texts(level, group) or ()) for group in level))
@@ -134,20 +142,20 @@ class _Field:
 def column_of(entry: Any, place: str, table_markers: Any) -> Column:
     """The column of one parsed field. One that is not `required` may be missing: by its own markers or the table's.
 
-    Where nothing is said about missing values and other facts are open, that is open too; where no fact is, an empty
-    field is missing, as in Frictionless.
+    Where neither lists markers, they are open if another fact is open; else an empty field is missing, as in
+    Frictionless.
     """
     field = _Field(entry, place)
-    required = field.flag(field.rules, "required")
+    required = field.flag(field.constraints, "required")
     markers = () if required else field.texts(field.entry, "missingValues", table_markers)
     shared: dict[str, Any] = {
         "missing": (NULL,) if markers is None else markers,
-        "storage": as_text(field.own.get("storage", "")),
+        "storage": as_text(field.dp.get("storage", "")),
         "provenance": field.marks(),
         "hierarchy": field.levels(),
     }
-    if "outside" in field.own:
-        shared["outside"] = as_text(field.own["outside"])
+    if "outside" in field.dp:
+        shared["outside"] = as_text(field.dp["outside"])
         if shared["outside"] not in OUTSIDES:
             field.fail(f"dp.outside is {shared['outside']!r}", f"Use one of {', '.join(OUTSIDES)}.")
     try:
@@ -161,27 +169,26 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
 
 
 def _column(field: _Field, shared: dict[str, Any]) -> Column:
-    if "pattern" in field.own:
+    if "pattern" in field.dp:
         return _identifier(field, shared)
     if field.type == "any":
         return Undeclared(field.entry["name"], **shared)
-    if field.type in ("string", "boolean") or "enum" in field.rules:
+    if field.type in ("string", "boolean") or "enum" in field.constraints:
         return _categorical(field, shared)
     return _binned(field, shared)
 
 
 def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
-    weights = field.texts(field.own, "repeats", ()) or ()
+    weights = field.texts(field.dp, "repeats", ()) or ()
     try:
         repeats = tuple(float(weight) for weight in weights)
     except ValueError:
         field.fail(f"dp.repeats is {list(weights)!r}", "It must be a list of numbers.")
-        repeats = ()
     return Identifier(
         field.entry["name"],
-        pattern=as_text(field.own["pattern"]),
-        person=field.flag(field.own, "person"),
-        most_rows=field.integer("most_rows", 1, 1) or 1,
+        pattern=as_text(field.dp["pattern"]),
+        person=field.flag(field.dp, "person"),
+        max_rows=field.integer("max_rows", 1, 1) or 1,
         repeats=repeats,
         **shared,
     )
@@ -189,21 +196,21 @@ def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
 
 def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
     default = ("false", "true") if field.type == "boolean" else None
-    values = field.texts(field.rules, "enum", default)
+    values = field.texts(field.constraints, "enum", default)
     kind = Ordinal if field.flag(field.entry, "categoriesOrdered") else Categorical
-    if "other" in field.own:
-        shared["other_label"] = as_text(field.own["other"])
+    if "other" in field.dp:
+        shared["other_label"] = as_text(field.dp["other"])
     elif values is None or field.type != "string":
-        # The label is no boolean, number or time; and discovery decides itself whether a catch-all is worth a code.
+        # The label is not a boolean, number or time; and discovery decides whether a catch-all is worth a code.
         shared.setdefault("outside", "absorb")
     return kind(field.entry["name"], values=values, **shared)
 
 
 def _binned(field: _Field, shared: dict[str, Any]) -> Column:
     name = field.entry["name"]
-    bins = field.own.get("bins", DEFAULT_BINS)
+    bins = field.dp.get("bins", DEFAULT_BINS)
     if isinstance(bins, list):
-        shared["bins"] = field.texts(field.own, "bins")
+        shared["bins"] = field.texts(field.dp, "bins")
     elif field.type in _DEFAULT_FORMAT and as_text(bins) in ("month", "year"):
         shared["bins"] = bins
     else:
@@ -220,56 +227,57 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
     else:
         kind = Datetime
         shared["format"] = as_text(field.entry.get("format", _DEFAULT_FORMAT[field.type]))
-        shared["resolution"] = as_text(field.own.get("resolution", ""))
-        shared["zone"] = as_text(field.own.get("zone", ""))
+        shared["resolution"] = as_text(field.dp.get("resolution", ""))
+        shared["zone"] = as_text(field.dp.get("zone", ""))
     shared["shape"] = field.pairs("shape", "edges", "weights")
     shared["rounding"] = field.steps()
-    return kind(name, minimum=field.rules.get("minimum"), maximum=field.rules.get("maximum"), **shared)
+    return kind(name, minimum=field.constraints.get("minimum"), maximum=field.constraints.get("maximum"), **shared)
 
 
 def field_of(column: Column) -> dict[str, Any]:
     """The field of one column, as plain lists, texts and numbers."""
     entry: dict[str, Any] = {"name": column.name, "type": column.field_type}
-    rules: dict[str, Any] = {} if column.missing else {"required": True}
-    own: dict[str, Any] = {}
+    constraints: dict[str, Any] = {} if column.missing else {"required": True}
+    dp: dict[str, Any] = {}
     if isinstance(column, Categorical):
         if isinstance(column, Ordinal):
             entry["categoriesOrdered"] = True
         if column.values is not None:
-            rules["enum"] = list(column.values)
+            constraints["enum"] = list(column.values)
         if column.has_other:
-            own["other"] = column.other_label
+            dp["other"] = column.other_label
     if isinstance(column, Binned):
-        rules.update({key: value for key in ("minimum", "maximum") if (value := getattr(column, key)) is not None})
-        own["bins"] = list(column.bins) if isinstance(column.bins, tuple) else column.bins
+        bounds = {"minimum": column.minimum, "maximum": column.maximum}
+        constraints.update({key: value for key, value in bounds.items() if value is not None})
+        dp["bins"] = list(column.bins) if isinstance(column.bins, tuple) else column.bins
         if column.shape:
             edges, weights = zip(*column.shape, strict=True)
-            own["shape"] = {"edges": list(edges), "weights": list(weights)}
+            dp["shape"] = {"edges": list(edges), "weights": list(weights)}
         if column.rounding:
             steps, shares = zip(*column.rounding, strict=True)
-            own["rounding"] = {"steps": list(steps), "shares": list(shares)}
+            dp["rounding"] = {"steps": list(steps), "shares": list(shares)}
     if isinstance(column, Continuous) and column.comma:
         entry["decimalChar"] = ","
     if isinstance(column, Datetime):
         entry["format"] = column.format
-        own["resolution"] = column.resolution
+        dp["resolution"] = column.resolution
     if isinstance(column, Identifier):
-        own["pattern"] = column.pattern
+        dp["pattern"] = column.pattern
         if column.person:
-            own.update(person=True, most_rows=column.most_rows, repeats=list(column.repeats))
+            dp.update(person=True, max_rows=column.max_rows, repeats=list(column.repeats))
     if column.hierarchy:
-        own["hierarchy"] = [_level_of(column, level) for level in column.hierarchy]
+        dp["hierarchy"] = [_level_of(column, level) for level in column.hierarchy]
     for key in ("decimals", "least_decimals", "width", "zone", "storage"):
         value = getattr(column, key, None)
         if value not in (None, "") and (value != 0 or key != "width"):
-            own[key] = value
+            dp[key] = value
     if column.missing:
         entry["missingValues"] = list(column.missing)
-    if rules:
-        entry["constraints"] = rules
-    own["outside"] = column.outside
+    if constraints:
+        entry["constraints"] = constraints
+    dp["outside"] = column.outside
     marks = {fact: column.fact(fact) for fact in column.facts}
-    return {**entry, "dp": {**own, "provenance": marks}}
+    return {**entry, "dp": {**dp, "provenance": marks}}
 
 
 def _level_of(column: Column, level: Any) -> Any:

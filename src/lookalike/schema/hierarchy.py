@@ -1,4 +1,4 @@
-"""Public hierarchies: how the values of a column, or its bins, go together in ever fewer groups.
+"""Public hierarchies: levels of ever fewer groups of a column's values or bins.
 
 A level of categories lists its groups with their members, which are values or groups of the level before:
 {"school": ["9th", "HS-grad"], "degree": ["Bachelors", "Masters"]}. A level of bins merges neighbours: a number of
@@ -9,7 +9,7 @@ next, so that a method may count a column at any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def category_groups(name: str, values: Sequence[str], levels: Sequence[CategoryL
         for group, (label, listed) in enumerate(level):
             members[label] = []
             for member in listed:
-                # A name that is both stands for the group: the value alone could not leave it anyway.
+                # A name that is both a value and a group means the group: no level may split it anyway.
                 inside = before.get(member, [places[member]] if member in places else [])
                 if not inside:
                     _fail(
@@ -81,7 +81,7 @@ def bin_groups(
 ) -> list[np.ndarray]:
     """For every level, the number of each bin's group of neighbours.
 
-    A number of groups counts for at most as many as there are in the level below, so that it fits any bins.
+    A number of groups is reduced to that of the level below where it is larger, so that it fits any bins.
 
     Args:
         name: the column, for error messages.
@@ -116,7 +116,7 @@ def bin_groups(
 
 
 def _check_nested(name: str, fine: np.ndarray, coarse: np.ndarray, number: int) -> None:
-    """Every group of the level below lies in one group of this level, and there are fewer of these."""
+    """Refuse a level that splits a group of the level below, or does not have fewer groups."""
     where = f"level {number} of its hierarchy"
     first = np.zeros(int(fine.max()) + 1, dtype=np.int64)
     first[fine[::-1]] = coarse[::-1]
@@ -126,5 +126,5 @@ def _check_nested(name: str, fine: np.ndarray, coarse: np.ndarray, number: int) 
         _fail(name, f"merges nothing in {where}", "List levels from fine to coarse, each with fewer groups.")
 
 
-def _fail(name: str, what: str, remedy: str) -> None:
+def _fail(name: str, what: str, remedy: str) -> NoReturn:
     raise SchemaError(f"Column {name!r} {what}. {remedy}")

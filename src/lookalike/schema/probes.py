@@ -1,7 +1,7 @@
-"""Public questions about a column of which too little is known: each value falls into exactly one class.
+"""Probes: public classes of values, by which discovery finds the kind, format and bounds of a column.
 
-A probe is a column with a fixed list of classes, so that its counts can be measured like those of any other. It takes
-every value without an error, whatever stands in the table.
+A probe is a column with a fixed list of classes, so that its counts can be measured like those of any other column.
+Every value belongs to exactly one class, and no value raises an error.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.schema import times
-from lookalike.schema.arrays import texts_of, to_numbers
+from lookalike.schema.arrays import saturated, texts_of, to_numbers
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.columns import NULL, Column, Identifier
-from lookalike.schema.storage import is_text, storage_type
+from lookalike.schema.storage import is_text, storage_type, value_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
-"""Texts that stand for a missing value where they are frequent enough to be noticed."""
+"""Texts that stand for a missing value where they are frequent enough to stand out from the noise."""
 
 MAX_PLACES = 6
 _D, _M, _Y = r"(0[1-9]|[12][0-9]|3[01])", r"(0[1-9]|1[0-2])", r"[0-9]{4}"
@@ -73,7 +73,7 @@ TEXT_FORMS: tuple[str, ...] = (*(f"marker {m}" for m in MARKERS), *NUMBER_FORMS,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe(Column):
-    """A column of classes. `codes` gives every value's class and never fails."""
+    """A column of classes. `codes` gives the class of every value and never fails."""
 
     classes: ClassVar[tuple[str, ...]] = ()
 
@@ -111,7 +111,7 @@ class TextForm(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nulls(Probe):
-    """Whether there is a value."""
+    """Whether a row has a value."""
 
     classes: ClassVar[tuple[str, ...]] = ("value", "null")
 
@@ -153,7 +153,8 @@ class Resolution(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roundness(Probe):
-    """The largest of the given steps, in ticks, of which a number is a multiple; zero and what is no number last."""
+    """The largest of the given steps, in ticks, of which a number is a multiple; the last class is for zero and for
+    what is not a number."""
 
     base: Binned
     steps: tuple[int, ...]
@@ -174,13 +175,13 @@ class Roundness(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPerPerson(Probe):
-    """How many rows belong to the person of each row, up to `most_rows`. A person's rows depend on no other person."""
+    """How many rows belong to the person of each row, up to `max_rows`. A person's rows depend on no other person."""
 
     base: Identifier
 
     @property
     def regular(self) -> int:
-        return self.base.most_rows
+        return self.base.max_rows
 
     def codes(self, array: pa.Array) -> np.ndarray:
         people = person_numbers(self.base, array)
@@ -189,7 +190,7 @@ class RowsPerPerson(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridProbe(Probe):
-    """Which piece of the number line a value falls into; below the first edge counts to the first, no number last."""
+    """The piece of the number line that holds a value; the first includes all below it, the last is for other texts."""
 
     base: Binned
     edges: np.ndarray = field(hash=False, compare=False)
@@ -205,26 +206,27 @@ class GridProbe(Probe):
 
 
 def person_numbers(column: Identifier, array: pa.Array) -> np.ndarray:
-    """A number for the person of each row; a row without an identifier is a person of its own.
+    """A number for the person of each row; a row without an identifier counts as a separate person.
 
-    Equal values are one person, however the array is stored. They are compared as bytes: texts that are no UTF-8 stay
-    different persons, so that nobody's rows are chosen together with those of another.
+    Equal values are one person, however the array is stored. They are compared as bytes, so that different texts that
+    are not UTF-8 are never taken for one person.
     """
-    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    kind = value_type(array.type)
     values = array.cast(kind)
     texts = (values if is_text(kind) else values.cast(pa.string())).cast(pa.binary()).cast(pa.large_binary())
-    nobody = pc.is_in(texts, value_set=pa.array([text.encode() for text in _nobody(column, kind)], pa.large_binary()))
-    coded = pc.if_else(nobody, pa.scalar(None, pa.large_binary()), texts).dictionary_encode()
+    missing = pa.array([text.encode() for text in _missing_texts(column, kind)], pa.large_binary())
+    texts = pc.if_else(pc.is_in(texts, value_set=missing), pa.scalar(None, pa.large_binary()), texts)
+    coded = texts.dictionary_encode()
     numbers = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     alone = np.flatnonzero(numbers < 0)
     numbers[alone] = len(coded.dictionary) + np.arange(len(alone))
     return numbers
 
 
-def _nobody(column: Identifier, kind: pa.DataType) -> list[str]:
-    """Texts that are no identifier: the declared missing markers, or all known ones where the schema declares none.
+def _missing_texts(column: Identifier, kind: pa.DataType) -> list[str]:
+    """Texts that identify no person: the declared missing markers, or all known ones where the schema declares none.
 
-    What discovery measures comes after rows are bound to persons, so it must not change who is a person.
+    Discovery measures markers after the rows of persons are chosen, so what it finds must not change the persons.
     """
     markers = column.missing if column.fact("missing") in ("public", "assumed") else (*MARKERS, *column.missing)
     if is_text(kind):
@@ -234,17 +236,14 @@ def _nobody(column: Identifier, kind: pa.DataType) -> list[str]:
 
 
 def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
-    """Whole ticks of internal numbers; those beyond 2^62 stay at that."""
-    tick = base.tick
+    """Whole ticks of internal numbers, clipped to +-2^62."""
     with np.errstate(all="ignore"):
-        scaled = numbers if tick is None else numbers / float(tick)
-    return np.nan_to_num(np.rint(scaled), posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
+        return saturated(np.rint(numbers if base.tick is None else numbers / float(base.tick)))
 
 
 def form_probe(column: Column) -> Probe:
     """The probe that shows a column's type, format and missing markers, by its storage type."""
-    kind = storage_type(column)
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value = value_type(storage_type(column))
     if is_text(value):
         return TextForm(column.name)
     if pa.types.is_floating(value):

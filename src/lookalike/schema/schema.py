@@ -20,7 +20,7 @@ from lookalike.schema import fields
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
-from lookalike.schema.documents import Reader
+from lookalike.schema.documents import Reader, first_repeated
 from lookalike.schema.domain import Domain
 
 VERSION = 1
@@ -51,10 +51,10 @@ class Schema:
         check_names(self.names, "The schema")
         persons = [column.name for column in self.columns if isinstance(column, Identifier) and column.person]
         if len(persons) > 1:
-            # Rows kept for one person would depend on the rows of the others whom a second column groups her with.
+            # With two, the rows kept of one person would depend on the rows of other persons.
             raise SchemaError(
-                f"{len(persons)} columns say whose row it is: {', '.join(map(repr, persons[:5]))}; the limit is 1. "
-                "Leave 'person: true' with one of them, which --person or person= must name too."
+                f"{len(persons)} columns have 'person: true': {', '.join(map(repr, persons[:5]))}; the limit is 1. "
+                "Keep it at one of them, which --person or person= must name too."
             )
         for constraint in self.constraints:
             unknown = [name for name in constraint.columns if name not in self.names]
@@ -89,15 +89,15 @@ class Schema:
         new = {column.name: column for column in columns}
         return replace(self, columns=tuple(new.get(column.name, column) for column in self.columns))
 
-    def with_person(self, name: str, most_rows: int) -> Schema:
-        """The schema with one column as the identifier of persons; at most `most_rows` rows of each are used."""
+    def with_person(self, name: str, max_rows: int) -> Schema:
+        """The schema with one column as the identifier of persons; at most `max_rows` rows of each are used."""
         column = self[name]
         if isinstance(column, Identifier):
-            repeats = column.repeats if column.most_rows == most_rows else ()
-            return self.with_columns([replace(column, person=True, most_rows=most_rows, repeats=repeats)])
+            repeats = column.repeats if column.max_rows == max_rows else ()
+            return self.with_columns([replace(column, person=True, max_rows=max_rows, repeats=repeats)])
         marks: dict[str, Provenance] = {"missing": "open"} if "missing" in column.open_facts else {}
         shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
-        return self.with_columns([Identifier(name, person=True, most_rows=most_rows, **shared)])
+        return self.with_columns([Identifier(name, person=True, max_rows=max_rows, **shared)])
 
     def ordered(self, names: Sequence[str]) -> Schema:
         """The schema with its columns in that order."""
@@ -142,25 +142,25 @@ class Schema:
         unknown = [key for key in content if key not in _KEYS]
         if unknown:
             raise SchemaError(f"Unknown key {unknown[0]!r} in the schema; the keys are {', '.join(_KEYS)}.")
-        own = content.get("dp") or {}
-        version = str(own.get("version", VERSION)) if isinstance(own, Mapping) else ""
+        dp = content.get("dp") or {}
+        version = str(dp.get("version", VERSION)) if isinstance(dp, Mapping) else ""
         if version != str(VERSION):
             raise SchemaError(f"The schema has dp.version {version!r}; this program reads version {VERSION}.")
         markers = content.get("missingValues")
         places = (where[i] if i < len(where) else f"field {i + 1}" for i in range(len(content["fields"])))
         made = (fields.column_of(entry, place, markers) for entry, place in zip(content["fields"], places, strict=True))
         columns = _within_limits(made, "The schema")
-        rules = (own.get("constraints") or []) if isinstance(own, Mapping) else []
+        rules = (dp.get("constraints") or []) if isinstance(dp, Mapping) else []
         if not isinstance(rules, list):
             raise SchemaError(f"dp.constraints is a {type(rules).__name__}; it must be a list of rules.")
         return cls(columns, tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)))
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the schema file."""
-        own: dict[str, Any] = {"version": VERSION}
+        dp: dict[str, Any] = {"version": VERSION}
         if self.constraints:
-            own["constraints"] = [constraint.to_dict() for constraint in self.constraints]
-        return {"fields": [fields.field_of(column) for column in self.columns], "dp": own}
+            dp["constraints"] = [constraint.to_dict() for constraint in self.constraints]
+        return {"fields": [fields.field_of(column) for column in self.columns], "dp": dp}
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -191,16 +191,14 @@ class Schema:
         rows = []
         for column in self.columns:
             size = "open" if column.open_facts else f"{column.size:,}"
-            facts = ", ".join(
-                f"{fact}: {'open' if fact in column.open_facts else column.fact(fact)}" for fact in column.facts
-            )
+            facts = ", ".join(f"{fact}: {column.fact(fact)}" for fact in column.facts)
             cells = (column.name, type(column).__name__, size, facts)
             rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes every value out: aliases, which this program refuses to read, are never made."""
+    """Writes no YAML aliases, which `documents.py` refuses to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -211,13 +209,11 @@ def check_names(names: Sequence[str], what: str) -> None:
     if len(names) > MAX_COLUMNS:
         raise SchemaError(f"{what} has {len(names):,} columns; the limit is {MAX_COLUMNS:,}. Leave columns out.")
     if len(set(names)) != len(names):
-        seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))
-        raise SchemaError(f"{what} has two columns named {twice!r}. Rename one of the two.")
+        raise SchemaError(f"{what} has two columns named {first_repeated(names)!r}. Rename one of the two.")
 
 
 def _within_limits(columns: Iterable[Column], where: str) -> tuple[Column, ...]:
-    """The columns, made one after another until there are too many or they have too many codes together."""
+    """The columns; a SchemaError as soon as they are too many or have too many codes together."""
     found, codes = [], 0
     for column in columns:
         found.append(column)

@@ -55,7 +55,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def holds_text(kind: pa.DataType, text: str) -> bool:
-    """Whether the text can be read as a value of the type, as a date beyond the year 9999 cannot."""
+    """Whether the text can be read as a value of the type; a date beyond the year 9999 cannot."""
     if is_text(kind):
         return True
     try:
@@ -66,25 +66,26 @@ def holds_text(kind: pa.DataType, text: str) -> bool:
 
 
 def any_value(column: Column) -> str:
-    """A text that the column's storage can hold, for a list of values of which none is known."""
-    kind = _value_type(storage_type(column))
+    """A text that the column's storage type can hold, as the only value of a column whose values were not found."""
+    kind = value_type(storage_type(column))
     return next(text for text in ("other", "0", "false", "1970-01-01") if holds_text(kind, text))
 
 
 def holds_identifiers(column: Column) -> bool:
     """Whether the column's storage can hold made-up identifiers."""
-    kind = _value_type(storage_type(column))
+    kind = value_type(storage_type(column))
     return is_text(kind) or pa.types.is_integer(kind)
 
 
 def whole_range(column: Column) -> tuple[int, int]:
     """Smallest and largest whole number that the column's storage can hold; those of 64 bits where it is no integer."""
-    kind = _value_type(storage_type(column))
+    kind = value_type(storage_type(column))
     bits = kind.bit_width if pa.types.is_integer(kind) else 64
     return (0, 2**bits - 1) if pa.types.is_unsigned_integer(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: that of the dictionary where the type is one."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -93,7 +94,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def natural_type(column: Column) -> pa.DataType:
-    """How a column is stored when neither table nor schema says."""
+    """The Arrow type of a column for which neither the table nor the schema gives one."""
     if isinstance(column, Integer):
         return pa.int64()
     if isinstance(column, Continuous):
@@ -110,7 +111,7 @@ def storage_type(column: Column) -> pa.DataType:
     if not column.storage:
         return natural_type(column)
     kind = arrow_type(column.storage)
-    value = _value_type(kind)
+    value = value_type(kind)
     if pa.types.is_timestamp(value):
         times.check_zone(column.name, value.tz or "")
     if pa.types.is_null(value):
@@ -149,7 +150,7 @@ def _listed_values(field: pa.Field) -> tuple[str, ...]:
 
 def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> Column:
     """One column by its type alone. A name such as `customer_id` or `e-mail` makes an identifier: names are public."""
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value = value_type(kind)
     if values:
         return Categorical(name, values=values, **_open())
     if (is_text(value) or pa.types.is_integer(value)) and is_identifier_name(name):
@@ -179,12 +180,12 @@ def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> 
 
 
 def _open(*facts: str) -> dict[str, Any]:
-    """What drafted columns share: these facts are open, and missing values; any value is taken."""
+    """Arguments of drafted columns: these facts and the missing markers are open, any value is accepted."""
     return {"outside": "absorb", "provenance": dict.fromkeys((*facts, "missing"), "open")}
 
 
 def is_identifier_name(name: str) -> bool:
-    """Whether a name by itself says that a column identifies rows or persons.
+    """Whether the name alone shows that a column identifies rows or persons.
 
     >>> [is_identifier_name(name) for name in ("id", "Customer_ID", "patient id", "email", "paid", "humid")]
     [True, True, True, True, False, False]

@@ -1,4 +1,4 @@
-"""Points in time as whole numbers of ticks since 1970: bounds, calendar bins and formats. Knows no data."""
+"""Points in time as whole numbers of ticks since 1970: bounds, calendar bins and formats. Uses no data."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def check_zone(column: str, zone: str) -> None:
     """Refuse a time zone that is not in the system's list."""
     if zone and offset_zone(zone) is None:
         raise SchemaError(
-            f"Column {column!r} has time zone {zone!r}, which is unknown. Use a name as Europe/Paris or +02:00."
+            f"Column {column!r} has time zone {zone!r}, which is unknown. Use a name such as Europe/Paris or an "
+            "offset such as +02:00."
         )
 
 
 def offset_zone(zone: str) -> Any:
-    """The tzinfo of a name or of a fixed offset, None when there is none of that name."""
+    """The tzinfo of a zone name or of a fixed offset; None for an unknown name."""
     if re.fullmatch(r"[+-]\d\d:?\d\d", zone):
         return datetime.strptime(zone, "%z").tzinfo
     try:
@@ -62,7 +63,7 @@ def parse_bound(column: str, value: Any, format: str, resolution: str) -> int:
     when = _as_datetime(value, format)
     if when is None:
         raise SchemaError(
-            f"Column {column!r} has {value!r} as a bound or edge. Write a date as 2024-12-31 or 2024-12-31T23:59."
+            f"Column {column!r} has {value!r} as a bound or edge. Write it as 2024-12-31 or 2024-12-31T23:59."
         )
     return (when - _EPOCH) // (TICKS[resolution] * datetime.resolution)
 

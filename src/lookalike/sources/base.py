@@ -1,4 +1,4 @@
-"""What a source of data answers: exact counts of many marginals. Only the door and the evaluation import sources."""
+"""The interface of sources: exact counts of many marginals. Only the door and the evaluation import sources."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ def check_cliques(domain: Domain, cliques: Sequence[ColumnSet]) -> None:
             )
     cells = sum(domain.cells(clique) for clique in cliques)
     if cells > MAX_CELLS:
-        what = (
-            f"Counting {len(cliques)} marginals" if len(cliques) > 1 else f"Counting {len(cliques[0])} columns together"
-        )
+        one = f"{len(cliques[0])} columns together"
+        what = f"Counting {one if len(cliques) == 1 else f'{len(cliques)} marginals'}"
         remedy = "Give the widest columns fewer bins or values in the schema."
         raise ModelTooLargeError(what, cells, MAX_CELLS, "cells", remedy)
 
@@ -52,8 +51,6 @@ def recoded_domain(domain: Domain, maps: Mapping[str, np.ndarray]) -> Domain:
         codes = np.asarray(codes)
         new = int(codes.max()) + 1 if codes.size else 0
         if codes.shape != (domain.size(name),) or not np.array_equal(np.unique(codes), np.arange(new)):
-            raise SchemaError(
-                f"The map of column {name!r} must send its {domain.size(name)} codes onto 0..k-1, leaving out none."
-            )
+            raise SchemaError(f"The map of column {name!r} must map its {domain.size(name)} codes onto all of 0..k-1.")
         sizes[name] = new
     return Domain.of(sizes)

@@ -1,4 +1,4 @@
-"""CSV text to an Arrow table of texts and back, with checks that say what is wrong and on which line."""
+"""Reads CSV files into Arrow tables of texts and writes them; errors name the fault and the line."""
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
 # pyright: reportAttributeAccessIssue=false
@@ -65,7 +65,7 @@ class _Header:
 
 
 def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
-    """A table of texts; an empty field is null. `path` only serves the messages."""
+    """The CSV data as a table of texts, in which empty fields are null, and its style. `path` is for error messages."""
     _check_bytes(data.removeprefix(_BOM), path)
     header = _header(data, path)
     rows, mark = _marked(data[header.end :], header.style.line_end)
@@ -76,9 +76,9 @@ def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
 
 
 def _marked(rows: bytes, line_end: str) -> tuple[bytes, str]:
-    """The rows with a mark for every lone CR, or LF where lines end with CR, and the mark; empty where there is none.
+    """The rows with a mark in place of every lone CR (LF where lines end with CR), and the mark, "" without such.
 
-    Python and pandas do not quote it, since it ends no line of theirs, but Arrow would take it for the end of one.
+    Python and pandas leave these unquoted, because they end no line there, but Arrow would end the line.
     """
     lone = _LONE_LF if line_end == "\r" else _LONE_CR
     if not lone.search(rows):
@@ -96,13 +96,13 @@ def _unmarked(table: pa.Table, mark: str, text: str) -> pa.Table:
 
 
 def read_names(stream: BinaryIO, path: str) -> list[str]:
-    """The names of the columns, from the header alone: of the rest, at most the block in which the header ends is read.
+    """The names of the columns, from the header alone.
 
-    What is broken further on in the file does not show.
+    At most the block of bytes in which the header ends is read, so faults further on in the file are not found.
     """
     start = b""
     while len(start) <= HEADER_LIMIT and not _FIRST_LINES[_delimiter(start)].match(start):
-        # One call of the operating system: a pipe gives what it has. Blocks grow, so a long header takes few searches.
+        # One system call, so that a pipe does not block. Blocks grow, so a long header takes few searches.
         block = stream.read1(max(_HEADER_BLOCK, len(start)))  # type: ignore[attr-defined]
         if not block:
             break
@@ -111,7 +111,7 @@ def read_names(stream: BinaryIO, path: str) -> list[str]:
 
 
 def _header(data: bytes, path: str) -> _Header:
-    """The header at the start of a file, of which `data` holds at least so much."""
+    """The header of a file, of which `data` is the start."""
     delimiter = _delimiter(data)
     found = _FIRST_LINES[delimiter].match(data, 0, HEADER_LIMIT)
     if found is None and len(data) > HEADER_LIMIT:
@@ -155,7 +155,7 @@ def _delimiter(data: bytes) -> str:
 
 
 def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
-    """The rows as texts. Names and types are given, so that Arrow takes none from what it reads."""
+    """The rows as texts. Names and types are given, so that Arrow infers none from the data."""
     types = pa.schema([(name, pa.string()) for name in header.names])
     if not rows.strip(b"\r\n") and (len(header.names) > 1 or not rows):
         return types.empty_table()
@@ -168,7 +168,7 @@ def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(rows),
-            # A row must fit into a block, so one long field must not need a longer one than others do.
+            # A row must fit into a block: with one block for all rows, a long field cannot stop the run.
             read_options=arrow_csv.ReadOptions(
                 use_threads=False, column_names=header.names, block_size=min(len(rows) + 1, _MAX_BLOCK)
             ),
@@ -216,7 +216,7 @@ def without_formulas(texts: Sequence[str | None]) -> list[str | None]:
 
 
 def as_texts(column: pa.ChunkedArray) -> list[str | None]:
-    """A column's values as they stand in a CSV file."""
+    """A column's values as written in a CSV file."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)

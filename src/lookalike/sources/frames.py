@@ -2,6 +2,10 @@
 
 Inside, every table is an Arrow table. CSV files are read as text, so that decimals, dates, leading zeros and missing
 markers can be written as they were. Messages name places and limits, never a value of the table.
+
+The columns of pandas and polars frames become Arrow arrays by their dtypes alone: names and types are public, values
+are not, so no value may decide a type. A pandas column of objects is text, whatever it holds; so is a column of
+categories, whose list is private. A dtype that cannot be read is refused by name.
 """
 
 from __future__ import annotations
@@ -10,31 +14,41 @@ import errno
 import gzip
 import os
 import secrets
+import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.schema import check_names
+from lookalike.schema.storage import with_values
 from lookalike.sources.csvfiles import CsvStyle, read_csv, read_names, write_csv
-from lookalike.sources.dtypes import pandas_frame, pandas_table, polars_frame, polars_table
 
 _PARQUET = (".parquet", ".pq")
 _FEATHER = (".feather", ".arrow", ".ipc")
 _CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_NUMPY_KINDS = "biufMm"
+_NULLABLE = (
+    "boolean",
+    "Float32",
+    "Float64",
+    *(f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)),
+)
+CATEGORY = "category"
 
 
 @dataclass(frozen=True, slots=True)
 class TableForm:
-    """How a table came in, so that another can go out the same way. Public structure: types and names only.
+    """The kind and format of a table, so that another can be written the same way. Public: names and types only.
 
     Attributes:
         kind: csv, parquet, feather, pandas, polars or arrow.
@@ -49,7 +63,7 @@ class TableForm:
 
 
 def read_table(source: Any) -> tuple[pa.Table, TableForm]:
-    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame. A table without rows is one too.
+    """The Arrow table and the form of a path or of a pandas, polars or Arrow frame. It may have no rows.
 
     Raises:
         InputError: the file cannot be read as a table, or there are no columns.
@@ -60,9 +74,9 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
 
 
 def read_structure(source: Any) -> pa.Schema:
-    """Names, order and storage types of a table's columns, without its rows: what everybody may know about it.
+    """Names, order and storage types of a table's columns, which are public, without its rows.
 
-    Of a CSV file no more than the header is read, of other files only what says their types.
+    Of a CSV file only the header is read, of other files only the types.
     """
     if isinstance(source, str | os.PathLike):
         types = _path_structure(Path(source))
@@ -113,7 +127,7 @@ def _path_structure(path: Path) -> pa.Schema:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[str]:
-    """The kind of the file at `path`; whatever goes wrong with reading it becomes one clear error."""
+    """The kind of the file at `path`; every error while it is read becomes an InputError."""
     kind = kind_of_path(path)
     if path.is_dir():
         raise InputError(f"{path} is a directory. Give the path of one file.")
@@ -134,7 +148,7 @@ def _csv_stream(path: Path) -> BinaryIO:
 
 
 def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
-    """The table and form of a frame; without rows, no value of it is looked at."""
+    """The table and form of a frame; with `rows=False` no value of it is used."""
     if isinstance(frame, pa.Table):
         return _plain(frame if rows else frame.slice(0, 0)), TableForm("arrow")
     try:
@@ -146,7 +160,7 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
     except nw.exceptions.DuplicateError:
         raise InputError("The table has two columns of the same name. Rename one of the two.") from None
     if any(not isinstance(name, str) for name in wrapped.collect_schema().names()):
-        raise InputError("The table has a column whose name is no text. Rename the columns to texts.")
+        raise InputError("The table has a column whose name is not a text. Rename the columns to texts.")
     wrapped = wrapped if rows else wrapped.head(0)
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect()
@@ -160,7 +174,7 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """The table without the metadata of its maker, which may carry an index, statistics or lists of values."""
+    """The table without metadata, which may hold an index, statistics or lists of values."""
     return pa.Table.from_arrays(table.columns, schema=_plain_schema(table.schema))
 
 
@@ -168,17 +182,142 @@ def _plain_schema(types: pa.Schema) -> pa.Schema:
     return pa.schema([field.remove_metadata() for field in types])
 
 
+def pandas_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
+    """A pandas frame as an Arrow table, and the dtypes in which its columns can go back.
+
+    A dtype of categories holds their private list, so only its name is kept.
+    """
+    import pandas as pd
+
+    arrays: dict[str, Any] = {}
+    dtypes: dict[str, Any] = {}
+    for name in frame.columns:
+        series = frame[name]
+        categorical = isinstance(series.dtype, pd.CategoricalDtype)
+        arrays[name] = _category_array(series) if categorical else _pandas_array(name, series)
+        dtypes[name] = CATEGORY if categorical else series.dtype
+    return pa.table(arrays), dtypes
+
+
+def _pandas_array(name: str, series: Any) -> Any:
+    import pandas as pd
+
+    dtype = series.dtype
+    python_texts = isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
+    if dtype == np.dtype(object) or python_texts:
+        return text_array(series.tolist())
+    known = dtype.kind in _NUMPY_KINDS if isinstance(dtype, np.dtype) else dtype.name in _NULLABLE
+    if not known and not isinstance(dtype, pd.StringDtype | pd.DatetimeTZDtype | pd.ArrowDtype):
+        raise _refused(name, dtype.name if isinstance(dtype, np.dtype) else type(dtype).__name__)
+    try:
+        array = pa.array(series, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise _refused(name, dtype.name) from None
+    return array.cast(pa.large_string()) if isinstance(dtype, pd.StringDtype) else array
+
+
+def _category_array(series: Any) -> pa.DictionaryArray:
+    """The texts of the categories that occur. The Arrow type shows neither number nor type of the categories."""
+    codes = series.cat.codes.to_numpy().astype(np.int64)
+    texts = text_array(series.cat.categories.tolist()).take(pa.array(codes, mask=codes < 0)).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(texts.indices, texts.dictionary, ordered=bool(series.cat.ordered))
+
+
+def text_array(values: Iterable[Any]) -> pa.Array:
+    """Each value's text, null where it has none; no value's text depends on another value."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        texts = [value if type(value) is str else _text(value) for value in values]
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:
+        # A lone surrogate, which UTF-8 cannot encode, is written as its number.
+        clean = [text and text.encode("utf-8", "backslashreplace").decode() for text in texts]
+        return pa.array(clean, pa.large_string())
+
+
+def _text(value: Any) -> str | None:
+    """`str` of a value, for booleans as schemas write them. None, NaN, NaT and what Python cannot write are null."""
+    import pandas as pd
+
+    try:
+        if pd.api.types.is_scalar(value) and pd.isna(value):
+            return None
+        return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
+    except Exception:  # noqa: BLE001 - an object may raise anything, and its row must not stop a run
+        return None
+
+
+def polars_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
+    """A polars frame as an Arrow table, and its dtypes.
+
+    The list of an Enum belongs to its dtype, so it is public; the list of a Categorical does not.
+    """
+    import polars
+
+    fields, arrays, dtypes = [], [], {}
+    for name, dtype in frame.schema.items():
+        try:
+            array = frame[name].to_arrow() if dtype != polars.Object else None
+        except (pa.ArrowException, NotImplementedError):
+            array = None
+        if array is None:
+            raise _refused(name, str(dtype.base_type()))
+        field = pa.field(name, array.type)
+        fields.append(with_values(field, dtype.categories.to_list()) if isinstance(dtype, polars.Enum) else field)
+        arrays.append(array)
+        dtypes[name] = dtype
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields)), dtypes
+
+
+def _refused(name: str, dtype: str) -> InputError:
+    remedy = "Convert it to a dtype of texts, numbers, times or booleans, or drop it."
+    return InputError(f"Column {name!r} has dtype {dtype}, which cannot be read. {remedy}")
+
+
 def to_frame(table: pa.Table, form: TableForm) -> Any:
     """The table as a frame of the given form: pandas, polars, else Arrow."""
     if form.kind == "pandas":
-        return pandas_frame(table, form.dtypes)
-    return polars_frame(table, form.dtypes) if form.kind == "polars" else table
+        return _pandas_frame(table, form.dtypes)
+    return _polars_frame(table, form.dtypes) if form.kind == "polars" else table
+
+
+def _pandas_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
+    """The Arrow table as a pandas frame with these dtypes; a category column gets the categories of the Arrow table."""
+    import pandas as pd
+
+    frame: Any = table.to_pandas()
+    for name, dtype in dtypes.items():
+        if name not in frame.columns or frame[name].dtype == dtype:
+            continue
+        if isinstance(dtype, pd.ArrowDtype):
+            frame[name] = pd.array(table.column(name).cast(dtype.pyarrow_dtype), dtype=dtype)
+        elif not isinstance(dtype, str):
+            frame[name] = frame[name].astype(dtype)
+    return frame
+
+
+def _polars_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
+    """The Arrow table as a polars frame with these dtypes."""
+    import polars
+
+    frame: Any = polars.from_arrow(table)
+    for name, dtype in dtypes.items():
+        if name not in frame.columns or frame.schema[name] == dtype:
+            continue
+        texts = frame[name].cast(polars.String) if isinstance(dtype, polars.Enum) else None
+        # With another schema, values may occur that the Enum does not have: they stay texts.
+        if texts is None:
+            frame = frame.with_columns(polars.col(name).cast(dtype))
+        elif set(texts.drop_nulls().unique()) <= set(dtype.categories):
+            frame = frame.with_columns(texts.cast(dtype))
+    return frame
 
 
 def write_table(
     table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle | None = None, escape_formulas: bool = False
 ) -> None:
-    """Write a file of the kind its name says: first under a temporary name, then renamed, so never half a file.
+    """Write a file of the kind that its name shows: under a temporary name, then renamed, so it is always complete.
 
     With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
     """
@@ -203,7 +342,7 @@ def _write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, packed: bool,
 
 
 def write_file(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write` on a temporary file beside the target and renames it; on any failure nothing is left behind."""
+    """Call `write` on a temporary file beside the target and rename it; a failure leaves no file behind."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         with open(temporary, "xb") as stream:

@@ -1,4 +1,4 @@
-"""From a place to a source: read, bind the schema to the table's public structure, encode."""
+"""Opens a table: reads it, binds the schema to its names and types, encodes its rows."""
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
 # pyright: reportAttributeAccessIssue=false
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.schema.arrays import texts_of
-from lookalike.schema.codec import bind, encode_column
+from lookalike.schema.codec import bind, encode_columns
 from lookalike.schema.columns import Column
 from lookalike.schema.domain import Domain
 from lookalike.schema.probes import MARKERS
@@ -31,7 +31,7 @@ class OpenedTable:
 
     Attributes:
         schema: the given schema with the table's column order and storage types.
-        form: what kind of file or frame the table came in.
+        form: the kind of file or frame that was read.
         table: the rows as they were read, kept only where the schema had open facts.
     """
 
@@ -41,11 +41,11 @@ class OpenedTable:
     table: pa.Table | None = field(default=None, repr=False)
 
     def encoded(self, schema: Schema) -> OpenedTable:
-        """The same rows under another schema, whose columns must take every value without an error."""
+        """The same rows under another schema, whose columns must accept every value."""
         return replace(self, source=_encode(self._rows(), schema.columns), schema=schema)
 
     def value_counts(self, name: str) -> tuple[list[str], np.ndarray]:
-        """The distinct texts of a column but missing markers, and how many rows hold each. Private, both of them."""
+        """The distinct texts of a column except missing markers, and their numbers of rows. Both are private."""
         array = self._rows().column(name).combine_chunks()
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
@@ -62,30 +62,27 @@ class OpenedTable:
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table as it was read. No value of it was used yet."""
+    """A table as it was read, before any value was used."""
 
     rows: pa.Table = field(repr=False)
     form: TableForm
 
     def bound(self, schema: Schema | None) -> Schema:
-        """The schema with the table's order and types; without one, it is drafted from these. Looks at no row."""
+        """The schema with the table's order and types; without one, it is drafted from these. Uses no row."""
         types = self.rows.schema
         return bind(schema or draft(types), types).ordered(types.names)
 
     def encoded(self, bound: Schema) -> OpenedTable:
-        """Return the rows, encoded. While facts are open, the source has only the complete columns."""
+        """The rows, encoded. While facts are open, the source has only the complete columns."""
         complete = [column for column in bound.columns if not column.open_facts]
         source = _encode(self.rows, complete)
         return OpenedTable(source, bound, self.form, self.rows if len(complete) < len(bound.columns) else None)
 
 
 def read(where: Any) -> ReadTable:
-    """The table at `where`; an InputError where there is none."""
+    """The table at `where`; an InputError where it cannot be read as one."""
     return ReadTable(*read_table(where))
 
 
 def _encode(table: pa.Table, columns: Sequence[Column]) -> MemorySource:
-    codes = np.empty((table.num_rows, len(columns)), dtype=np.int32, order="F")
-    for i, column in enumerate(columns):
-        codes[:, i] = encode_column(column, table.column(column.name))
-    return MemorySource(Domain(tuple(c.name for c in columns), tuple(c.size for c in columns)), codes)
+    return MemorySource(Domain.of({column.name: column.size for column in columns}), encode_columns(columns, table))

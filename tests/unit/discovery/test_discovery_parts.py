@@ -1,4 +1,4 @@
-"""Arithmetic behind discovery, without data: forms of texts, bins from noisy counts, shapes, identifiers, drafts."""
+"""Arithmetic of discovery, without data: forms of texts, bins from noisy counts, shapes, identifiers, drafts."""
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ def test_kinds_by_how_values_are_written(values, kind, facts):
     assert {name: getattr(column, name) for name in facts} == facts
 
 
-def test_a_lone_odd_value_changes_nothing():
+def test_a_single_odd_value_changes_nothing():
     plain, _ = decide(["1"] * 1000, noise=20.0)
     for odd in ODD:
         assert decide(["1"] * 1000 + [odd], noise=20.0)[0] == plain
@@ -97,7 +97,7 @@ def noisy_grid(values, edges, high, stddev, seed=0):
     return binning.measured(binning.Grid(edges, high, np.empty(0), 0.0, 1), counts + noise, stddev)
 
 
-def test_spikes_are_pieces_of_their_own_and_empty_ends_go():
+def test_spikes_are_separate_pieces_and_empty_ends_are_dropped():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.integers(20, 60, 8000), np.full(3000, 40)])
     grid = noisy_grid(values, np.arange(0, 100), 99.0, 20.0)
@@ -127,7 +127,7 @@ def test_rows_thinly_spread_over_many_cells_are_not_cut_down_to_the_one_that_sta
     ("place", "deviations", "reached"),
     [(90, 4.2, False), (90, 6.0, True), (43, 4.2, True), (10, 4.2, False), (10, 6.0, True), (36, 4.2, True)],
 )
-def test_a_range_reaches_a_lone_cell_far_away_only_where_that_is_sure(place, deviations, reached):
+def test_a_range_reaches_an_isolated_cell_only_where_it_is_significant(place, deviations, reached):
     counts = np.zeros(120)
     counts[38:41] = 10_000.0
     counts[place] = deviations * 100.0
@@ -145,7 +145,7 @@ def test_rows_far_away_are_kept_where_the_rest_is_not_nearly_all():
     assert {40, 80} <= set(occupied.edges.tolist())
 
 
-def test_whole_numbers_written_with_a_zero_come_back_so():
+def test_whole_numbers_written_with_a_zero_are_written_so_again():
     column = Continuous("x", minimum=-3, maximum=12, bins=3, decimals=0, least_decimals=1, storage="string")
     codes = encode_column(column, pa.array(["-3.0", "12.0", "5.0"]))
     texts = decode_column(column, codes, rng=np.random.default_rng(0)).to_pylist()
@@ -238,7 +238,7 @@ def test_identifiers_are_made_up_and_distinct():
         Identifier("x", pattern="##")
 
 
-def test_a_draft_knows_names_and_types_only():
+def test_a_draft_has_names_and_types_only():
     types = pa.schema(
         [
             ("customer_id", pa.int64()), ("text", pa.string()), ("flag", pa.bool_()), ("n", pa.int8()),

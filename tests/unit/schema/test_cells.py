@@ -21,7 +21,7 @@ def test_numbers_are_row_major_in_any_order_of_columns() -> None:
         assert bound == np.prod(shape, dtype=int)
 
 
-def test_keys_beyond_62_bits_tell_the_same_cells_apart_in_the_same_order() -> None:
+def test_keys_beyond_62_bits_distinguish_the_same_cells_in_the_same_order() -> None:
     sizes = (1000,) * 12
     codes = np.random.default_rng(1).integers(0, 3, (400, 12)).astype(np.int32)
     codes[200:] = codes[:200]

@@ -110,7 +110,7 @@ def test_mistakes_are_refused_with_a_remedy(make, message):
         make()
 
 
-def test_the_catch_all_does_not_look_like_a_value():
+def test_the_label_of_the_catch_all_is_never_a_value():
     assert Categorical("c", values=("a", "other")).other_label == "other values"
     assert Categorical("c", values=("other", "other values", "(other)"), missing=("*",)).other_label == "*" * 13
     with pytest.raises(SchemaError, match="label of its catch-all"):

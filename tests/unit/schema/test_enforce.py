@@ -1,4 +1,4 @@
-"""Rules between columns: read from files, turned into impossible cells, and kept in every row that is written."""
+"""Rules between columns: read from files, turned into structural zeros, and satisfied by every row that is written."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_rules_survive_the_file(tmp_path):
     assert constraint_of({"always": "`grade number` < days"}, 1) == AtLeast("days", "grade number", strict=True)
 
 
-def test_forbidden_combinations_never_come_out():
+def test_forbidden_combinations_are_never_generated():
     schema = schema_with(Never("ward = birth and sex = M"), Never("ward = birth and (age < 14 or age > 50)"))
     assert 14 in schema["age"].edges
     assert 51 in schema["age"].edges
@@ -147,7 +147,7 @@ def test_cutting_a_bin_shares_its_shape():
     assert schema["age"].shape == ((0, 15.0), (25, 15.0), (50, 70.0))
 
 
-def test_rules_wait_while_facts_are_open():
+def test_rules_are_not_applied_while_facts_are_open():
     schema = Schema((Categorical("a"), COLUMNS[1]), (Never("a = x and sex = M"),))
     assert aligned(schema) is schema
     found = replace(schema["a"], values=("y",), provenance={"values": "measured"})
@@ -189,7 +189,7 @@ def test_unknown_columns_are_named():
         Schema(COLUMNS, (AtLeast("end", "nobody"),))
 
 
-def test_a_single_row_that_cannot_be_mended_from_others_is_drawn_anew():
+def test_a_single_row_that_cannot_be_repaired_from_others_is_drawn_again():
     schema = schema_with(
         Never("ward = birth and sex = M"),
         AtLeast("end", "start"),

@@ -42,7 +42,7 @@ def test_the_catch_all_and_missing_markers_stay_apart() -> None:
     assert listed(column) == [[0, 0, 1, 2, 2, 3, 4, 5]]
 
 
-def test_a_name_that_is_a_value_and_a_group_stands_for_the_group() -> None:
+def test_a_name_that_is_a_value_and_a_group_means_the_group() -> None:
     levels = ({"a": ["a", "b"], "c": ["c"], "d": ["d"]}, {"a": ["a"], "rest": ["c", "d"]})
     column = Categorical("x", values=("a", "b", "c", "d"), hierarchy=levels, outside="absorb")
     assert listed(column) == [[0, 0, 1, 2], [0, 0, 1, 1]]
@@ -64,7 +64,7 @@ def test_a_name_that_is_a_value_and_a_group_stands_for_the_group() -> None:
         (({"school": "9th"},), "Map every group"),
     ],
 )
-def test_levels_of_categories_that_make_no_sense_are_refused(levels: tuple[dict, ...], words: str) -> None:
+def test_invalid_levels_of_categories_are_refused(levels: tuple[dict, ...], words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         education(*levels)
 
@@ -97,7 +97,7 @@ def test_a_number_of_groups_fits_any_bins() -> None:
         (((0, 50), (0, 50)), "merges nothing"),
     ],
 )
-def test_levels_of_bins_that_make_no_sense_are_refused(levels: tuple, words: str) -> None:
+def test_invalid_levels_of_bins_are_refused(levels: tuple, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         Integer("age", minimum=0, maximum=99, bins=10, hierarchy=levels)
 

@@ -173,5 +173,5 @@ def test_by_default_every_value_has_a_code(tmp_path, field, outside, size):
     assert (column.outside, column.size) == (outside, size)
 
 
-def test_coded_tables_have_no_more_codes_than_they_say():
+def test_coded_tables_have_no_more_codes_than_declared():
     assert Schema.from_sizes({"a": 1, "b": 7}).domain.sizes == (1, 7)

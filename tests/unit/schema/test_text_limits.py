@@ -1,4 +1,4 @@
-"""Texts of a schema that every row is written with are short, and so is what a person's rows are counted up to."""
+"""Limits of patterns and formats, with which every row is written, and of max_rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lookalike.schema.schema import Schema
         {"name": "a", "type": "string", "dp": {"pattern": "#" * 300_000}},
         {"name": "a", "type": "string", "dp": {"pattern": "x" * 300_000}},
         {"name": "a", "type": "date", "format": "%Y-%m-%d" + "%j" * 200_000},
-        {"name": "a", "type": "string", "dp": {"pattern": "n-####", "person": True, "most_rows": 10**8}},
+        {"name": "a", "type": "string", "dp": {"pattern": "n-####", "person": True, "max_rows": 10**8}},
     ],
     ids=["pattern", "pattern without places", "format", "rows per person"],
 )
-def test_what_would_fill_the_memory_is_refused(field: dict[str, object]) -> None:
+def test_fields_that_would_fill_the_memory_are_refused(field: dict[str, object]) -> None:
     """300,000 places of a pattern took 1 GB for 400 rows, and a long format of times never ended."""
     with pytest.raises(SchemaError, match="at most") as caught:
         Schema.from_dict({"fields": [field]})

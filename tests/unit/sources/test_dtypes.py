@@ -1,4 +1,4 @@
-"""The type of a frame's column follows from its dtype, whatever stands in its cells."""
+"""The type of a frame's column follows from its dtype, whatever its cells hold."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_number_of_categories_does_not_show_in_the_type() -> None:
     assert read_table(few)[0].schema == read_table(many)[0].schema == pa.schema([("c", CATEGORY)])
 
 
-def test_what_the_texts_of_objects_are() -> None:
+def test_the_texts_of_objects() -> None:
     given = [None, np.nan, pd.NA, pd.NaT, Decimal("NaN"), np.datetime64("NaT"), Silent(), True, np.bool_(False), b"x"]
     given += [Decimal("1.50"), dt.date(2024, 5, 1), dt.datetime(2024, 5, 1, 12), 7, 2.5, "NA", "", (1, "a"), "\ud800"]
     texts = [None] * 7 + ["true", "false", "b'x'"]
@@ -154,14 +154,14 @@ def test_other_dtypes_are_refused_by_name_with_or_without_rows(dtype: str, rows:
     [pl.Series([[1]]), pl.Series([{"a": 1}]), pl.Series([dt.timedelta(1)]), pl.Series([b"x"]), pl.Series([dt.time(1)])],
     ids=lambda series: str(series.dtype.base_type()),
 )
-def test_types_that_no_column_has_are_refused_by_the_draft(series: pl.Series) -> None:
+def test_types_of_no_kind_of_column_are_refused_by_the_draft(series: pl.Series) -> None:
     for rows in (0, 1):
         with pytest.raises(SchemaError, match=r"Column 'odd' is stored as .* Convert it"):
             draft(read_structure(pl.DataFrame({"odd": series[:rows]})))
 
 
-def test_names_that_are_no_texts_or_stand_twice() -> None:
-    with pytest.raises(InputError, match="name is no text"):
+def test_names_that_are_no_texts_or_occur_twice() -> None:
+    with pytest.raises(InputError, match="name is not a text"):
         read_structure(pd.DataFrame({("a", "b"): [1]}))
     for read in (read_table, read_structure):
         with pytest.raises(InputError, match="two columns"):

@@ -172,7 +172,7 @@ def test_bad_csv(tmp_path, case):
     assert caught.value.__cause__ is None
 
 
-def test_files_that_are_not_there_or_not_files(tmp_path):
+def test_paths_that_do_not_exist_or_are_no_files(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "dir.csv").mkdir()
@@ -194,7 +194,7 @@ def test_damaged_files(tmp_path, name):
         read_table(path)
 
 
-def test_things_that_are_no_tables():
+def test_objects_that_are_no_tables():
     for thing in (3, [1, 2], {"a": [1]}, None):
         with pytest.raises(InputError, match="Cannot read a table from"):
             read_table(thing)
@@ -202,7 +202,7 @@ def test_things_that_are_no_tables():
         read_table(pa.table({}))
     # Whether a table has rows is private.
     assert read_table(pd.DataFrame({"a": []}))[0].num_rows == 0
-    with pytest.raises(InputError, match="name is no text"):
+    with pytest.raises(InputError, match="name is not a text"):
         read_table(pd.DataFrame({1: [1]}))
 
 
@@ -226,7 +226,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["out.csv"]
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_a_path_that_cannot_be_written(tmp_path):
     with pytest.raises(InputError, match="Cannot write"):
         write_table(pa.table({"a": [1]}), tmp_path / "none" / "out.csv")
     Path(tmp_path / "dir.csv").mkdir()

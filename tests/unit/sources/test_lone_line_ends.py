@@ -14,7 +14,7 @@ VALUES = ["a\rb", "\r\rx", 'say "\r"', "\x1e0\x1f", "\x1e", "a\r\nb", "x,\ry"]
 
 @pytest.mark.parametrize("value", VALUES, ids=ascii)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=ascii)
-def test_a_carriage_return_within_a_value_stays_there(value: str, line_end: str) -> None:
+def test_a_carriage_return_within_a_value_is_kept(value: str, line_end: str) -> None:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator=line_end).writerows([["c", "d"], ["x", "1"], [value, "2"], ["\x1e", "3"]])
     table, style = read_csv(stream.getvalue().encode(), "t.csv")
@@ -23,7 +23,7 @@ def test_a_carriage_return_within_a_value_stays_there(value: str, line_end: str)
 
 
 @pytest.mark.parametrize("value", ["a\nb", "x\n\ny", "x,\ny"], ids=ascii)
-def test_a_line_feed_within_a_value_stays_there_where_lines_end_with_carriage_returns(value: str) -> None:
+def test_a_line_feed_within_a_value_is_kept_where_lines_end_with_carriage_returns(value: str) -> None:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\r").writerows([["c", "d"], ["x", "1"], [value, "2"]])
     assert read_csv(stream.getvalue().encode(), "t.csv")[0].to_pydict() == {"c": ["x", value], "d": ["1", "2"]}

@@ -1,4 +1,4 @@
-"""Categories that nobody declared leave a run with nothing that it gives back or writes."""
+"""Categories that were not declared occur in nothing that a run returns or writes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FRAMES = {
 
 
 def told(data: bytes | str) -> list[str]:
-    """The secrets in it."""
+    """The secrets in a text."""
     raw = data.encode() if isinstance(data, str) else data
     return [secret for secret in SECRETS if secret.encode() in raw]
 
@@ -71,7 +71,7 @@ def check_silent(*things: Any) -> None:
 
 @pytest.mark.parametrize("kind", FRAMES)
 @pytest.mark.parametrize("schema", [None, DECLARED], ids=["discovered", "declared"])
-def test_nothing_given_back_or_written_tells_a_category(kind: str, schema: Schema | None, tmp_path: Path) -> None:
+def test_nothing_returned_or_written_holds_a_category(kind: str, schema: Schema | None, tmp_path: Path) -> None:
     frame, ledger = FRAMES[kind](), Ledger(None, "categories")
     release = la.synthesize(frame, schema=schema, method="independent", epsilon=2.0, ledger=ledger)
     form = release.fitted.form
@@ -87,7 +87,7 @@ def test_nothing_given_back_or_written_tells_a_category(kind: str, schema: Schem
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_an_estimator_tells_no_category(kind: str) -> None:
+def test_an_estimator_holds_no_category(kind: str) -> None:
     check_silent(Independent(epsilon=2.0).fit(FRAMES[kind](), DECLARED))
 
 
@@ -100,7 +100,7 @@ def test_categories_come_back_as_those_of_the_schema() -> None:
     assert not found["town"].cat.ordered
 
 
-def test_the_list_of_an_enum_is_public_and_metadata_of_others_is_not_believed() -> None:
+def test_the_list_of_an_enum_is_public_and_metadata_of_others_is_ignored() -> None:
     listed = pl.DataFrame({"town": pl.Series(["Ox"], dtype=pl.Enum(["Ox", "Rye"]))})
     assert read_structure(listed).field("town").metadata == {b"lookalike.values": b'["Ox", "Rye"]'}
     for types in (read_structure(arrow_table()), read_table(arrow_table())[0].schema):

@@ -7,7 +7,7 @@ Two kinds of accounting, each with one additive unit rho, so that a run's total 
 * ``zcdp``: Gaussian and exponential mechanisms mixed. rho of zero-concentrated DP (Bun, Steinke 2016), with the
   conversion of Canonne, Kamath, Steinke (2020, proposition 12).
 
-Every rounding is to the safe side: budgets down, prices up. Floats find an answer; decimal arithmetic with proven
+Every rounding is on the safe side: budgets down, prices up. Floats give a first answer; decimal arithmetic with proven
 bounds then checks it. Charges are fractions with denominator 2^100: sums of them are exact and stay small.
 """
 
@@ -50,7 +50,7 @@ _log_ndtr: Callable[[float], float] = _special.log_ndtr
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may spend: epsilon and delta for the outside, one exact number for the accountant.
+    """What a run may spend: epsilon and delta for its user, one exact number (rho) for the accountant.
 
     Attributes:
         epsilon: between 1e-6 and 1000.
@@ -141,19 +141,17 @@ class Accountant:
             raise BudgetExceededError(what, float(charge.rho), float(self.remaining), "rho", unread)
         delta = self._spent_delta + Fraction(charge.delta)
         if delta > Fraction(self.budget.threshold_delta):
-            raise BudgetExceededError(
-                what, float(delta), self.budget.threshold_delta, "threshold delta", "Nothing was read."
-            )
+            raise BudgetExceededError(what, float(delta), self.budget.threshold_delta, "threshold delta", unread)
         entry = self._book.charge(charge)
         self._spent += charge.rho
         self._spent_delta = delta
         return entry
 
     def charge_rest(self, step: str, mechanism: str, releases: int, detail: str) -> int:
-        """Charge all that is left, for a release that fits into (epsilon, delta) together with all charges before it.
+        """Charge the whole remaining budget, for a release that fits (epsilon, delta) with all charges before it.
 
-        The caller has shown that it fits, in a way that rho cannot express. Nothing can follow, so how it composes with
-        later releases does not matter.
+        The caller has proved that it fits, in a way that rho cannot express. No release can follow, so how it composes
+        with later ones does not matter.
         """
         if self.remaining <= 0:
             raise BudgetExceededError(f"Step {step!r}", 0.0, 0.0, "rho", "Nothing was read or released.")
@@ -162,7 +160,7 @@ class Accountant:
         return entry
 
     def split(self, each: Budget, count: int, step: str) -> list[Accountant]:
-        """Accountants for `count` disjoint parts of the table, each with a budget of its own, paid for by all of this.
+        """Return accountants for `count` disjoint parts of the table, each with the budget `each`, for all of this one.
 
         The parts' charges are written to the same run with a price of 0: the price of all of them is this charge.
         """

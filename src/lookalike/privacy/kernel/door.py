@@ -5,7 +5,7 @@ Each method takes the same four steps in the same order, marked in its body:
   2. price it from its own parameters (never from data);
   3. charge it: the ledger is on disk before anything is read;
   4. read exact counts, add noise, return.
-A crash after step 3 loses budget, never privacy. Whatever goes wrong in step 4 is one constant error, which takes the
+A crash after step 3 loses budget, never privacy. Every fault in step 4 becomes one constant error, which charges the
 rest of the budget: see `reading.py`.
 """
 
@@ -43,10 +43,10 @@ Numbers = Sequence[float] | np.ndarray | None
 
 
 class GuardedTable:
-    """Sole holder of a private table. What comes out is noisy, paid for and in the ledger.
+    """The only holder of a private table. Whatever it returns is noisy, paid for and in the ledger.
 
     `insecure_rng` replaces system entropy by a reproducible stream for benchmarks; its outputs are NOT PRIVATE. A
-    `recorder` is given each noisy marginal and score after it was drawn.
+    `recorder` receives each noisy marginal and score after it was drawn.
     """
 
     def __init__(
@@ -184,14 +184,14 @@ class GuardedTable:
         return self._read(read)  # 4. read
 
     def release_rows(self, request: RowRelease, *, step: str) -> Any:
-        """Return what a request releases that looks at single rows; it takes all that is left of the budget."""
+        """Return what a request releases that reads single rows; it costs the whole remaining budget."""
         source = row_source(self._source)  # 1. check
         priced = request.priced(self.domain, self.budget, self._accountant.spent, self._neighbours)  # 2. price
         self._accountant.charge_rest(step, priced.mechanism, priced.releases, priced.detail)  # 3. charge
         return self._read(lambda: priced.release(source.codes, self.domain, self._insecure_rng))  # 4. read
 
     def parts(self, split: RowSplit, *, step: str) -> list[GuardedTable]:
-        """Return disjoint random parts of the rows, each with its own budget; together they take all of this one's."""
+        """Return disjoint random parts of the rows, each with its own budget; together they cost all of this one."""
         source = row_source(self._source)  # 1. check
         each = split.budget_of_part(self.budget, self._neighbours)  # 2. price
         accountants = self._accountant.split(each, split.parts, step)  # 3. charge
@@ -216,7 +216,7 @@ class GuardedTable:
         return GuardedTable(opened, self._accountant, self._neighbours, self._insecure_rng)
 
     def recorded_by(self, recorder: Recorder) -> GuardedTable:
-        """Return the table with a recorder, which is given what is released from now on."""
+        """Return the table with a recorder, which receives everything that is released from now on."""
         return self._with(self._source, self._accountant, recorder)
 
     def _with(self, source: Any, accountant: Accountant, recorder: Recorder | None = None) -> GuardedTable:

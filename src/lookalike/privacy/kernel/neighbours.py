@@ -1,4 +1,4 @@
-"""Which tables count as neighbours, and how far counts and scores of two neighbours can be apart."""
+"""Which tables are neighbours, and how far counts and scores of two neighbours can be apart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Neighbours:
         relation: "add-remove" (the person's rows are there or not; the number of rows is private) or "replace" (the
             person's rows are exchanged for others).
         max_rows_per_person: at most this many rows of the table belong to one person. It must be true of the table:
-            it is enforced where a person column is given, and otherwise taken on trust.
+            it is enforced where a person column is given, and otherwise not checked.
     """
 
     relation: Relation = "add-remove"
@@ -57,7 +57,6 @@ class Neighbours:
         return self.max_rows_per_person**2 * one
 
     def describe(self) -> str:
-        person = (
-            "one row" if self.max_rows_per_person == 1 else f"one person with up to {self.max_rows_per_person} rows"
-        )
+        rows = self.max_rows_per_person
+        person = "one row" if rows == 1 else f"one person with up to {rows} rows"
         return f"{'adding or removing' if self.relation == 'add-remove' else 'replacing'} {person}"

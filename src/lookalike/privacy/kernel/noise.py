@@ -1,4 +1,4 @@
-"""Integer noise from the operating system's entropy: exact in distribution, and fast.
+"""Integer noise from the operating system's entropy, with exactly the stated distribution.
 
 A draw is a sign and a magnitude. The magnitude is a decreasing function of a uniform V in (0, 1/2), of which 63 random
 bits say in which interval (m, m+1) * 2^-64 it lies. Floating point gives the magnitude before rounding at the middle
@@ -40,7 +40,7 @@ FLOAT_ERROR = 2.0**-44
 """Bound, in units of the scale, on the error of the float magnitude at a given V, V's own rounding to a float included.
 
 Gaussian: two roundings of V move -Phi^-1(V) by at most sqrt(pi/2) * 2^-52, as its slope in log(V) is at most
-sqrt(pi/2); ndtri adds its error (2.7e-15 is the worst seen for V in (2^-65, 1/2)) and one more rounding of at most 9.3:
+sqrt(pi/2); ndtri adds its error (2.7e-15 at most in tests, V in (2^-65, 1/2)) and one more rounding of at most 9.3:
 in all 4e-15. Other distributions that are drawn here must keep within the bound, 5.7e-14, too.
 """
 
@@ -158,7 +158,7 @@ class _Refined:
 
 
 def bit_source(insecure_rng: np.random.Generator | None) -> BitSource:
-    """Return system entropy, unless a benchmark hands in a generator."""
+    """Return system entropy, unless a benchmark passes a generator."""
     return os.urandom if insecure_rng is None else insecure_rng.bytes
 
 

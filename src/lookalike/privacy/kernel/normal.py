@@ -1,4 +1,4 @@
-"""Proven bounds of the normal distribution's tail: what makes the noise exact and the accounting safe.
+"""Proven bounds of the normal distribution's tail, for exact noise and safe accounting.
 
 Arithmetic is Python's `decimal`, whose +, -, *, /, sqrt and exp are correctly rounded at any precision, so the error of
 each result follows from counting operations. Floats only ever make a first guess, in `noise` and in `accounting`.
@@ -23,7 +23,7 @@ def decimal_digits(bits: int) -> int:
 
 
 def context(digits: int) -> Context:
-    """Return decimal arithmetic with relative error at most 10^-digits per operation, whatever the caller's own is."""
+    """Return decimal arithmetic with relative error at most 10^-digits per operation, whatever the caller's is."""
     traps = [InvalidOperation, DivisionByZero, Overflow]
     return Context(prec=digits + 1, rounding=ROUND_HALF_EVEN, Emin=-(10**8), Emax=10**8, traps=traps)
 
@@ -34,7 +34,7 @@ def decimal_of(x: Fraction) -> Decimal:
 
 
 def float_up(x: Fraction) -> float:
-    """Return the smallest float that is not below `x`. What is drawn with it is never less noise than was paid for.
+    """Return the smallest float that is not below `x`, so that noise is never less than was paid for.
 
     >>> float_up(Fraction(0.1) * 3) > 0.1 * 3 - 1e-16, Fraction(float_up(Fraction(1, 3))) >= Fraction(1, 3)
     (True, True)

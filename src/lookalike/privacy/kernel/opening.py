@@ -1,4 +1,4 @@
-"""From a place to a guarded table: read, bind the schema, cap the rows of each person, encode. Rows go nowhere else."""
+"""Opens a guarded table: reads it, binds the schema, caps the rows of each person, encodes. No rows go elsewhere."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def open_table(
 ) -> GuardedTable:
     """Read and encode the table, and return the only object that may answer questions about it.
 
-    A file that is no table is refused for nothing, and so is a schema that does not fit its names and types. From then
-    on nothing depends on a value but where the schema says `outside: error`: a value outside it then stops the run,
-    with an error that names the column and not the value, after the whole budget is charged.
+    A file that is not a table, or a schema that does not fit its names and types, is refused without a charge. After
+    that no value can stop the run, except where the schema says `outside: error`: a value outside then stops it, with
+    an error that names the column and not the value, after the whole budget was charged.
     """
     book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)
@@ -50,15 +50,15 @@ def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
     for column in schema.columns:
         if isinstance(column, Identifier) and column.person:
             persons = _person_numbers(column, rows.column(column.name).combine_chunks())
-            rows = rows.take(kept_rows(persons, column.most_rows))
+            rows = rows.take(kept_rows(persons, column.max_rows))
     return replace(table, rows=rows)
 
 
 def kept_rows(persons: np.ndarray, max_rows: int) -> np.ndarray:
-    """Return the places of at most `max_rows` rows of each person, chosen at random and by nobody else's rows.
+    """Return the places of at most `max_rows` rows of each person, chosen at random, independent of the rows of others.
 
     Args:
-        persons: the number of every row's person.
+        persons: the number of the person of every row.
         max_rows: how many rows of each are kept.
     """
     order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(persons)), persons))

@@ -1,7 +1,7 @@
-"""The one place where private rows are read: whatever happens there, nothing of it shows but one constant error.
+"""Guards every read of private rows: whatever fails while rows are read, the caller gets one constant error.
 
-A single row must not decide whether a run ends, how, or with which words. So no warning leaves, and every exception
-becomes `RunStoppedError`, without the exception it came from, after all that is left of the run's budget is charged.
+A single row must not decide whether a run ends, or with which message. So warnings are dropped, and every exception
+becomes `RunStoppedError`, without the exception that caused it, after the whole remaining budget was charged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant
 Answer = TypeVar("Answer")
 
 _PANIC = "PanicException"
-"""What libraries in Rust, such as polars, raise when they fail: no `Exception`, but its words may hold a value."""
+"""Libraries in Rust, such as polars, raise this on a fault: it is not an `Exception`, but its text may hold a value."""
 
 
 def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type[Exception] | tuple[()] = ()) -> Answer:
@@ -26,22 +26,22 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
 
     Lack of memory is reported as such, at the same price. A value outside a schema that asks for errors (`outside:
     error`) is reported by column and rule. No noise hides which value that was, so such a run counts as one without a
-    guarantee. What is no `Exception`, as an interrupt by the user, passes as it is, unless it is a library's panic.
+    guarantee. What is not an `Exception`, such as a user's interrupt, is raised as it is, except a library's panic.
 
     Args:
         accountant: pays for a run that stops.
         read: reads private rows.
-        refused: errors that say that there is no table; they come out as they are and cost nothing.
+        refused: errors for a file that is not a table; they are raised as they are and cost nothing.
     """
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return read()
-    except BaseException as error:  # whatever a row brought about must not show
+    except BaseException as error:  # what a row caused must not show
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
             raise
         charged, shown = not isinstance(error, refused), _shown(error, refused)
-    # Raised here, after the handler has ended: else the exception would carry the one it came from.
+    # Raised after the handler has ended: else the exception would carry the one that caused it.
     if charged and accountant.remaining > 0:
         mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
         accountant.charge_rest("stopped", mechanism, 0, "the run stopped while it read private rows")

@@ -1,4 +1,4 @@
-"""What callers hand to the door: scores, releases of rows, splits, and who keeps a record. The door knows no others."""
+"""What callers pass to the door: scores, releases of rows, splits of the rows, and recorders."""
 
 from __future__ import annotations
 
@@ -21,19 +21,15 @@ Rng = np.random.Generator | None
 class Score(Protocol):
     """One number per candidate, a function of exact marginals and of public settings.
 
-    Scores are multiples of 1/resolution.
+    Scores are multiples of 1/resolution; `sensitivity` is the largest change of any score by one added or removed row.
     """
 
     resolution: ClassVar[int]
+    sensitivity: ClassVar[Fraction]
 
     @property
     def cliques(self) -> tuple[ColumnSet, ...]:
         """The marginals that `evaluate` needs, in the order it needs them."""
-        ...
-
-    @property
-    def sensitivity(self) -> Fraction:
-        """The largest change that one added or removed row makes to any single score."""
         ...
 
     def evaluate(self, counts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -42,7 +38,7 @@ class Score(Protocol):
 
 
 class RowRelease(Protocol):
-    """A request that looks at rows. The door prices it, charges all that is left of the budget, and lets it read."""
+    """A request that reads single rows. The door prices it, charges the whole remaining budget, and lets it read."""
 
     @property
     def mechanism(self) -> str: ...
@@ -58,7 +54,7 @@ class RowRelease(Protocol):
         ...
 
     def release(self, codes: NDArray[np.int32], domain: Domain, insecure_rng: Rng) -> Any:
-        """Return what leaves the door. Only the door calls this."""
+        """Return what is released. Only the door calls this."""
         ...
 
 
@@ -78,7 +74,7 @@ class RowSplit(Protocol):
 
 
 class Recorder(Protocol):
-    """Is given every noisy answer after it was drawn, and nothing else: it holds no data."""
+    """Receives every noisy answer after it was drawn, and nothing else: it holds no data."""
 
     def measured(self, measurements: Sequence[NoisyMarginal], /) -> None:
         """Take noisy marginals or contrasts."""
@@ -95,7 +91,7 @@ class Recorder(Protocol):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """A source that can also show single rows, which a database that only answers counts cannot."""
+    """A source that can also give single rows, unlike a database that only answers counts."""
 
     @property
     def codes(self) -> np.ndarray:
@@ -108,7 +104,7 @@ class RowSource(Protocol):
 
 
 def row_source(source: object) -> RowSource:
-    """Return the source, if it can show rows."""
+    """Return the source if it can give rows, or raise an InputError."""
     if not isinstance(source, RowSource):
-        raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
+        raise InputError("This kind of table only answers counts; a method that reads rows needs a file or a frame.")
     return source

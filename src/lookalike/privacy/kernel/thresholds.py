@@ -42,7 +42,7 @@ def threshold(stddev: float, probability: float, neighbours: Neighbours) -> floa
 
 
 def threshold_price(probability: float, epsilon: float) -> float:
-    """Return the delta of a threshold that one person's values pass so often: (1 + e^epsilon) * probability."""
+    """Return the delta of a threshold that one person's values pass with this probability: (1 + e^epsilon) * it."""
     return (1.0 + math.exp(epsilon)) * probability * (1 + _MARGIN)
 
 

@@ -1,1 +1,1 @@
-"""Releases that look at single rows, each with the proof of its price: requests for `GuardedTable.release_rows`."""
+"""Releases that read single rows, each with the proof of its price: requests for `GuardedTable.release_rows`."""

@@ -1,9 +1,9 @@
-"""What a critic learns from real rows: noisy sums of clipped gradients, one per training step.
+"""Noisy sums of clipped gradients of a critic over real rows, one per training step.
 
 The published program of DP-WGAN draws batches by shuffling and accounts for them as if every row were drawn by itself.
 Here no amplification by sampling is claimed, so none can fail. Every row is put into one of `batches` batches at
-random, whatever the other rows do, and step t uses batch t mod `batches`. So a row is used in at most
-ceil(steps / batches) steps, and in each it adds a vector of whole numbers of norm `norm` at most
+random, independent of the other rows, and step t uses batch t mod `batches`. So a row is used in at most
+ceil(steps / batches) steps, and in each it adds a vector of whole numbers of at most norm `norm`
 (`Critic.clipped_sums`). All else that a step uses is public: the critic, the norm, the noise. Given the row's batch the
 steps are an adaptive composition of Gaussian mechanisms with mu^2 = ceil(steps / batches) * (rows * norm / stddev)^2 in
 all, and a mixture over the row's batch is no worse, as the hockey-stick divergence from the distribution without the
@@ -17,7 +17,7 @@ The critic has one hidden layer. Row x has one value in each of d columns, and
     f(x) = sum_h out_h * max(0, bias_h + sum_j in[value_j, h]).
 Where unit h is active, the row's gradient is out_h at bias_h and at in[value_j, h] for each of the d columns, and the
 unit's size at out_h; elsewhere it is 0. So its squared norm is (d + 1) * sum of out_h^2 over active units + sum of
-sizes^2, and gradients need not be written down row by row to be clipped. All weights are whole numbers of at most UNIT.
+sizes^2, and gradients can be clipped without storing them row by row. All weights are whole numbers of at most UNIT.
 Sizes are then whole numbers below 2^24, which float32 holds exactly, and squared norms and sums of clipped gradients
 whole numbers below 2^53, which float64 does. No sum is ever rounded, in whatever order it is added up.
 """
@@ -91,7 +91,7 @@ class Critic:
     def clipped_sums(self, codes: np.ndarray, norm: int) -> Floats:
         """Sum over the rows of their gradients, each shrunk to that norm and cut to whole numbers: whole numbers.
 
-        One row adds a vector of whole numbers of norm `norm` at most. If its gradient is no longer than that, it is
+        One row adds a vector of whole numbers of at most norm `norm`. If its gradient is no longer than that, it is
         added as it is. Else it is multiplied by a number that is at most norm / length, because (1 - 2^-40) outweighs
         the five roundings of relative 2^-53 on the way, and cut towards 0, which makes no entry larger.
 
@@ -113,7 +113,7 @@ class Critic:
         return np.concatenate([inputs.ravel(), outputs])
 
     def slopes(self, codes: np.ndarray) -> np.ndarray:
-        """Gradient of f at every row in its zeros and ones: how much better each value of each column would be."""
+        """Gradient of f at every row by its one-hot values: how much each value of each column would raise f."""
         active = (self._sizes(codes) > 0) * self.outputs
         return active @ self.inputs[:-1].T
 
@@ -129,24 +129,24 @@ class Critic:
 
 
 class CriticTrainer(Protocol):
-    """Whoever trains the critic. It sees noisy sums and nothing else of the table."""
+    """Trains the critic, from noisy sums and nothing else of the table."""
 
     def critic(self) -> tuple[Critic, int]:
         """The critic whose gradient is wanted next, and the norm that rows' gradients are clipped to."""
         ...
 
     def learn(self, sums: Floats, /) -> None:
-        """Takes the noisy sum over the rows of one batch, laid out as by `Critic.clipped_sums`."""
+        """Take the noisy sum over the rows of one batch, in the order of `Critic.clipped_sums`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CriticSums:
-    """A number of steps of a critic's training, all paid for together with what is left of the budget.
+    """A number of steps of a critic's training, paid for together with the whole remaining budget.
 
     Attributes:
-        trainer: what asks, and learns.
-        steps: how often it asks.
+        trainer: gives the critic of each step and learns from the noisy sums.
+        steps: number of training steps.
         batches: number of disjoint batches that the rows are put into.
         stddev: of the noise on each number, as a multiple of the norm; set when priced.
     """
@@ -172,7 +172,7 @@ class CriticSums:
 
     @property
     def visits(self) -> int:
-        """Steps that one row is used in, at most."""
+        """The largest number of steps in which one row is used."""
         return -(-self.steps // self.batches)
 
     @property
@@ -180,7 +180,7 @@ class CriticSums:
         return f"clipped gradients, stddev {self.stddev:.6g} norms, {self.visits} steps per row"
 
     def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> CriticSums:
-        """The request with the smallest noise that what is left pays for. Looks at nothing private."""
+        """The request with the smallest noise that the remaining budget pays for. Uses public numbers only."""
         return replace(self, stddev=stddev_for_rest("The critic's training", budget, spent, neighbours, self.visits))
 
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> None:

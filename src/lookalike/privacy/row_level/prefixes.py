@@ -1,4 +1,4 @@
-"""How many rows share each prefix, and which of them could have been the seed of a row.
+"""Counts the rows that share each prefix, and so those that could have been the seed of a row.
 
 A row made by plausible deniability (Bindschaedler, Shokri, Gunter 2017) keeps the first l values of a real seed row, in
 an order in which the model's parents come first, and draws the rest from the model. A real row d makes y with
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 class PrefixCounts:
-    """How many rows share each prefix: built once in O(rows * columns), asked in O(1) per row or O(columns) per row.
+    """Numbers of rows that share each prefix: built in O(rows * columns), read in O(1) or O(columns) per row.
 
     Level l numbers the different prefixes of l values that occur. PRIVATE: exact counts.
     """

@@ -1,6 +1,6 @@
-"""What releases of rows have in common, the split into disjoint parts, and a histogram of the cells that occur.
+"""Shared parts of row releases, the split into disjoint parts, and a histogram of the cells that occur.
 
-Only the door calls what reads rows here. Other releases have files of their own.
+Only the door calls the functions that read rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 class SystemRandom:
-    """Uniform numbers from the operating system's entropy. Which row is the seed must stay a secret for good."""
+    """Uniform numbers from the operating system's entropy: which row is a seed must stay secret."""
 
     def __init__(self, insecure_rng: np.random.Generator | None = None) -> None:
         self._bits = bit_source(insecure_rng)
@@ -48,17 +48,17 @@ class SystemRandom:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OccurringCells:
-    """Noisy counts of those cells of one marginal that occur, however many there might be.
+    """Noisy counts of the cells of one marginal that occur, however many cells it has.
 
     Gaussian noise on the cells that occur, kept where the noisy count passes a threshold: as for open lists of values
-    (`thresholds.py`), this is the Gaussian mechanism but for cells that one row alone holds, which cost delta. The rest
-    of delta says how much rho is left, and all of it is spent.
+    (`thresholds.py`), this is the Gaussian mechanism except for cells that a single row occupies, which cost delta. The
+    rest of delta gives the remaining rho, and all of it is spent.
 
     Attributes:
         attrs: the columns, in any order.
-        delta_share: part of delta for cells that one row alone holds.
+        delta_share: part of delta for cells that a single row occupies.
         stddev: noise on each count; set when priced.
-        threshold: least noisy count that is kept; set when priced.
+        threshold: smallest noisy count that is kept; set when priced.
     """
 
     attrs: tuple[str, ...]
@@ -100,7 +100,7 @@ class OccurringCells:
 
 
 def stddev_for_rest(what: str, budget: Budget, spent: Fraction, neighbours: Neighbours, releases: int) -> float:
-    """Return the least noise with which what is left pays for so many numbers or vectors that a row moves by one."""
+    """Return the smallest noise at which the remaining budget pays for this many releases of sensitivity 1."""
     rest = budget.rho - spent
     if rest <= 0:
         raise BudgetExceededError(what, 0.0, 0.0, "rho", "Nothing was read or released.")
@@ -108,17 +108,17 @@ def stddev_for_rest(what: str, budget: Budget, spent: Fraction, neighbours: Neig
 
 
 def require_single_row(neighbours: Neighbours, what: str) -> None:
-    """Refuse neighbours for which there is no proof."""
+    """Refuse neighbours for which the price is not proved."""
     if neighbours.rows != 1:
         raise BudgetError(
-            f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}; use "
-            "omega='all' without parts."
+            f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}. Choose "
+            "settings of the method that need none, or another method."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RandomParts:
-    """Disjoint parts of the rows, drawn from system entropy; row by row, whatever the other rows do.
+    """Disjoint random parts of the rows: the part of each row is independent of the other rows.
 
     A row is in part j with probability p_j and in none otherwise. So the distribution with the row is a mixture of
     distributions that are (e, d)-close to the one without it, and

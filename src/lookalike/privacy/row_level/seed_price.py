@@ -1,4 +1,4 @@
-"""What it costs to release rows grown from real seed rows: the arithmetic of plausible deniability, data never touched.
+"""The price of rows generated from real seed rows: the arithmetic of plausible deniability, without data.
 
 The mechanism, once per released row (Bindschaedler, Shokri, Gunter 2017, with a branch for failure): with probability
 1 - L draw a row from the model alone. Else take a uniform real row as seed, keep the first l values of it, draw the
@@ -132,7 +132,7 @@ def delta_own(test: SeedTest, t: int, n: int) -> float:
 
 
 def epsilon_of(test: SeedTest, rows: int, n: int, rho: float, delta: float) -> float:
-    """Epsilon at `delta` of `rows` released rows after Gaussian releases of that rho; infinite where nothing helps.
+    """Epsilon at `delta` of `rows` released rows after Gaussian releases of `rho`; infinite where none is enough.
 
     Args:
         test: the test every row passed.
@@ -153,7 +153,7 @@ def epsilon_of(test: SeedTest, rows: int, n: int, rho: float, delta: float) -> f
 
 @dataclass(frozen=True, slots=True)
 class SeedBudget:
-    """Questions about a budget for seeded rows.
+    """The budget of seeded rows, and what fits into it.
 
     Attributes:
         n: a lower bound on the number of seed rows.
@@ -194,8 +194,8 @@ class SeedBudget:
             low, high = high, 2 * high
         return _boundary(low, high, lambda rows: self.price(test, rows) <= self.epsilon)
 
-    def least_n(self, test: SeedTest, rows: int) -> int | None:
-        """A number of seed rows from which on `rows` seeded rows fit, whatever n is: least up to 2 %; None for none."""
+    def min_seeds(self, test: SeedTest, rows: int) -> int | None:
+        """The smallest number of seed rows, within 2 %, at which `rows` seeded rows fit; None if none is. Ignores n."""
 
         def seeds(step: int) -> int:
             return math.ceil(test.k * 1.02**step)
@@ -208,7 +208,7 @@ class SeedBudget:
         enough = math.ceil(math.log(2**40 / test.k, 1.02))
         return seeds(_boundary(enough, 0, fits)) if fits(enough) else None
 
-    def least_k(self, test: SeedTest, rows: int) -> int | None:
+    def min_k(self, test: SeedTest, rows: int) -> int | None:
         """Smallest k from the test's own on at which `rows` seeded rows fit; None where no k up to n does."""
 
         def fits(k: int) -> bool:
@@ -256,7 +256,7 @@ def _phi(x: Floats | float, order: Floats) -> Floats:
 
 
 def _own_class(test: SeedTest, t: int, orders: Floats) -> Floats:
-    """The most that the class of the added or removed row adds to E, in units of L gamma / n, without its own mass."""
+    """Upper bound of what the class of the changed row adds to E, in units of L gamma / n, without its own mass."""
     a = orders[:, None]
     low, high = _blocks(test, t)
     added = high * np.exp(test.log_pass(high)) * _phi(np.expm1(_log_ratio(test, low)), a)
@@ -271,16 +271,16 @@ def _own_class(test: SeedTest, t: int, orders: Floats) -> Floats:
 
 
 def _alone(test: SeedTest, n: int, orders: Floats) -> Floats:
-    """The most that the outcome 'from the model alone' adds to E.
+    """Upper bound of what the outcome 'from the model alone' adds to E.
 
     Let q and q + d be its two probabilities, q at least 1 - L. Either direction adds at most q phi(1 + d/q). This grows
     with d, and falls with q at a given d, but grows with q at a given d/q: so where both d and d/q are bounded, it is
     largest where q is as small as both bounds, reached together, allow.
     """
-    least, one = 1 - test.seeded_share, test.seeded_share / (n + 1)
+    smallest, one = 1 - test.seeded_share, test.seeded_share / (n + 1)
     largest = one * _moved(test)
-    q = max(least, largest / (math.exp(test.epsilon0) * (1 + 1 / n) - 1))
-    return np.maximum(least * _phi(one / least, orders), q * _phi(largest / q, orders))
+    q = max(smallest, largest / (math.exp(test.epsilon0) * (1 + 1 / n) - 1))
+    return np.maximum(smallest * _phi(one / smallest, orders), q * _phi(largest / q, orders))
 
 
 def _moved(test: SeedTest) -> float:

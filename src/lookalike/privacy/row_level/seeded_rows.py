@@ -1,6 +1,6 @@
-"""Plausible deniability (Bindschaedler, Shokri, Gunter 2017): rows made from seeds that many others could have been.
+"""Plausible deniability (Bindschaedler, Shokri, Gunter 2017): a row is released if many rows could have been its seed.
 
-What it costs is in `seed_price.py`; `prefixes.py` counts the seeds. The randomised test draws exact two-sided geometric
+`seed_price.py` computes the price, `prefixes.py` counts the seeds. The randomised test draws exact two-sided geometric
 noise.
 """
 
@@ -73,7 +73,7 @@ SEEDS_SHARE = 0.05
 
 
 class SeedModel(Protocol):
-    """What seeding asks of a model: an order of columns, and how rows go on after their kept values."""
+    """A model for seeded rows: an order of columns, and how to draw the values after the kept ones."""
 
     @property
     def order(self) -> tuple[str, ...]: ...
@@ -85,10 +85,10 @@ class SeedModel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeededRows:
-    """Rows grown from seeds; all of the request is public.
+    """A request for rows generated from seeds; all of its fields are public.
 
     Attributes:
-        model: the model that goes on after the kept values.
+        model: draws the values after the kept ones.
         rows: how many rows to release.
         kept: the numbers of kept columns to draw from, one per row; 0 means that no seed is used.
         test: the privacy test.
@@ -130,7 +130,7 @@ class SeededRows:
         return f"k {self.test.k}, threshold epsilon {self.test.epsilon0:.6g}, seeded share {self.test.seeded_share:g}"
 
     def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> SeededRows:
-        """The request with its threshold noise chosen, or a refusal with numbers. Looks at nothing private."""
+        """The request with its threshold noise chosen, or a refusal with numbers. Uses public numbers only."""
         if self.deterministic:
             return self
         require_single_row(neighbours, "Seeded rows")
@@ -145,10 +145,10 @@ class SeededRows:
 # Before anything is read.
 
 
-def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
-    """A number that exceeds the rows behind `counted`, less one, with probability `delta` at most; never below 0.
+def seeds_lower_bound(counted: NoisyMarginal, delta: float) -> int:
+    """A lower bound on the number of seed rows minus one that is wrong with probability at most `delta`; at least 0.
 
-    Less one, so that it serves the neighbour with one row less; the rounding of each noisy cell adds half a row.
+    Minus one, so that it holds for the neighbour with one row less; the rounding of each noisy cell adds half a row.
     """
     spread = counted.stddev * math.sqrt(counted.cells) * float(-ndtri(delta))
     return max(0, math.floor(float(counted.values.sum()) - spread - counted.cells / 2 - 1))
@@ -157,7 +157,7 @@ def seeds_at_least(counted: NoisyMarginal, delta: float) -> int:
 def affordable_test(
     test: SeedTest, rows: int, counted: NoisyMarginal, budget: Budget, rho: float, *, tune: bool
 ) -> SeedTest:
-    """The test with its threshold noise chosen, or a refusal with numbers. Looks at nothing private.
+    """The test with its threshold noise chosen, or a refusal with numbers. Uses public numbers only.
 
     Args:
         test: the privacy test.
@@ -171,13 +171,13 @@ def affordable_test(
     number of seeds that affords the rows: an order chosen after a noisy count would not add up with the count's own.
     """
     delta = budget.delta - budget.threshold_delta
-    n = seeds_at_least(counted, delta * SEEDS_SHARE)
+    n = seeds_lower_bound(counted, delta * SEEDS_SHARE)
     account = SeedBudget(n, rho, budget.epsilon, delta * (1 - SEEDS_SHARE), tune)
-    needed = account.least_n(test, rows)
+    needed = account.min_seeds(test, rows)
     if needed is not None and needed <= n:
         return replace(account, n=needed).tuned(test, rows)
     price = account.price(test, rows)
-    affordable, k = account.max_rows(test), account.least_k(test, rows)
+    affordable, k = account.max_rows(test), account.min_k(test, rows)
     more = f"this many rows would need k = {k:,}" if k is not None else "no k affords this many"
     seeds = f"{needed:,} seed rows" if needed is not None else "more seed rows than any table has"
     raise BudgetExceededError(
@@ -185,7 +185,7 @@ def affordable_test(
         price,
         budget.epsilon,
         "epsilon",
-        f"With this k at most {affordable:,} rows are affordable; {more}. As asked for, it takes {seeds}; {n:,} are "
+        f"With this k at most {affordable:,} rows are affordable; {more}. The request needs {seeds}; {n:,} are "
         "certain. For any number of rows set seeds='histogram' (one noisy histogram in place of seeds) or omega='all' "
         "(no seeds). No seed was read.",
     )
@@ -201,7 +201,7 @@ def seeded_rows(
     request: SeededRows,
     insecure_rng: np.random.Generator | None = None,
 ) -> Codes:
-    """The released rows. Every number of them is asked of fresh system entropy; nothing about failures leaves.
+    """The released rows, drawn from system entropy. Nothing about failed tests is released.
 
     Args:
         codes: the private rows, columns in domain order.
@@ -268,13 +268,9 @@ def _met(plausible: Integers, rows: int, test: SeedTest, insecure_rng: np.random
 
 
 def _tested_without_noise(
-    codes: Codes,
-    positions: Sequence[int],
-    request: SeededRows,
-    prefixes: PrefixCounts,
-    random: SystemRandom,
+    codes: Codes, positions: Sequence[int], request: SeededRows, prefixes: PrefixCounts, random: SystemRandom
 ) -> Codes:
-    """Privacy Test 1: candidates until enough pass, failures dropped. Deniable for each row; not private as a whole."""
+    """Privacy Test 1: candidates until enough pass. Each row is deniable; the whole is not private."""
     found: list[Codes] = []
     missing, tries = request.rows, 0
     while missing > 0:

@@ -1,14 +1,14 @@
-"""What a student learns about real rows: how many teachers take a generated row for a real one, with noise.
+"""Noisy counts of the teachers that take a generated row for a real one, from which a student learns.
 
-Every row goes to one of `parts` parts at random, whatever the other rows do, and the first `teachers` parts have a
-teacher each; rows of the others are not used. A teacher's weights depend on its own rows and on rows that everybody may
-see, and on nothing else, to the last bit. So one row changes one teacher at most, whose vote on a generated row is 0 or
-1: the count of votes for "real" has sensitivity 1 (the other count follows from it and is not released). N noisy counts
-are N Gaussian releases, mu^2 = N * (rows / stddev)^2 in all, given which part has the row; a mixture over that is no
-worse, as the hockey-stick divergence from the distribution without the row is convex. Several rows of a person change
-as many teachers at most, replaced ones twice as many: `Neighbours.rows`.
+Every row goes to one of `parts` parts at random, independent of the other rows, and the first `teachers` parts have a
+teacher each; rows of the others are not used. A teacher's weights depend on its own rows and on released rows, and on
+nothing else, to the last bit. So one row changes at most one teacher, whose vote on a generated row is 0 or 1: the
+count of votes for "real" has sensitivity 1 (the other count follows from it and is not released). N noisy counts are N
+Gaussian releases, mu^2 = N * (rows / stddev)^2 in all, given which part has the row; a mixture over that is no worse,
+as the hockey-stick divergence from the distribution without the row is convex. Several rows of a person change as many
+teachers at most, replaced ones twice as many: `Neighbours.rows`.
 
-The price counts all votes that are asked for and never looks at what they were. (The published programs charge less
+The price counts all votes that are asked for and does not depend on their values. (The published programs charge less
 where teachers agree, which makes the price, and when they stop, private themselves.) Counts of votes are whole numbers,
 so rounded Gaussian noise has the exact Gaussian curve.
 
@@ -18,7 +18,7 @@ Of a number of rows it votes for those that score above their mean: a teacher of
 
 What teacher t does depends on the rows of part t, in their order, and on the rows shown to all: not on other parts, to
 the last bit. Sums over own rows run in the order of rows (sparse products with ones), all else is elementwise addition,
-multiplication, division, square root and comparison, which are rounded the same way wherever a number stands. That is
+multiplication, division, square root and comparison, which are rounded the same way at every position. That is
 why no exponential and no dense product appears here: some libraries' results depend on the position in the array.
 """
 
@@ -46,10 +46,10 @@ _sparse = cast(Any, sparse)
 
 
 class StudentTrainer(Protocol):
-    """Whoever trains the student. It sees noisy counts of votes and nothing else of the table."""
+    """Trains the student, from noisy counts of votes and nothing else of the table."""
 
     def shown(self) -> np.ndarray:
-        """Codes of generated rows that the teachers learn to tell from their own."""
+        """Codes of generated rows that the teachers learn to distinguish from their own."""
         ...
 
     def asked(self) -> np.ndarray:
@@ -57,19 +57,19 @@ class StudentTrainer(Protocol):
         ...
 
     def learn(self, votes: Floats, /) -> None:
-        """Takes the noisy number of teachers that take each of these rows for real."""
+        """Take the noisy number of teachers that vote for each of these rows as real."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeacherVotes:
-    """A number of rounds of training and voting, all paid for together with what is left of the budget.
+    """A number of rounds of training and voting, paid for together with the whole remaining budget.
 
     Attributes:
-        trainer: what shows, asks and learns.
-        rounds: how often.
+        trainer: gives the generated rows and learns from the votes.
+        rounds: number of rounds.
         asked: generated rows per round that are voted on.
-        teachers: how many there are; never from the true number of rows.
+        teachers: number of teachers; never derived from the true number of rows.
         inputs: weights that every teacher starts from, see `Teachers`.
         outputs: the same.
         rate: learning rate of the teachers.
@@ -111,7 +111,7 @@ class TeacherVotes:
         return f"votes of {self.teachers} teachers, stddev {self.stddev:.6g}"
 
     def priced(self, domain: Domain, budget: Budget, spent: Fraction, neighbours: Neighbours) -> TeacherVotes:
-        """The request with the smallest noise that what is left pays for. Looks at nothing private."""
+        """The request with the smallest noise that the remaining budget pays for. Uses public numbers only."""
         return replace(self, stddev=stddev_for_rest("The teachers' votes", budget, spent, neighbours, self.releases))
 
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> None:
@@ -130,13 +130,13 @@ class TeacherVotes:
 
 
 class Teachers:
-    """A fixed number of teachers, alike at the start.
+    """A fixed number of teachers, which start from the same weights.
 
     Args:
         sizes: number of values of each column.
         codes: the rows of all parts.
         part: the teacher of every row.
-        number: how many teachers there are.
+        number: number of teachers.
         inputs: weights that every teacher starts from: one row per value of every column and one for the bias, one
             column per hidden unit.
         outputs: the same, one per hidden unit.
@@ -167,7 +167,7 @@ class Teachers:
         self.give(codes)
 
     def give(self, codes: np.ndarray) -> None:
-        """Other rows in place of all that the teachers have; each goes where the one in its place was."""
+        """Replace all rows of the teachers; each new row goes to the teacher of the old row in its place."""
         starts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
         cells = (_with_bias(codes) + starts) * self._number + self._part[:, None]
         self._own = _ones(cells, sum(self._sizes) * self._number)
@@ -178,17 +178,17 @@ class Teachers:
 
     def train(self, shown: np.ndarray) -> None:
         """One step of every teacher: its own rows are real, the shown ones are not."""
-        own, seen = self._own_slopes(), self._shown_slopes(shown)
+        own, generated = self._own_slopes(), self._shown_slopes(shown)
         memory = np.float32(0.99)
         self._known = memory * self._known + (1 - memory)
-        for weight, square, a, b in zip(self._weights, self._squares, own, seen, strict=True):
+        for weight, square, a, b in zip(self._weights, self._squares, own, generated, strict=True):
             slope = a + b
             square *= memory
             square += (1 - memory) * (slope * slope)
             weight -= self._rate * slope / (np.sqrt(square / self._known) + np.float32(1e-8))
 
     def votes(self, codes: np.ndarray) -> NDArray[np.int64]:
-        """How many teachers take each row for more real than these rows are on average."""
+        """The number of teachers that score each row above the mean of these rows."""
         scores = self._scores(self._hidden(codes), self._outputs, self._constant)
         return (scores > scores.mean(axis=0)).sum(axis=1)
 
