@@ -42,6 +42,9 @@ MAX_CELLS = 200_000_000
 MAX_REFERENCE_CELLS = 1_000_000
 """Cells of public references that are stored with a model: its file should not grow by more than some megabytes."""
 
+MAX_MODEL_MB = 256
+"""Memory, in MiB, of a stored model that is loaded unless the user allows more."""
+
 MAX_LEDGER_BYTES = 1 << 26
 """Size of a ledger that is read: some 200,000 charges."""
 

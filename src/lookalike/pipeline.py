@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -225,10 +225,11 @@ def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
     )
 
 
-def check_generator(generator: str) -> None:
-    """Refuse the name of a generator that does not exist."""
-    if generator not in get_args(Generation):
-        raise SchemaError(f"The generator is {generator!r}; it must be 'model', 'gum' or 'mcf'.")
+def check_generator(name: str) -> Generation:
+    """Return the name of a generator, or refuse one that does not exist."""
+    if name not in get_args(Generation):
+        raise SchemaError(f"The generator is {name!r}; it must be 'model', 'gum' or 'mcf'.")
+    return cast(Generation, name)
 
 
 def updated_rows(

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, ModelFileError
+from lookalike.guards import MAX_MODEL_MB
 from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
 from lookalike.models.answers import AnsweredQuestion, answer_question, rows_where
-from lookalike.models.archive import MODEL_MB, read_archive, write_archive
+from lookalike.models.archive import read_archive, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.kinds import stored_model
@@ -248,7 +249,7 @@ class FittedModel:
         return f"<p><b>{title}</b></p>{self.spent._repr_html_()}"
 
 
-def load(path: str | Path, *, max_mb: float = MODEL_MB) -> FittedModel:
+def load(path: str | Path, *, max_mb: float = MAX_MODEL_MB) -> FittedModel:
     """The model stored at `path` by `FittedModel.save`. The file may come from a stranger: all it says is checked.
 
     Args:

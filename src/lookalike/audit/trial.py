@@ -102,7 +102,7 @@ class Finding:
         hits: in how many runs the event came, under the table where it is likelier and under the other.
         runs: how many runs of each table counted.
         epsilon: what the event shows, with the chance of error that was asked for.
-        most: the most that so few runs could have shown.
+        detectable: the largest epsilon that this number of runs can show.
         claim: what the runs said.
     """
 
@@ -110,7 +110,7 @@ class Finding:
     hits: tuple[int, int]
     runs: int
     epsilon: float
-    most: float
+    detectable: float
     claim: Claim
 
     @property
@@ -149,12 +149,13 @@ def judge(left: list[Features], right: list[Features], claim: Claim, failure: fl
     chosen = len(left) // 3
     event = best_event(left[:chosen], right[:chosen], claim.delta)
     counted = len(left) - chosen
-    most = _shown(counted, 0, counted, claim, failure)
+    detectable = _shown(counted, 0, counted, claim, failure)
     if event is None:
-        return Finding("none", (0, 0), counted, 0.0, most, claim)
+        return Finding("none", (0, 0), counted, 0.0, detectable, claim)
     hits = [sum(map(event.happened, side[chosen:])) for side in (left, right)]
     here, there = hits if event.left else hits[::-1]
-    return Finding(event.describe(), (here, there), counted, _shown(here, there, counted, claim, failure), most, claim)
+    shown = _shown(here, there, counted, claim, failure)
+    return Finding(event.describe(), (here, there), counted, shown, detectable, claim)
 
 
 def _shown(here: int, there: int, runs: int, claim: Claim, failure: float) -> float:

@@ -55,7 +55,10 @@ class Job:
         if not self.epsilon > 0:
             raise InputError(f"Epsilon {self.epsilon} is not positive; give for instance 1.")
         if not 0 < self.train_share <= 1:
-            raise InputError(f"A training share of {self.train_share} is outside 0..1; give for instance 0.8.")
+            raise InputError(f"The share of rows to train on is {self.train_share}; it must be above 0 and at most 1.")
+
+    def __str__(self) -> str:
+        return f"{self.method}, epsilon {self.epsilon:g}, run {self.repeat + 1}"
 
 
 def jobs_of(

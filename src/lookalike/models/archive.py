@@ -20,10 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lookalike.errors import ModelFileError
+from lookalike.guards import MAX_MODEL_MB
 from lookalike.schema.documents import Reader
-
-MODEL_MB = 256
-"""Largest model that is loaded by default, in MiB of memory."""
 
 DOCUMENT = "model.json"
 _MAX_DOCUMENT = 32 * 2**20
@@ -48,7 +46,7 @@ def write_archive(stream: BinaryIO, document: dict[str, Any], arrays: dict[str, 
             archive.writestr(f"{name}.npy", buffer.getvalue())
 
 
-def read_archive(path: str | Path, max_mb: float = MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_archive(path: str | Path, max_mb: float = MAX_MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The document and the arrays that `write_archive` wrote.
 
     Raises a ModelFileError for what is not such a file or needs more than `max_mb` MiB of memory; other exceptions of

@@ -51,4 +51,4 @@ def test_laplace_noise_of_the_right_scale_passes_and_a_tenth_of_it_does_not(scal
         rng=rng,
     )
     assert finding.broken == broken
-    assert finding.epsilon <= finding.most
+    assert finding.epsilon <= finding.detectable
