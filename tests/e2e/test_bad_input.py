@@ -232,7 +232,7 @@ def test_a_table_that_cannot_be_written_leaves_its_model(
     outcome = call("synth", table, "--domain", domain, "--method", "mst", "-o", tmp_path / "o.csv")
     assert outcome.code == 2
     monkeypatch.undo()
-    kept = outcome.err.split("kept at ")[1].split(":")[0].replace("\n", "")
+    kept = outcome.err.split("saved as ")[1].split(". Make")[0].replace("\n", "")
     assert call("sample", kept, "-o", tmp_path / "o.csv").code == 0
 
 
