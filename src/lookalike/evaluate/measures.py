@@ -42,7 +42,8 @@ class PairAssociation:
 def cramers_v(counts: np.ndarray) -> float:
     """Return Cramer's V of a two-way table of counts: sqrt(chi^2 / (n * (min(r, c) - 1))).
 
-    Empty rows and columns do not count. It is 0 for independent columns, 1 if one column determines the other, and 0 for a column with one value.
+    Empty rows and columns do not count. It is 1 if one column determines the other, and 0 for independent columns or if
+    a column has one value.
 
     >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [2, 2]]))
     (1.0, 0.0)
