@@ -206,8 +206,8 @@ class FittedModel:
         cells = self.rows * len(self.schema.columns)
         if rows is None and self.max_cells is not None and cells > self.max_cells:
             raise InputError(
-                f"The model asks for {self.rows:,} rows of {len(self.schema.columns):,} columns; the limit without a "
-                f"number of rows is {self.max_cells:,} cells. To make them all, give --rows {self.rows} (rows={self.rows})."
+                f"The model asks for {self.rows:,} rows of {len(self.schema.columns):,} columns; without a number of "
+                f"rows the limit is {self.max_cells:,} cells. To make all rows, give --rows {self.rows} (rows={self.rows})."
             )
 
     def diagnosis(self) -> Diagnosis:

@@ -120,7 +120,7 @@ class Event:
 
 
 def best_event(left: Sequence[Features], right: Sequence[Features], delta: float) -> Event | None:
-    """Return the event with the largest expected epsilon in equally many runs of two tables; None if nothing differs."""
+    """Return the event with the largest expected epsilon in equally many runs of two tables; None if none differs."""
     runs = len(left)
     names = sorted({key for found in (*left, *right) for key in found})
     if not names:

@@ -64,15 +64,15 @@ def rows_where(model: Model, question: Question, rows: int | None, rng: np.rando
     """
     if not question.exact:
         raise InputError(
-            f"The condition {question.text!r} cuts a bin of the schema, within which rows cannot be distinguished. "
-            "Use a bound at which a bin starts."
+            f"The condition {question.text!r} has a bound inside a bin of the schema, but the model does not "
+            "distinguish values within a bin. Use a bound at which a bin starts."
         )
     allowed = question.weights > 0
     share = float(model.marginal(question.attrs)[allowed].sum()) / model.total
     if share < RAREST:
         raise InputError(
-            f"The model gives {question.text!r} a share of {share:.2g} of the rows; the least is {RAREST:g}. Relax the "
-            "condition."
+            f"The model gives {question.text!r} a share of {share:.2g} of the rows; the minimum is {RAREST:g}. "
+            "Relax the condition."
         )
     wanted = max(1, round(share * model.total)) if rows is None else rows
     columns = [model.domain.position(name) for name in question.attrs]

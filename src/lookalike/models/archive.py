@@ -76,10 +76,10 @@ def _check_directory(stream: BinaryIO, max_bytes: int) -> None:
     stream.seek(max(0, size - _END.size - 20))
     tail = stream.read()
     if len(tail) < _END.size:
-        raise ModelFileError("it is no zip archive")
+        raise ModelFileError("it is not a zip archive")
     mark, *_, directory, _, comment = _END.unpack(tail[-_END.size :])
     if mark != b"PK\5\6" or comment:
-        raise ModelFileError("it is no zip archive, or its end is missing")
+        raise ModelFileError("it is not a zip archive, or its end is missing")
     if directory > _MAX_DIRECTORY or tail[:4] == b"PK\6\7":
         raise ModelFileError(f"it lists more members than fit into {_MAX_DIRECTORY:,} bytes, which is the limit")
 
@@ -88,7 +88,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         if info.filename != DOCUMENT and not _MEMBER.fullmatch(info.filename):
-            raise ModelFileError(f"it holds {info.filename[:100]!r}, which is no part of a model")
+            raise ModelFileError(f"it holds {info.filename[:100]!r}, which is not a part of a model")
         if info.filename in members:
             raise ModelFileError(f"it holds {info.filename} twice")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
@@ -103,7 +103,7 @@ def _document(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]
     reader = Reader(ModelFileError, max_values=_MAX_VALUES)
     document = reader.json(archive.read(info).decode("utf-8"), DOCUMENT)
     if not isinstance(document, dict):
-        raise ModelFileError(f"{DOCUMENT} holds no JSON object")
+        raise ModelFileError(f"{DOCUMENT} is not a JSON object")
     return document
 
 
@@ -112,11 +112,11 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: int, max_mb: f
     with archive.open(info) as stream:
         start = stream.read(10)
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
-            raise ModelFileError(f"{info.filename} is no array that a model may hold")
+            raise ModelFileError(f"{info.filename} is not an array that a model may hold")
         length = int.from_bytes(start[8:], "little")
         match = _HEADER.fullmatch(stream.read(length))
         if match is None or match[1].decode() not in _DTYPES:
-            raise ModelFileError(f"{info.filename} is no array of plain numbers")
+            raise ModelFileError(f"{info.filename} is not an array of plain numbers")
         kind = np.dtype(match[1].decode())
         shape = tuple(int(size) for size in match[3].replace(b" ", b"").split(b",") if size)
         cells = math.prod(shape)

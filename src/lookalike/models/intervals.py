@@ -96,7 +96,7 @@ class ErrorBars:
             level: probability with which the interval is to hold the true count.
         """
         if not 0 < level < 1:
-            raise InputError(f"An interval of level {level} makes no sense; give for instance 0.9.")
+            raise InputError(f"The level of the interval is {level}; it must lie between 0 and 1, such as 0.9.")
         share = min(1.0, max(0.0, value / total)) if total > 0 else 0.0
         sampling = math.sqrt(max(0.0, total) * share * (1.0 - share))
         found = self.linear(attrs, weights)

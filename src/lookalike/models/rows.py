@@ -135,8 +135,8 @@ class ReleasedRows(RowsModel):
         """Return different rows in random order; refused where more are asked for than were paid for."""
         if rows > len(self.codes):
             raise BudgetError(
-                f"{rows:,} rows were asked for, but {len(self.codes):,} were released from seeds, each at a price. "
-                "Ask for fewer, raise seeded_rows, or set omega='all' for a model that makes any number."
+                f"{rows:,} rows were asked for, but the run released {len(self.codes):,} from seeds. Ask for "
+                "fewer, or run again with a larger seeded_rows, or with omega='all' for any number of rows."
             )
         return np.asfortranarray(self.codes[rng.permutation(len(self.codes))[:rows]])
 

@@ -287,6 +287,6 @@ def _write_all(handle: int, data: bytes) -> None:
 
 def _unwritable(path: Path, error: OSError) -> LedgerError:
     return LedgerError(
-        f"Cannot write the ledger {path}: {error.strerror}. Nothing is released without it; free some space, mend the "
-        "permissions, or name another place with --ledger."
+        f"Cannot write the ledger {path}: {error.strerror}. Nothing is released without it; free some space, correct "
+        "the permissions, or name another file with --ledger."
     )

@@ -54,7 +54,7 @@ class Schema:
             # Rows kept for one person would depend on the rows of the others whom a second column groups her with.
             raise SchemaError(
                 f"{len(persons)} columns say whose row it is: {', '.join(map(repr, persons[:5]))}; the limit is 1. "
-                "Leave 'person: true' with one of them, which --person or person= must name too."
+                "Keep 'person: true' for one of them, the one that --person or person= names."
             )
         for constraint in self.constraints:
             unknown = [name for name in constraint.columns if name not in self.names]
@@ -131,7 +131,7 @@ class Schema:
         """The schema of an integer-coded table from a JSON object {column: number of values}."""
         sizes = Reader().json(Reader().text(path), str(path))
         if not isinstance(sizes, dict) or not sizes:
-            raise SchemaError(f"{path} holds no JSON object {{column: number of values}}. Write one entry per column.")
+            raise SchemaError(f"{path} is not a JSON object {{column: number of codes}}. Write one entry per column.")
         return cls.from_sizes(sizes, where=str(path))
 
     @classmethod

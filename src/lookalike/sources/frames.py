@@ -87,7 +87,7 @@ def kind_of_path(path: Path) -> str:
     for kind, ends in (("parquet", _PARQUET), ("feather", _FEATHER), ("csv", _CSV)):
         if name.endswith(ends):
             return kind
-    raise InputError(f"{path} ends with no known suffix. Use one of {', '.join(_CSV + _PARQUET + _FEATHER)}.")
+    raise InputError(f"{path} has no known suffix. Use one of {', '.join(_CSV + _PARQUET + _FEATHER)}.")
 
 
 def _read_path(path: Path) -> tuple[pa.Table, TableForm]:
@@ -146,7 +146,7 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
     except nw.exceptions.DuplicateError:
         raise InputError("The table has two columns of the same name. Rename one of the two.") from None
     if any(not isinstance(name, str) for name in wrapped.collect_schema().names()):
-        raise InputError("The table has a column whose name is no text. Rename the columns to texts.")
+        raise InputError("The table has a column whose name is not a text. Rename it.")
     wrapped = wrapped if rows else wrapped.head(0)
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect()

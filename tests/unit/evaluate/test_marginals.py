@@ -80,5 +80,5 @@ def test_refuses_what_is_no_table_of_the_domain(codes, message):
 
 
 def test_refuses_too_many_attributes():
-    with pytest.raises(InputError, match="between 1 and 4"):
+    with pytest.raises(InputError, match="1 to 4 columns"):
         random_cliques(DOMAIN, 5)

@@ -161,7 +161,7 @@ def test_types_that_no_column_has_are_refused_by_the_draft(series: pl.Series) ->
 
 
 def test_names_that_are_no_texts_or_stand_twice() -> None:
-    with pytest.raises(InputError, match="name is no text"):
+    with pytest.raises(InputError, match="name is not a text"):
         read_structure(pd.DataFrame({("a", "b"): [1]}))
     for read in (read_table, read_structure):
         with pytest.raises(InputError, match="two columns"):

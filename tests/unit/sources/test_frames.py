@@ -202,7 +202,7 @@ def test_things_that_are_no_tables():
         read_table(pa.table({}))
     # Whether a table has rows is private.
     assert read_table(pd.DataFrame({"a": []}))[0].num_rows == 0
-    with pytest.raises(InputError, match="name is no text"):
+    with pytest.raises(InputError, match="name is not a text"):
         read_table(pd.DataFrame({1: [1]}))
 
 

@@ -110,5 +110,5 @@ class RowSource(Protocol):
 def row_source(source: object) -> RowSource:
     """Return the source, if it can show rows."""
     if not isinstance(source, RowSource):
-        raise InputError("This kind of table only answers counts; methods that look at rows need a file or a frame.")
+        raise InputError("This table only answers counts, and the method needs rows. Give a file or a frame.")
     return source

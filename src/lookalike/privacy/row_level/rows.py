@@ -111,8 +111,8 @@ def require_single_row(neighbours: Neighbours, what: str) -> None:
     """Refuse neighbours for which there is no proof."""
     if neighbours.rows != 1:
         raise BudgetError(
-            f"{what} are priced for adding or removing one row, and this run hides {neighbours.describe()}; use "
-            "omega='all' without parts."
+            f"The price of {what} is known for adding or removing one row, but this run hides "
+            f"{neighbours.describe()}. Use omega='all' without parts."
         )
 
 
