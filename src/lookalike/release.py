@@ -207,7 +207,7 @@ class FittedModel:
         if rows is None and self.max_cells is not None and cells > self.max_cells:
             raise InputError(
                 f"The model asks for {self.rows:,} rows of {len(self.schema.columns):,} columns; without a number of "
-                f"rows the limit is {self.max_cells:,} cells. To make all rows, give --rows {self.rows} (rows={self.rows})."
+                f"rows the limit is {self.max_cells:,} cells. To make them, give --rows {self.rows} (rows={self.rows})."
             )
 
     def diagnosis(self) -> Diagnosis:
