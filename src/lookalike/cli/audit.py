@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lookalike.cli.options import DeltaOption, EpsilonOption, JsonOption
+from lookalike.cli import options
 from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
 from lookalike.errors import InputError, LookalikeError
 
@@ -20,8 +20,8 @@ _MIN_RUNS = 6
 
 def audit(
     method: Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; see 'lookalike methods'.")],
-    epsilon: EpsilonOption = 1.0,
-    delta: DeltaOption = 1e-5,
+    epsilon: options.EpsilonOption = 1.0,
+    delta: options.DeltaOption = 1e-5,
     runs: Annotated[
         int, typer.Option(help="Number of runs on each of two neighbouring tables; more runs can detect more.")
     ] = 100,
@@ -32,7 +32,7 @@ def audit(
     failure: Annotated[
         float, typer.Option(help="Probability of calling a true guarantee false, for each pair of tables.")
     ] = 1e-6,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Try to break the guarantee on small made-up tables. The exit code is 1 if it is broken."""
     import numpy as np

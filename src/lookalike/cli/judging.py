@@ -9,17 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.options import (
-    DeltaOption,
-    DomainOption,
-    JsonOption,
-    ModelPath,
-    ModelSizeOption,
-    RealPath,
-    SchemaOption,
-    TablePath,
-    schema_of,
-)
+from lookalike.cli import options
 from lookalike.cli.terminal import notes, print_json, print_table, progress_bar
 from lookalike.errors import InputError
 from lookalike.guards import MAX_MODEL_MB
@@ -30,10 +20,10 @@ InternalReportOption = Annotated[
 
 
 def evaluate(
-    real: RealPath,
+    real: options.RealPath,
     synth: Annotated[Path, typer.Argument(metavar="SYNTH", help="CSV or Parquet file with the synthetic rows.")],
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
+    schema: options.SchemaOption = None,
+    domain: options.DomainOption = None,
     group_by: Annotated[str | None, typer.Option(help="Column by whose values errors are also shown.")] = None,
     ask: Annotated[
         list[str] | None,
@@ -48,7 +38,7 @@ def evaluate(
     svm: Annotated[bool, typer.Option("--svm", help="Also train an SVM for every column as in PrivMRF: slow.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the choice of marginals, ranges and rows.")] = 0,
     report: InternalReportOption = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare a synthetic table with the real one. NOT PRIVATE: the result is for the data holder only."""
     from lookalike.evaluate import real_data
@@ -59,7 +49,7 @@ def evaluate(
     inputs = {"the real table": real, "the synthetic table": synth, "the real rows to test on": holdout}
     page = None if report is None else internal_name(report)
     check_apart({"--report": page}, {**inputs, "the schema": schema, "the domain": domain})
-    public = schema_of(schema, domain)
+    public = options.schema_of(schema, domain)
     if page is not None:
         check_target(page, table=False)
     questions, ordered = tuple(ask or ()), () if domain is not None else None
@@ -78,13 +68,13 @@ def evaluate(
 
 
 def compare(
-    real: RealPath,
+    real: options.RealPath,
     methods: Annotated[str, typer.Option(help="Names of methods, separated by commas; see 'lookalike methods'.")],
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
+    schema: options.SchemaOption = None,
+    domain: options.DomainOption = None,
     epsilons: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "0.1,1,3",
     repeats: Annotated[int, typer.Option(help="Number of runs of each method at each epsilon.")] = 3,
-    delta: DeltaOption = 1e-5,
+    delta: options.DeltaOption = 1e-5,
     train_share: Annotated[
         float, typer.Option(help="Share of the rows to synthesise; the rest is for testing the SVM.")
     ] = 1.0,
@@ -93,7 +83,7 @@ def compare(
         Path, typer.Option(help="File of JSON lines, one for each run; runs that it already holds are not repeated.")
     ] = Path("compare.NOT-PRIVATE.jsonl"),
     report: InternalReportOption = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Run methods at several budgets and compare the outcomes. NOT PRIVATE, not for release: no ledger is charged."""
     from lookalike.evaluate.compare import jobs_of, judge_method, run_jobs, table_rows
@@ -105,7 +95,7 @@ def compare(
     page = None if report is None else internal_name(report)
     inputs = {"the real table": real, "the schema": schema, "the domain": domain}
     check_apart({"--results": results, "--report": page}, inputs)
-    public = schema_of(schema, domain)
+    public = options.schema_of(schema, domain)
     if page is not None:
         check_target(page, table=False)
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
@@ -126,11 +116,11 @@ def compare(
 
 
 def query(
-    model: ModelPath,
+    model: options.ModelPath,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="For instance: 'count by sex where age >= 30'.")],
     level: Annotated[float, typer.Option(help="Probability with which an interval covers the true count.")] = 0.9,
-    max_model_mb: ModelSizeOption = MAX_MODEL_MB,
-    as_json: JsonOption = False,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Ask a stored model for a count with its error bars. Reads no private data and costs nothing."""
     from lookalike.release import load
@@ -161,14 +151,14 @@ def query(
 
 def deniability(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A stored model of the method bsg.")],
-    table: TablePath,
+    table: options.TablePath,
     rows: Annotated[Path, typer.Argument(metavar="ROWS", help="CSV or Parquet file with the rows to check.")],
     omega: Annotated[
         str, typer.Option(help="Number of columns drawn anew, or a range such as 9-11; by default every number.")
     ] = "",
     gamma: Annotated[float, typer.Option(help="Maximum ratio of the probabilities of seeds in one class.")] = 4.0,
     k: Annotated[int, typer.Option(help="Number of plausible seeds that makes a row deniable.")] = 50,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder only."""
     from lookalike.evaluate.deniability import check_files

@@ -15,29 +15,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import judging, planning
+from lookalike.cli import judging, options, planning
 from lookalike.cli.audit import audit
-from lookalike.cli.options import (
-    DeltaOption,
-    DomainOption,
-    EpsilonOption,
-    FormulaOption,
-    JsonOption,
-    LedgerOption,
-    MethodOption,
-    ModelPath,
-    ModelSizeOption,
-    NeighboursOption,
-    PersonOption,
-    RowsOption,
-    RowsPerPersonOption,
-    SchemaOption,
-    SettingOption,
-    TablePath,
-    WorkloadOption,
-    schema_of,
-    settings_of,
-)
 from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
 from lookalike.errors import InputError, LookalikeError
 from lookalike.guards import MAX_MODEL_MB
@@ -61,31 +40,31 @@ app = typer.Typer(
 
 @app.command()
 def synth(
-    table: TablePath,
+    table: options.TablePath,
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the synthetic table; its suffix sets the format.")],
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
-    epsilon: EpsilonOption = 1.0,
-    delta: DeltaOption = 1e-5,
-    method: MethodOption = "auto",
+    schema: options.SchemaOption = None,
+    domain: options.DomainOption = None,
+    epsilon: options.EpsilonOption = 1.0,
+    delta: options.DeltaOption = 1e-5,
+    method: options.MethodOption = "auto",
     generator: Annotated[
         str,
         typer.Option(help="'model' draws rows from the method's model; 'gum' or 'mcf' update rows to fit marginals."),
     ] = "model",
-    rows: RowsOption = None,
+    rows: options.RowsOption = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write the public report, an HTML page.")] = None,
-    neighbours: NeighboursOption = "add-remove",
-    max_rows_per_person: RowsPerPersonOption = 1,
-    person: PersonOption = None,
-    workload: WorkloadOption = None,
-    setting: SettingOption = None,
-    escape_formulas: FormulaOption = False,
-    as_json: JsonOption = False,
+    neighbours: options.NeighboursOption = "add-remove",
+    max_rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
+    workload: options.WorkloadOption = None,
+    setting: options.SettingOption = None,
+    escape_formulas: options.FormulaOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     from lookalike.pipeline import as_ledger, check_generator, execute, prepare, reason_of
@@ -98,7 +77,7 @@ def synth(
     check_apart({"--ledger": ledger}, inputs)
     beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
     check_apart({"--out": out, "--model": model, "--report": report}, {**inputs, **beside})
-    public = schema_of(schema, domain, table)
+    public = options.schema_of(schema, domain, table)
     check_target(out, table=True)
     for path in filter(None, (model, report)):
         check_target(path, table=False)
@@ -111,7 +90,7 @@ def synth(
         method=method,
         neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
         person=person,
-        settings=settings_of(method, setting, workload),
+        settings=options.settings_of(method, setting, workload),
     )
     if not as_json:
         notes.print(planning.plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
@@ -132,15 +111,15 @@ def synth(
 
 @app.command()
 def sample(
-    model: ModelPath,
+    model: options.ModelPath,
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the synthetic table; its suffix sets the format.")],
-    rows: RowsOption = None,
+    rows: options.RowsOption = None,
     where: Annotated[
         str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the sample.")] = None,
-    escape_formulas: FormulaOption = False,
-    max_model_mb: ModelSizeOption = MAX_MODEL_MB,
+    escape_formulas: options.FormulaOption = False,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
 ) -> None:
     """Draw more rows from a stored model. Reads no private data and costs nothing."""
     from lookalike.places import check_apart, check_target
@@ -155,12 +134,12 @@ def sample(
 
 @app.command()
 def ledger(
-    table: TablePath,
+    table: options.TablePath,
     cap: Annotated[
         float | None, typer.Option(help="Set the maximum epsilon that all runs on this table together may spend.")
     ] = None,
-    ledger: LedgerOption = None,
-    as_json: JsonOption = False,
+    ledger: options.LedgerOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show what each run has spent on a table; set the maximum that may ever be spent on it."""
     from lookalike.pipeline import as_ledger

@@ -10,23 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from lookalike.cli.options import (
-    DeltaOption,
-    DomainOption,
-    EpsilonOption,
-    JsonOption,
-    LedgerOption,
-    MethodOption,
-    NeighboursOption,
-    PersonOption,
-    RowsPerPersonOption,
-    SchemaOption,
-    SettingOption,
-    TablePath,
-    WorkloadOption,
-    schema_of,
-    settings_of,
-)
+from lookalike.cli import options
 from lookalike.cli.terminal import output, print_json, shown, table_of
 
 if TYPE_CHECKING:
@@ -45,15 +29,15 @@ def plan(
         Path | None,
         typer.Argument(metavar="TABLE", help="Only the names and types of its columns are read, and its ledger."),
     ] = None,
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
-    epsilon: EpsilonOption = 1.0,
-    delta: DeltaOption = 1e-5,
-    method: MethodOption = "auto",
-    ledger: LedgerOption = None,
-    neighbours: NeighboursOption = "add-remove",
-    max_rows_per_person: RowsPerPersonOption = 1,
-    person: PersonOption = None,
+    schema: options.SchemaOption = None,
+    domain: options.DomainOption = None,
+    epsilon: options.EpsilonOption = 1.0,
+    delta: options.DeltaOption = 1e-5,
+    method: options.MethodOption = "auto",
+    ledger: options.LedgerOption = None,
+    neighbours: options.NeighboursOption = "add-remove",
+    max_rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
     rows: Annotated[
         int | None, typer.Option(help="Approximate number of rows, if it is public: errors are then also shares of it.")
     ] = None,
@@ -61,9 +45,9 @@ def plan(
         list[str] | None,
         typer.Option(metavar="COLUMN,COLUMN", help="A pair of columns to predict the error of; may be repeated."),
     ] = None,
-    workload: WorkloadOption = None,
-    setting: SettingOption = None,
-    as_json: JsonOption = False,
+    workload: options.WorkloadOption = None,
+    setting: options.SettingOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show what a run would spend in each step, its time, memory and errors, without reading a row."""
     from lookalike.forecast import forecast
@@ -76,8 +60,8 @@ def plan(
     check_rows(rows)
     check_apart({"--ledger": ledger}, {"the private table": table, "the schema": schema, "the domain": domain})
     relation = Neighbours(cast(Any, neighbours), max_rows_per_person)
-    public, people = with_persons(schema_of(schema, domain, table), person, relation)
-    settings = settings_of(method, setting, workload)
+    public, people = with_persons(options.schema_of(schema, domain, table), person, relation)
+    settings = options.settings_of(method, setting, workload)
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     ahead = forecast(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
     reason = reason_of(public, method)
@@ -96,7 +80,7 @@ def plan(
 
 
 def schema(
-    table: TablePath,
+    table: options.TablePath,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File for the draft; without it the draft is printed.")
     ] = None,
@@ -105,7 +89,7 @@ def schema(
     from lookalike.places import check_apart, check_target
 
     check_apart({"--out": out}, {"the private table": table})
-    drafted = schema_of(None, None, table)
+    drafted = options.schema_of(None, None, table)
     if out is None:
         text = drafted.to_yaml()
         sys.stdout.write(shown(text) if output.is_terminal else text)
@@ -115,7 +99,7 @@ def schema(
     output.print(f"Draft written to {out}. Declare the facts that are public; a run discovers the rest in its budget.")
 
 
-def methods(as_json: JsonOption = False) -> None:
+def methods(as_json: options.JsonOption = False) -> None:
     """List the methods: what each is good for, and what was corrected to make it private."""
     from lookalike.synthesizers import METHODS, default_settings
     from lookalike.synthesizers.base import origins
