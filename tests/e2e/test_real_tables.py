@@ -111,7 +111,7 @@ def test_persons_are_bounded_before_anything_is_counted() -> None:
     release = la.synthesize(
         frame, epsilon=20.0, person="who", neighbours=Neighbours(max_rows_per_person=2), discovery=Discovery(share=0.3)
     )
-    # 500 rows of one person count as two: far too few to be told.
+    # 500 rows of one person count as two: far too few to be released.
     assert release.schema["x"].values == ("common",)
     assert abs(len(release.table) - 502) < 30
     assert "one person with up to 2 rows" in release.spent.neighbours

@@ -51,10 +51,10 @@ def audit(
     gaussian = create(method, {}).accounting == "gdp"
     findings: dict[str, Finding] = {}
     refused: dict[str, str] = {}
-    wanted = case or list(known)
+    chosen = case or list(known)
     with progress_bar() as progress:
-        for number, name in enumerate(wanted):
-            progress(f"running on two tables: {name}", number / len(wanted))
+        for number, name in enumerate(chosen):
+            progress(f"running on two tables: {name}", number / len(chosen))
             pair = known[name]
             arguments: dict[str, Any] = {**pair.arguments, "method": method, "epsilon": epsilon, "delta": delta}
             threshold = 0.0 if "schema" in pair.arguments else delta * Discovery().delta_share
@@ -90,7 +90,7 @@ def _print_findings(
         event = finding.event if len(finding.event) <= 44 else f"...{finding.event[-41:]}"
         rows.append((name, event, rates, shown, f"{finding.detectable:.3g}"))
     title = f"Audit of {method}, claimed epsilon {epsilon:g}"
-    output.print(table_of(title, ("pair of tables", "most telling event", *right), rows, right=right))
+    output.print(table_of(title, ("pair of tables", "event", *right), rows, right=right))
     if any(finding.broken for finding in findings.values()):
         output.print("The guarantee is FALSE: please report this, with the version and the line above.")
     else:

@@ -167,7 +167,7 @@ def deniability(
     if as_json:
         print_json(found.to_json(k))
         return
-    headings = ("columns drawn anew", "fewest seeds", "median", "most", f"rows with {k} or more")
+    headings = ("columns drawn anew", "fewest seeds", "median", "maximum", f"rows with {k} or more")
     title = f"NOT PRIVATE: numbers of real rows that could be the seed of each of the {len(found.seeds):,} rows"
     print_table(title, headings, found.table(k))
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
-# Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
+# Our matrix products are small: threads cost more than they save. Set before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer

@@ -1,4 +1,4 @@
-"""Features of what was written, and the event that tells most."""
+"""Features of what a run wrote, and the event with the largest epsilon."""
 
 import numpy as np
 import pytest
