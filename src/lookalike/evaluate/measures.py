@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
+from lookalike.report.public import cramers_v
 from lookalike.schema.domain import ColumnSet, Domain
 
 _BLOCK_ROWS = 65_536
@@ -37,25 +38,6 @@ class PairAssociation:
     def worst_difference(self) -> float:
         upper = np.triu_indices(len(self.real), 1)
         return float(np.abs(self.real - self.synth)[upper].max(initial=0.0))
-
-
-def cramers_v(counts: np.ndarray) -> float:
-    """Return Cramer's V of a two-way table of counts: sqrt(chi^2 / (n * (min(r, c) - 1))).
-
-    Empty rows and columns do not count. It is 1 if one column determines the other, and 0 for independent columns or if
-    a column has one value.
-
-    >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [2, 2]]))
-    (1.0, 0.0)
-    """
-    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
-    free = min(counts.shape) - 1
-    if free < 1:
-        return 0.0
-    total = counts.sum()
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    chi_squared = float(((counts - expected) ** 2 / expected).sum())
-    return float(np.sqrt(min(1.0, chi_squared / (total * free))))
 
 
 def correlation(codes: np.ndarray) -> np.ndarray:

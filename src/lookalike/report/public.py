@@ -212,7 +212,7 @@ def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list
     values, measured = np.eye(len(names)), np.zeros((len(names), len(names)), dtype=bool)
     for (one, two), table in tables.items():
         i, j = names.index(one), names.index(two)
-        values[i, j] = values[j, i] = _cramers_v(table)
+        values[i, j] = values[j, i] = cramers_v(table)
     for one, two in cliques:
         i, j = names.index(one), names.index(two)
         measured[i, j] = measured[j, i] = any({one, two} <= set(m.attrs) for m in bars.measurements)
@@ -253,14 +253,23 @@ def _pair(schema: Schema, pair: tuple[str, str], table: np.ndarray, association:
     }
 
 
-def _cramers_v(table: np.ndarray) -> float:
-    """Return Cramer's V of a table of expected counts."""
-    total = float(table.sum())
-    if total <= 0 or min(table.shape) < 2:
+def cramers_v(counts: np.ndarray) -> float:
+    """Return Cramer's V of a two-way table of counts: sqrt(chi^2 / (n * (min(r, c) - 1))).
+
+    Empty rows and columns do not count. It is 1 if one column determines the other, and 0 for independent columns or if
+    a column has one value.
+
+    >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [2, 2]]))
+    (1.0, 0.0)
+    """
+    counts = counts[counts.sum(axis=1) > 1e-9][:, counts.sum(axis=0) > 1e-9]
+    free = min(counts.shape) - 1
+    if free < 1:
         return 0.0
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
-    squares = np.divide((table - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 1e-9)
-    return float(np.sqrt(min(1.0, squares.sum() / (total * (min(table.shape) - 1)))))
+    total = counts.sum()
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    chi_squared = float(((counts - expected) ** 2 / expected).sum())
+    return float(np.sqrt(min(1.0, chi_squared / (total * free))))
 
 
 def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
