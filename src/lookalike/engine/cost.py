@@ -60,7 +60,7 @@ class Limits:
 
     def check(self, what: str, cost: Cost) -> None:
         """Raises a ModelTooLargeError that names the cost and the way out, if the model is not allowed."""
-        remedy = "Measure fewer or smaller attribute sets, merge rare values, or raise the limits."
+        remedy = "Measure fewer or smaller column sets, merge rare values, or raise the limits."
         if cost.memory_mb > self.memory_mb:
             raise ModelTooLargeError(what, cost.memory_mb, self.memory_mb, "MB of memory", remedy)
         if cost.seconds_per_call > self.seconds_per_call:

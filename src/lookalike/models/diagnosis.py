@@ -84,8 +84,8 @@ class Diagnosis:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         return (
             f"The model does not explain {len(found)} of {len(self.misfits)} noisy measurements to within their noise. "
-            f"Worst: {'; '.join(worst)}{more}. The rows are as private as they should be, but further from the table "
-            "than the budget allows. Try --method privsyn or --generator gum, or a schema with fewer columns.",
+            f"Worst: {'; '.join(worst)}{more}. The guarantee holds, but the rows are further from the private table "
+            "than the noise explains. Try --method privsyn or --generator gum, or a schema with fewer columns.",
         )
 
 

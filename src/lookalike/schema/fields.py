@@ -102,7 +102,7 @@ class _Field:
         try:
             return tuple((int(step), share) for step, share in self.pairs("rounding", "steps", "shares"))
         except ValueError:
-            self.fail("dp.rounding has a step that is no whole number", "Count steps in whole ticks.")
+            self.fail("dp.rounding has a step that is not a whole number", "Count steps in whole ticks.")
             return ()
 
     def marks(self) -> dict[str, Any]:
