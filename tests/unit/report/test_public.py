@@ -174,7 +174,7 @@ def test_the_report_says_how_values_within_bins_are_made():
     assert "drawn at random, evenly over the bin." in plain
     shape = tuple((edge, 1.0 + edge) for edge in range(0, 100, 5))
     shaped = sentence(shape=shape, rounding=((10, 0.4), (1, 0.6)))
-    assert "of age by the weights of finer pieces that the schema lists, of others evenly" in shaped
+    assert "those of age by the weights of smaller intervals in the schema, all others evenly" in shaped
     assert "those of age are then rounded" in shaped
     assert "spread evenly" not in shaped
 
