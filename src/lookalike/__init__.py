@@ -8,10 +8,7 @@ True
 from __future__ import annotations
 
 from importlib import import_module as _import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
-
-__version__ = _version("lookalike")
 
 if TYPE_CHECKING:
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
@@ -26,7 +23,9 @@ if TYPE_CHECKING:
     from lookalike.schema.domain import Domain as Domain
     from lookalike.schema.schema import Schema as Schema
 
-# Names are imported when first used: a command that prints the ledger need not load numeric libraries.
+    __version__: str
+
+# Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
     "Domain": "schema.domain",
@@ -43,7 +42,7 @@ _HOMES = {
 
 
 def methods() -> list[str]:
-    """Names of all methods."""
+    """Return the names of all methods."""
     from lookalike.synthesizers import METHODS
 
     return list(METHODS)
@@ -52,6 +51,8 @@ def methods() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return [public for public in __dir__() if not public.startswith("_")]
+    if name == "__version__":
+        return _import_module("importlib.metadata").version("lookalike")
     if name in _HOMES:
         return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
     if name.startswith("_") or name not in _estimators():
@@ -60,7 +61,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _estimators() -> list[str]:
-    """The classes of all registered methods, such as `MST`; see `lookalike.estimators`."""
+    """Return the names of the classes of all registered methods, such as `MST`; see `lookalike.estimators`."""
     return list(_import_module("lookalike.estimators").estimator_names())
 
 

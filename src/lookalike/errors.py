@@ -1,21 +1,21 @@
-"""Errors a user can act on: each message names the value, the limit and the way out.
+"""Errors that a user can act on: each message names the value, the limit and the remedy.
 
-Everything raised for a user's mistake derives from `LookalikeError`; anything else that escapes is a bug of ours.
+Every error that a user can correct derives from `LookalikeError`; any other exception is a bug of this package.
 """
 
 from __future__ import annotations
 
 
 class LookalikeError(Exception):
-    """Base of all errors that a user can mend. The command line prints it in one paragraph and exits with 2."""
+    """The base of all errors that a user can correct. The command line prints the message and exits with code 2."""
 
 
 class SchemaError(LookalikeError):
-    """The schema, or a request against it, does not make sense."""
+    """The schema, or a request that refers to it, is invalid."""
 
 
 class InputError(LookalikeError):
-    """A file or frame cannot be read as the table it is said to be."""
+    """An input cannot be used: a table that cannot be read, or an argument that is out of range."""
 
 
 class OutOfDomainError(LookalikeError):
@@ -31,13 +31,13 @@ class OutOfDomainError(LookalikeError):
 
 
 class RunStoppedError(LookalikeError):
-    """Something failed while private rows were read. The message is always the same: the cause may be a single row."""
+    """A run failed while it read private rows. The message is always the same: the cause may be a single row."""
 
     def __str__(self) -> str:
         return (
             "The run stopped while it read private rows, and its whole budget is charged. The reason is not shown: it "
             "may depend on a single row. Try the same schema and method on a made-up table with the same columns and "
-            "types; if that run ends well, look for unusual values in the private table yourself."
+            "types; if that run succeeds, look for unusual values in the private table."
         )
 
 
@@ -46,7 +46,7 @@ class BudgetError(LookalikeError):
 
 
 class BudgetExceededError(BudgetError):
-    """A request would spend more than is left; nothing was read."""
+    """A request would spend more than is left. Nothing was read."""
 
     def __init__(self, what: str, requested: float, remaining: float, unit: str, remedy: str) -> None:
         super().__init__(f"{what} needs {unit} {requested:.6g}, but only {remaining:.6g} is left. {remedy}")
@@ -56,11 +56,11 @@ class BudgetExceededError(BudgetError):
 
 
 class LedgerError(LookalikeError):
-    """The ledger cannot be read, was changed after the fact, or cannot be written."""
+    """The ledger cannot be read or written, or was changed."""
 
 
 class ModelTooLargeError(LookalikeError):
-    """A model would exceed the limits of time or memory; nothing large was allocated."""
+    """A model would exceed a limit of time or memory. Nothing large was allocated."""
 
     def __init__(self, what: str, predicted: float, limit: float, unit: str, remedy: str) -> None:
         super().__init__(f"{what} would need {predicted:.3g} {unit}; the limit is {limit:.3g} {unit}. {remedy}")
@@ -74,7 +74,7 @@ class ModelFileError(LookalikeError):
 
 
 class MissingExtraError(LookalikeError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed but not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}. Install it with: pip install 'lookalike[{extra}]'")

@@ -1,6 +1,6 @@
-"""scikit-learn style classes: settings in the constructor, `fit(table, schema)`, `sample(n)`.
+"""Classes in the style of scikit-learn: settings in the constructor, `fit(table, schema)`, `sample(n)`.
 
-There is one for every registered method, with the name of the method's class: `lookalike.MST(epsilon=1.0)`.
+There is one for every registered method, named like the class of the method: `lookalike.MST(epsilon=1.0)`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ RUN_SETTINGS = ("epsilon", "delta", "neighbours", "ledger", "seed")
 
 
 class TableSynthesizer:
-    """A method as an estimator. Its settings are those of every run and the method's own.
+    """A method as an estimator, with the settings of every run and those of the method.
 
-    After `fit`: `fitted_` (the model), `schema_`, `spent_` (every charge). Fitting again spends again.
+    `fit` sets `fitted_` (the model), `schema_` and `spent_` (every charge). Fitting again spends again.
     """
 
     method: ClassVar[str]
@@ -50,7 +50,7 @@ class TableSynthesizer:
             setattr(self, name, value)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All settings, as scikit-learn's `clone` expects them."""
+        """Return all settings, as `clone` of scikit-learn expects them."""
         return {name: getattr(self, name) for name in (*RUN_SETTINGS, *default_settings(self.method))}
 
     def set_params(self, **params: Any) -> Self:
@@ -62,7 +62,7 @@ class TableSynthesizer:
         return self
 
     def fit(self, table: Any, schema: Schema | str | Path | dict[str, Any]) -> Self:
-        """Learn a model of `table` through the door, spending epsilon and delta."""
+        """Fit a model of `table`, spending epsilon and delta."""
         settings = {name: getattr(self, name) for name in default_settings(self.method)}
         run = {name: getattr(self, name) for name in RUN_SETTINGS}
         release = synthesize(table, schema=schema, method=self.method, rows=1, **run, **settings)
@@ -72,7 +72,7 @@ class TableSynthesizer:
         return self
 
     def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
-        """Synthetic rows in the frame type that was fitted. Free: no data is touched."""
+        """Return synthetic rows in the type of frame that was fitted. Costs nothing: no data is read."""
         return self.fitted_.sample(rows, seed=seed)
 
     def save(self, path: str | Path) -> None:
@@ -86,7 +86,7 @@ class TableSynthesizer:
 
 
 def estimator_of(method: str) -> type[TableSynthesizer]:
-    """The estimator class of a registered method, made when it is first asked for and kept under its name here."""
+    """Return the estimator class of a registered method, created at first use."""
     cls = METHODS[method]
     if cls.__name__ not in globals():
         facts = {"method": method, "__doc__": cls.__doc__, "__module__": __name__, "__signature__": _signature(method)}
@@ -95,12 +95,12 @@ def estimator_of(method: str) -> type[TableSynthesizer]:
 
 
 def estimator_names() -> dict[str, str]:
-    """The names of all estimator classes, each with its method's name."""
+    """Return the names of all estimator classes, each with the name of its method."""
     return {cls.__name__: name for name, cls in METHODS.items()}
 
 
 def _signature(method: str) -> Signature:
-    """The parameters of an estimator as help and editors show them: those of every run, then the method's settings."""
+    """Return the parameters of an estimator for help and editors: those of every run, then those of the method."""
     run = [p for p in signature(TableSynthesizer.__init__).parameters.values() if p.name in RUN_SETTINGS]
     own = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in default_settings(method).items()]
     return Signature([*run, *own])

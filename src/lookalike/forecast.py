@@ -1,7 +1,7 @@
-"""What a run is likely to take and how wrong it is likely to be, from public facts alone.
+"""Forecasts of time, memory and errors of a run, from public facts alone.
 
-Times and memory come from rates that were fitted to runs on made-up tables and on the papers' (benchmarks/forecast.py).
-Errors are those of the planned noise, before a model is fitted to it.
+Time and memory come from rates that were fitted to runs on made-up tables and tables of the papers
+(benchmarks/scale/forecast.py). Errors are those of the planned noise, before a model is fitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lookalike.synthesizers import create
 from lookalike.synthesizers.split import Kind, Step
 
 USUAL_ROWS = 50_000
-"""Rows for which time and memory are predicted where nobody says how many there are."""
+"""Number of rows for which time and memory are predicted if none is given."""
 
 _MAX_PAIR_CELLS = 2e7
 _MIN_SECONDS, _MIN_MB = 0.1, 100.0
@@ -38,7 +38,7 @@ class Rate:
 
     Attributes:
         seconds: CPU seconds per unit of each amount.
-        seconds_off: by which factor the worst of these runs was off.
+        seconds_off: largest ratio between a stored run and its prediction.
         memory: megabytes per unit of each amount.
         memory_off: the same for memory.
     """
@@ -51,14 +51,14 @@ class Rate:
 
 @cache
 def rates() -> dict[str, Rate]:
-    """The rates by method, written by benchmarks/forecast.py; `discovery` comes on top where facts are open."""
+    """Return the rates by method; those of `discovery` are added if the schema leaves facts open."""
     stored = json.loads(Path(__file__).with_name("forecast_rates.json").read_text())
     return {name: Rate(**rate) for name, rate in stored.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Predicted CPU seconds and peak megabytes, and by which factor they may be off; of a run with so many rows."""
+    """Predicted CPU seconds and peak megabytes of a run, and by which factor each may be off."""
 
     rows: int
     seconds: float
@@ -69,15 +69,15 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedError:
-    """The noise that a plan puts on the counts of a set of columns.
+    """The expected error of the counts of a column set, from the noise of a plan.
 
     Attributes:
         attrs: the columns.
-        cells: how many counts there are.
-        stddev: of the noise on each.
+        cells: number of cells.
+        stddev: standard deviation of the noise on each count.
         rows: expected number of rows that the noise puts into wrong cells, cells * stddev * sqrt(2/pi) / 2.
-        distance: the same as a share of a given number of rows, which is the expected total variation distance as long
-            as it is small; None where no number is given.
+        distance: the same as a share of the number of rows, which is the expected total variation distance while it is
+            small; None if no number of rows is given.
     """
 
     attrs: ColumnSet
@@ -89,15 +89,15 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Time, memory and errors to expect of a planned run. All follow from public facts; nothing is read.
+    """Expected time, memory and errors of a planned run.
 
     Attributes:
-        method: the method, for `auto` the one that it chose.
-        resources: predicted time and memory, None for a method without stored runs.
-        columns: expected error of every column, where the method counts columns.
-        pairs: expected error of the pairs that were asked for, each as if it were counted.
-        sets: about how many sets of several columns are counted.
-        guessed: columns of which discovery has yet to find values or bins; their numbers of cells are guesses.
+        method: the method; for `auto` the one that it chose.
+        resources: predicted time and memory; None for a method without stored runs.
+        columns: expected error of every column, if the method measures single columns.
+        pairs: expected error of the requested pairs, each as if it were measured.
+        sets: approximate number of sets of several columns that are measured.
+        guessed: columns whose values or bins are still to be discovered; their numbers of cells are guesses.
     """
 
     method: str
@@ -117,15 +117,15 @@ def forecast(
     rows: int | None = None,
     pairs: tuple[str, ...] = (),
 ) -> Forecast:
-    """Time, memory and errors to expect of a planned run.
+    """Return the expected time, memory and errors of a planned run.
 
     Args:
         schema: public facts about the columns.
         steps: the plan, from `plan_run`.
         method: the method that was planned.
         neighbours: what one person can change.
-        rows: a public guess at the number of rows; without one errors are numbers of rows, not shares.
-        pairs: pairs of columns as "a,b"; some of different sizes by default.
+        rows: approximate public number of rows; without it errors are not given as shares.
+        pairs: pairs of columns as "a,b"; by default a small, a medium and a large one.
     """
     domain = Discovery().nominal(schema)
     used = create(method, {}).chosen(domain)
@@ -141,7 +141,7 @@ def forecast(
 
 
 def work_of(domain: Domain, rows: int) -> np.ndarray:
-    """Amounts of work by which time and memory are predicted: a constant, values, pairs of columns, their cells."""
+    """Return the amounts of work that predict time and memory: a constant, values, pairs of columns, their cells."""
     active = np.array([size for size in domain.sizes if size > 1], dtype=float)
     pairs = len(active) * (len(active) - 1) / 2
     cells = min((active.sum() ** 2 - (active**2).sum()) / 2, _MAX_PAIR_CELLS)
@@ -150,7 +150,7 @@ def work_of(domain: Domain, rows: int) -> np.ndarray:
 
 
 def resources(method: str, domain: Domain, rows: int | None, *, discovers: bool) -> Resources | None:
-    """What a run is predicted to take with default settings; None for a method of which no runs were stored."""
+    """Return the predicted time and memory of a run with default settings; None for a method without stored runs."""
     if method not in rates():
         return None
     rows = USUAL_ROWS if rows is None else rows
@@ -158,17 +158,16 @@ def resources(method: str, domain: Domain, rows: int | None, *, discovers: bool)
     work = work_of(domain, rows)
     seconds = [max(float(work @ np.array(part.seconds)), _MIN_SECONDS) for part in parts]
     memory = [max(float(work @ np.array(part.memory)), _MIN_MB) for part in parts]
-    return Resources(
-        rows, sum(seconds), max(part.seconds_off for part in parts), max(memory), max(part.memory_off for part in parts)
-    )
+    off = max(part.seconds_off for part in parts), max(part.memory_off for part in parts)
+    return Resources(rows, sum(seconds), off[0], max(memory), off[1])
 
 
 def column_errors(
     domain: Domain, steps: Sequence[Step], neighbours: Neighbours, rows: int | None
 ) -> list[ExpectedError]:
-    """The noise on the counts of every column by themselves; nothing where a method does not count columns.
+    """Return the expected error of every column, or nothing if the method does not measure single columns.
 
-    Sets that hold a column are counted too, and a model that is fitted to both is nearer than either.
+    A model that is also fitted to larger sets with the column is usually closer.
     """
     alike = sum(step.rho for step in steps if step.kind == Kind.COLUMNS_ALIKE) / len(domain)
     shares = alike + allocate(domain.sizes, sum(step.rho for step in steps if step.kind == Kind.COLUMNS))
@@ -188,30 +187,29 @@ def set_errors(
     rows: int | None,
     sets: Sequence[ColumnSet],
 ) -> tuple[list[ExpectedError], int]:
-    """The noise on the counts of these sets, for each as if it were among those that are counted, and how many are.
+    """Return the expected errors of these column sets, each as if it were measured, and the number of measured sets.
 
-    Where the plan does not say how many, about `sets_per_column` for each column are.
-    A set of c cells gets the share of an average set times (c / cells of a middling pair)^(2/3), which is how the
-    methods divide their budgets, and half of the whole at most.
+    If the plan does not fix that number, it is about `sets_per_column` for each column. A set of c cells gets the share
+    of an average set times (c / cells of a median pair)^(2/3), as methods divide their budgets, and at most half of
+    the whole.
     """
     counted = [step for step in steps if step.kind == Kind.SETS]
     budget = sum(step.rho for step in counted)
     if not budget:
         return [], 0
     fixed = [step.releases for step in counted if step.releases > 0]
-    usually = max(1, round(sets_per_column * len(domain)))
-    number = sum(fixed) if len(fixed) == len(counted) else usually
-    usual = float(np.median([domain.cells(pair) for pair in _some_pairs(domain)] or [1]))
+    number = sum(fixed) if len(fixed) == len(counted) else max(1, round(sets_per_column * len(domain)))
+    median_cells = float(np.median([domain.cells(pair) for pair in _some_pairs(domain)] or [1]))
     errors = []
-    for clique in map(domain.canonical, sets):
-        cells = domain.cells(clique)
-        share = min(budget / number * (cells / usual) ** (2 / 3), budget if number == 1 else budget / 2)
-        errors.append(_error(clique, cells, share, neighbours, rows))
+    for columns in map(domain.canonical, sets):
+        cells = domain.cells(columns)
+        share = min(budget / number * (cells / median_cells) ** (2 / 3), budget if number == 1 else budget / 2)
+        errors.append(_error(columns, cells, share, neighbours, rows))
     return errors, number
 
 
 def chosen_sets(domain: Domain, given: Sequence[str]) -> list[ColumnSet]:
-    """The sets named as `a,b`, or a small, a middling and a large pair of the table."""
+    """Return the sets that are given as `a,b`, or a small, a medium and a large pair."""
     if given:
         return [_named(domain, text) for text in given]
     pairs = sorted(_some_pairs(domain), key=domain.cells)
@@ -227,7 +225,7 @@ def _named(domain: Domain, text: str) -> ColumnSet:
 
 
 def _some_pairs(domain: Domain) -> list[ColumnSet]:
-    """Pairs of columns with two or more values, of 60 columns at most."""
+    """Return pairs of columns with at least two values, from about 60 columns at most."""
     active = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
     return list(combinations(active[:: max(1, len(active) // 60)], 2))
 

@@ -1,49 +1,51 @@
-"""Guards: the largest tables, files, sets and models that are accepted, and how often is tried, with reasons."""
+"""Limits on the sizes of tables, files, column sets and models, and on numbers of tries, with their reasons."""
 
 from __future__ import annotations
 
 MAX_WORKLOAD_SETS = 200_000
-"""Marginals of a workload, or of all their parts: beyond it scoring them all is out of reach."""
+"""Column sets of a workload, or all their subsets: more could not be scored in reasonable time."""
 
 MAX_PAIR_CELLS = 1_000_000
-"""Cells of a pair of columns that is considered at all: 8 MB of counts."""
+"""Cells of a pair of columns that may be scored: 8 MB of counts."""
 
 MAX_BATCH_CELLS = 10_000_000
 """Cells of the pairs that are scored in one request: 80 MB of counts."""
 
 MAX_CANDIDATES = 1_000_000
-"""Column sets of one size inside one clique that are listed; of more, a random part."""
+"""Candidates of one size within one larger column set; of more, a random part is taken."""
 
 MAX_LISTED_CANDIDATES = 30_000
-"""The same where every listed set is priced as well, which takes some microseconds each."""
+"""The same if every candidate is also priced, which takes some microseconds each."""
 
 MAX_LISTED_CELLS = 1000
-"""Cells of a listed set of three or more columns: with more its counts would be lost in the noise at any budget."""
+"""Cells of a candidate of three or more columns: with more, noise would hide its counts at any budget."""
 
 MAX_LISTED_PAIR_CELLS = 100_000
-"""Cells of a listed pair."""
+"""Cells of a candidate pair."""
 
 MAX_REMEMBERED_TABLES, MAX_REMEMBERED_CELLS = 20_000, 2_000
-"""Tables of expected counts that are kept while sets are priced, and the cells of each: 320 MB at worst."""
+"""Tables of expected counts that are cached while column sets are priced, and cells of each: at most 320 MB."""
 
 ZEROS_MS = 0.7
-"""Predicted milliseconds of one evaluation of a model of the schema's impossible cells alone, which every model of the
-schema holds in addition to what is measured."""
+"""Predicted milliseconds to evaluate the structural zeros of a schema, which every model of the schema contains."""
 
 MODEL_MEMORY_MB = 500.0
 """Predicted memory of a model that grows by one marginal at a time."""
 
 NETWORK_MEMORY_MB = 300.0
-"""Predicted memory of a network that draws rows, beside which the rows themselves need their place."""
+"""Predicted memory of a network that draws rows; the rows themselves need memory too."""
 
 MAX_CELLS = 200_000_000
 """Cells that a source counts in one request: 1.6 GB of 64-bit counts."""
 
 MAX_REFERENCE_CELLS = 1_000_000
-"""Cells of public references that are stored with a model: its file should not grow by more than some megabytes."""
+"""Cells of public references that are stored with a model, so that its file grows by some megabytes only."""
+
+MAX_MODEL_MB = 256
+"""Memory, in MiB, of a stored model that is loaded unless the user allows more."""
 
 MAX_LEDGER_BYTES = 1 << 26
-"""Size of a ledger that is read: some 200,000 charges."""
+"""Size of a ledger: about 200,000 charges."""
 
 MAX_TRIES = 1000
-"""Candidates per released row before a deterministic test of plausible deniability gives up."""
+"""Candidates per released row before the deterministic test of plausible deniability gives up."""

@@ -1,7 +1,7 @@
-"""The whole flow: read this first.
+"""The whole flow of a run: read this first.
 
-`prepare` decides everything from public facts: schema -> budget -> plan. `execute` spends the budget:
-ledger -> door -> discovery -> model -> rows -> values. `synthesize` is the two together.
+`prepare` decides everything that follows from public facts: schema -> budget -> plan. `execute` spends the budget:
+ledger -> door -> discovery -> model -> rows -> values. `synthesize` does both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -77,35 +77,26 @@ def synthesize(
         schema: public facts about the columns: a Schema, a path to one, or {column: number of codes}. Facts that it
             leaves open are discovered privately, inside the same budget; without a schema all but names and types are.
         epsilon: privacy budget of this run.
-        delta: probability that the guarantee may miss by more than epsilon.
+        delta: probability that the bound epsilon fails to hold.
         method: one of `lookalike.methods()`.
-        generator: "model" draws rows from the method's own model; "gum" makes rows that fit the method's noisy
-            marginals by updating them (PrivSyn's generator), whatever their structure; "mcf" does so by min-cost flows
-            (which PrivSyn's paper compares with; slow, for small marginals).
-        rows: how many rows to make; by default the noisy estimate of the table's own number.
-        seed: fixes rounding and sampling given the noise. Noise itself has no seed.
-        ledger: where spending is recorded. Files have a default ledger; a frame without one is recorded in memory only.
+        generator: "model" draws rows from the model of the method; "gum" updates rows to fit the noisy marginals (the
+            generator of PrivSyn); "mcf" does so by min-cost flows (slow, for small marginals; the paper of PrivSyn
+            compares with it).
+        rows: number of rows to make; by default the noisy number of rows of the table.
+        seed: seed of rounding and sampling. The privacy noise has no seed.
+        ledger: where charges are recorded. Files have a default ledger; charges on a frame are kept in memory only.
         neighbours: what one person can change; adding or removing one row by default.
-        person: column that says whose row it is. No more than `neighbours.max_rows_per_person` rows of each person,
-            chosen at random, are then used, and persons are made up anew with about as many rows each.
-        discovery: how much of the budget the discovery of open facts may take.
+        person: column that says whose row it is. At most `neighbours.max_rows_per_person` random rows of each person
+            are then used, and synthetic persons have about as many rows each.
+        discovery: how much of the budget the discovery of open facts may spend.
         progress: called with a message and the fraction done.
-        insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE and says so.
+        insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
     """
     check_rows(rows)
     check_generator(generator)
-    run = prepare(
-        table,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        neighbours=neighbours,
-        person=person,
-        discovery=discovery,
-        settings=settings,
-    )
+    public = {"schema": schema, "epsilon": epsilon, "delta": delta, "neighbours": neighbours, "person": person}
+    run = prepare(table, **public, method=method, discovery=discovery, settings=settings)
     return execute(
         run, generator=generator, rows=rows, seed=seed, ledger=ledger, progress=progress, insecure_rng=insecure_rng
     )
@@ -113,7 +104,7 @@ def synthesize(
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """All that is decided about a run before anything private is read."""
+    """Everything that is decided about a run before any private row is read."""
 
     table: Any
     schema: Schema
@@ -136,9 +127,9 @@ def prepare(
     discovery: Discovery | None = None,
     settings: dict[str, Any] | None = None,
 ) -> PreparedRun:
-    """The run that `execute` carries out: schema, method, budget and plan, from public facts alone.
+    """Return the run for `execute`: its schema, method, budget and plan, from public facts alone.
 
-    Takes the arguments of `synthesize`. Of the table only names and types of columns are read, and these only where no
+    The arguments are those of `synthesize`. Of the table only names and types of columns are read, and only if no
     schema is given.
     """
     public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
@@ -160,7 +151,7 @@ def execute(
     progress: Progress | None = None,
     insecure_rng: Generator | None = None,
 ) -> Release:
-    """Spend a prepared run's budget on a model of its table, and make a table from the model."""
+    """Spend the budget of a prepared run on a model of its table, and make a synthetic table from the model."""
     check_rows(rows, run.method.max_rows)
     report = progress or _silent
     book = as_ledger(ledger, run.table)
@@ -180,7 +171,7 @@ def execute(
         if run.schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
             door = door.encoded(run.search.fill(door))
-        # What is left and the columns are known exactly now: the split is the one that the method spends.
+        # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
         plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
         account.keep_to(limits_of(plan))
@@ -201,7 +192,7 @@ def execute(
 
 @contextmanager
 def _ended(account: Run) -> Iterator[None]:
-    """Close a run's account when its budget has been spent, or when the run fails."""
+    """Close the account of a run when it has spent its budget or failed."""
     status = "failed"
     try:
         yield
@@ -211,7 +202,7 @@ def _ended(account: Run) -> Iterator[None]:
 
 
 def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
-    """The account of what a run cost, for its release."""
+    """Return the account of a run, for its release."""
     return Spent(
         method=run.method.name,
         settings=settings_of(run.method),
@@ -225,16 +216,20 @@ def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
     )
 
 
-def check_generator(generator: str) -> None:
-    """Refuse the name of a generator that does not exist."""
-    if generator not in get_args(Generation):
-        raise SchemaError(f"The generator is {generator!r}; it must be 'model', 'gum' or 'mcf'.")
+def check_generator(name: str) -> Generation:
+    """Return the name of a generator, or refuse one that does not exist."""
+    if name not in get_args(Generation):
+        raise SchemaError(f"The generator is {name!r}; it must be 'model', 'gum' or 'mcf'.")
+    return cast(Generation, name)
 
 
 def updated_rows(
     model: Model, released: list[NoisyMarginal], rng: np.random.Generator, generator: Generation = "gum"
 ) -> RowsModel:
-    """Rows that fit the released marginals; the model completes contrasts and shares sums of groups of cells out."""
+    """Return rows that fit the released marginals.
+
+    Contrasts are completed, and sums of groups of cells spread over the cells, by the expected counts of the model.
+    """
     counts = [m for m in released if m.contrasts is None and m.groups is None]
     for m in released:
         if m.contrasts is not None or m.groups is not None:
@@ -245,7 +240,7 @@ def updated_rows(
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
-    """The schema that names the person column, and neighbours that agree with it on the rows that a person may have."""
+    """Return the schema with the person column, and neighbours with the same maximum number of rows per person."""
     if person is not None:
         schema = schema.with_person(person, neighbours.max_rows_per_person)
     for column in schema.columns:
@@ -263,7 +258,7 @@ def plan_run(
     settings: dict[str, Any] | None = None,
     discovery: Discovery | None = None,
 ) -> tuple[Budget, tuple[Step, ...]]:
-    """What a run would spend, step by step, from public facts alone."""
+    """Return the budget of a run and what each step may spend, from public facts alone."""
     synthesizer = create(method, settings or {})
     search = discovery or Discovery()
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
@@ -271,32 +266,32 @@ def plan_run(
 
 
 def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
-    """The steps of discovery, and those of the method, which gets what discovery would leave."""
+    """Return the steps of discovery and those of the method, which gets what discovery leaves."""
     found = _discovery_steps(schema, budget, search)
     left = float(budget.rho) - sum(step.rho for step in found)
     return (*found, *method.split(search.nominal(schema), left).steps)
 
 
 def _discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
-    """What finding the facts that the schema leaves open may spend."""
+    """Return what discovery of the facts that the schema leaves open may spend."""
     found = search.plan(schema, budget)
     return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)
 
 
 def reason_of(schema: Schema, method: str) -> str | None:
-    """Why a method that chooses for itself chose as it did; None for the others."""
+    """Return why `auto` chose its method; None for other methods."""
     return create(method, {}).reason(Discovery().nominal(schema))
 
 
 def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> NoiseSource:
-    """Where the noise of a run with this plan comes from, which is known before anything is read."""
+    """Return where the noise of a run with this plan comes from."""
     if any(step.mechanism == NO_GUARANTEE for step in plan):
         return NO_NOISE
     return SYSTEM_ENTROPY if insecure_rng is None else REPRODUCIBLE
 
 
 def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
-    """The schema given, read from its file, or drafted from the names and types of the table's columns."""
+    """Return the schema, read from a file if need be, or drafted from the names and types of the table's columns."""
     if schema is None:
         return draft(read_structure(table))
     if isinstance(schema, Schema):
@@ -307,11 +302,13 @@ def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = 
     if isinstance(schema, (str, Path)):
         path = Path(schema)
         return Schema.from_domain_json(path) if path.suffix == ".json" else aligned(Schema.load(path))
-    raise SchemaError(f"A schema cannot be a {type(schema).__name__}; give a Schema, a path or a mapping of sizes.")
+    raise SchemaError(
+        f"The schema is a {type(schema).__name__}; give a Schema, a path, or {{column: number of codes}}."
+    )
 
 
 def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
-    """The ledger to write to: the one given, or the default one of a file, or one in memory."""
+    """Return the ledger to write to: the given one, the default one of a file, or one in memory."""
     if isinstance(ledger, Ledger):
         return ledger
     identity = table_identity(table)
@@ -321,12 +318,12 @@ def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
 
 
 def table_identity(table: Any) -> str | None:
-    """Name under which a table's spending is kept: its resolved path. A frame in memory has none."""
+    """Return the name of a table in ledgers: the resolved path of a file, None for a frame in memory."""
     return str(Path(table).resolve()) if isinstance(table, str | os.PathLike) else None
 
 
 def _files_of(table: Any, book: Ledger) -> tuple[str, ...]:
-    """The files of a run that none of its results may overwrite."""
+    """Return the files of a run that its results may not overwrite."""
     read = [Path(table).expanduser()] if isinstance(table, (str, Path)) else []
     return tuple(str(path.resolve()) for path in (*read, *with_side_files(book.path)))
 

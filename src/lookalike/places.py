@@ -1,4 +1,4 @@
-"""Where results go: to places that can be written to, and never over what a run reads or over each other."""
+"""Checks of the files that results are written to: writable, and neither an input nor another output."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from lookalike.sources.frames import kind_of_path
 
 
 def check_target(path: Path, *, table: bool) -> None:
-    """Refuse a place that cannot be written to, before any budget is spent on what should go there."""
+    """Refuse a file that cannot be written, before any budget is spent on its contents."""
     if table:
         kind_of_path(path)
     folder = path.parent
     if not folder.is_dir():
-        raise InputError(
-            f"There is no folder {folder} to write {path.name} to. Make it first, or choose another place."
-        )
+        raise InputError(f"Cannot write {path.name}: there is no folder {folder}. Create it, or choose another place.")
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):
@@ -29,8 +27,8 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | 
     """Refuse outputs that would overwrite an input or another output.
 
     Args:
-        outputs: what each output is, such as "--model", and its path, None where it is not written.
-        inputs: what each input is, such as "the private table", and its path.
+        outputs: the path of each output by its name, such as "--model"; None if it is not written.
+        inputs: the path of each input by its name, such as "the private table".
     """
     written: list[tuple[str, Path]] = []
     for what, path in outputs.items():
@@ -46,21 +44,21 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | 
 
 
 def check_not_read(path: str | Path, inputs: Iterable[str]) -> None:
-    """Refuse to write over what a run has read or keeps its account in."""
+    """Refuse to overwrite the inputs or the ledger of a run."""
     check_apart({"The output": Path(path)}, {f"an input of the run ({name})": Path(name) for name in inputs})
 
 
 def same_file(one: Path, two: Path) -> bool:
-    """Whether two paths are one file: by symbolic or hard link, or by another spelling."""
+    """Return whether two paths are one file: by symbolic or hard link, or by another spelling."""
     try:
         return os.path.samefile(one, two)
     except OSError:
-        # One of them is not there yet: then they are one file only if they will be made at the same place.
+        # One of them does not exist yet: they are one file only if they will be created at the same place.
         return os.path.realpath(one) == os.path.realpath(two)
 
 
 def with_side_files(ledger: Path | None) -> list[Path]:
-    """A ledger and the files that are kept beside it."""
+    """Return the paths of a ledger and of its side files."""
     if ledger is None:
         return []
     beside = [path for end in (".head", ".lock") for path in (ledger.with_suffix(end), Path(f"{ledger}{end}"))]

@@ -1,7 +1,7 @@
-"""What a run gives back: a synthetic table, the model that made it, and the account of what it cost.
+"""What a run returns: a synthetic table, the model that made it, and the account of what it cost.
 
-A model file is a zip archive of `model.json` (format version, kind, schema, provenance) and one `.npy` per array. It
-needs no pickle to load, so opening a file from a stranger runs no code, and all that it says is checked: see `load`.
+A model file is a zip archive of `model.json` (format version, kind, schema, provenance) and one `.npy` per array. It is
+loaded without pickle, so a file from a stranger runs no code, and its contents are checked: see `load`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, ModelFileError
+from lookalike.guards import MAX_MODEL_MB
 from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
 from lookalike.models.answers import AnsweredQuestion, answer_question, rows_where
-from lookalike.models.archive import MODEL_MB, read_archive, write_archive
+from lookalike.models.archive import read_archive, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.kinds import stored_model
@@ -45,19 +46,18 @@ from lookalike.synthesizers.split import Step
 
 FORMAT = 2
 MAX_CELLS = 25_000_000
-"""Largest number of cells that a loaded model makes unless the user gives a number of rows: the file may say any."""
+"""Cells of a sample from a loaded model for which the user gives no number of rows: the file may claim any number."""
 _FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow")
 _RHO = re.compile(r"\d{1,50}(?:/[1-9]\d{0,49})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run was allowed to spend, and every charge it made. Public once the release is.
+    """What a run was allowed to spend, and every charge it made. As public as the release.
 
     Attributes:
-        threshold_delta: part of delta that went into noisy thresholds.
-        private: False when the noise was reproducible (`insecure_rng`) or a release had none: then nothing is
-            guaranteed.
+        threshold_delta: part of delta for noisy thresholds.
+        private: False if the noise was reproducible (`insecure_rng`) or a step had none: then nothing is guaranteed.
     """
 
     method: str
@@ -76,7 +76,7 @@ class Spent:
 
     @property
     def epsilon_spent(self) -> float:
-        """Epsilon of the charges made; never above the configured one, unless a release had no guarantee at all."""
+        """The epsilon of all charges: at most the configured one, or infinite if a step had no guarantee."""
         if not self.charges:
             return 0.0
         if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
@@ -84,7 +84,7 @@ class Spent:
         return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
 
     def by_step(self) -> dict[str, Fraction]:
-        """Total rho of each step, in the order of first use."""
+        """Return the total rho of each step, in the order of first use."""
         totals: dict[str, Fraction] = {}
         for charge in self.charges:
             totals[charge.step] = totals.get(charge.step, Fraction(0)) + charge.rho
@@ -96,7 +96,7 @@ class Spent:
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Spent:
-        """The account that `to_json` wrote: charges within the budget, private only if every charge is."""
+        """Return the account that `to_json` wrote; refuse charges beyond the budget and false claims of privacy."""
         spent = cls(
             method=stored.text("method"),
             settings=stored.value("settings", dict),
@@ -111,7 +111,7 @@ class Spent:
         budget = Budget(spent.epsilon, spent.delta, spent.accounting, spent.threshold_delta)
         guaranteed = all(charge.mechanism != NO_GUARANTEE for charge in spent.charges)
         stored.require(not guaranteed or spent.rho <= budget.rho, "charges more than its budget")
-        stored.require(guaranteed or not spent.private, "calls itself private with a charge that is not")
+        stored.require(guaranteed or not spent.private, "claims to be private but has a charge that is not")
         return spent
 
     def _repr_html_(self) -> str:
@@ -137,13 +137,13 @@ def _stored_charge(stored: Stored) -> Charge:
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """A model with the schema that turns its codes into values: sampling from it needs no data and no budget.
+    """A model with the schema that decodes its rows: sampling needs no data and no budget.
 
     Attributes:
-        measurements: the noisy marginals that the run paid for; error bars come from them.
-        residuals: noisy distances of marginals from public references; they narrow the bounds of what was not measured.
-        max_cells: how many cells (rows times columns) a sample without a number of rows may have; None for any.
-        inputs: files that the run read or keeps its account in: none of them is written over.
+        measurements: the noisy marginals of the run, from which error bars are computed.
+        residuals: noisy distances of marginals from public references; they narrow bounds on marginals not measured.
+        max_cells: maximum number of cells (rows times columns) of a sample without a number of rows; None for any.
+        inputs: files that the run read, and its ledger: none of them is overwritten.
     """
 
     schema: Schema
@@ -157,14 +157,14 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """Estimated number of rows of the private table: how many are made by default."""
+        """The noisy number of rows of the private table: how many are made by default."""
         return max(1, round(self.model.total))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
-        """A synthetic table of the same frame type, columns and formats as the private one.
+        """Return a synthetic table of the same frame type, columns and formats as the private one.
 
-        `where` is a condition such as "age >= 65 and sex = F": rows then come from the model given that condition, by
-        default as many as it expects among the real ones.
+        `where` is a condition such as "age >= 65 and sex = F": rows are then drawn given that condition, by default as
+        many as the model expects in the private table.
         """
         return to_frame(self.sample_arrow(rows, seed=seed, where=where), self.form)
 
@@ -177,9 +177,9 @@ class FittedModel:
         where: str | None = None,
         escape_formulas: bool = False,
     ) -> int:
-        """Write a synthetic table to a file of the kind its name says, and return its number of rows.
+        """Write a synthetic table to a file, in the format of its suffix, and return the number of rows.
 
-        With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
+        With `escape_formulas`, texts of a CSV file that a spreadsheet would run as formulas start with an apostrophe.
         """
         table = self.sample_arrow(rows, seed=seed, where=where)
         self.write_rows(table, path, escape_formulas=escape_formulas)
@@ -192,7 +192,7 @@ class FittedModel:
         write_table(table, path, csv=style, escape_formulas=escape_formulas)
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
-        """A synthetic table as an Arrow table."""
+        """Return a synthetic table as an Arrow table; see `sample`."""
         check_rows(rows)
         self._check_cells(rows)
         rng = np.random.default_rng(seed)
@@ -206,30 +206,30 @@ class FittedModel:
         cells = self.rows * len(self.schema.columns)
         if rows is None and self.max_cells is not None and cells > self.max_cells:
             raise InputError(
-                f"The model stands for {self.rows:,} rows of {len(self.schema.columns):,} columns, more than "
-                f"{self.max_cells:,} cells. If you want them all, say so: --rows {self.rows} (rows={self.rows})."
+                f"The model asks for {self.rows:,} rows of {len(self.schema.columns):,} columns; without a number of "
+                f"rows the limit is {self.max_cells:,} cells. To make them, give --rows {self.rows} (rows={self.rows})."
             )
 
     def diagnosis(self) -> Diagnosis:
-        """How well the model explains the noisy marginals of the run. Made from released values: it costs nothing."""
+        """Return how well the model explains the noisy marginals of the run. Computed from released values: no cost."""
         return diagnose(self.model, self.measurements)
 
     def error_bars(self) -> ErrorBars:
-        """Intervals for counts, from the recorded noise alone."""
+        """Return intervals for counts, from the recorded noise alone."""
         return ErrorBars(self.schema.domain, self.measurements, self.residuals)
 
     def query(self, question: str, *, level: float = 0.9) -> AnsweredQuestion:
-        """Counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
+        """Return counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
         return answer_question(question, self.schema, self.model, self.error_bars(), level)
 
     def report(self, rows: int | None = None) -> str:
-        """The public report as one self-contained HTML page, made from released values only."""
+        """Return the public report as one HTML page, made from released values only."""
         from lookalike.report.public import public_numbers, public_report
 
         return public_report(public_numbers(self.schema, self.model, self.spent, self.error_bars(), rows=rows))
 
     def save(self, path: str | Path) -> None:
-        """Write the model as an open archive, whole or not at all."""
+        """Write the model to a file, completely or not at all."""
         check_not_read(path, self.inputs)
         parts = {
             "format": FORMAT,
@@ -248,12 +248,12 @@ class FittedModel:
         return f"<p><b>{title}</b></p>{self.spent._repr_html_()}"
 
 
-def load(path: str | Path, *, max_mb: float = MODEL_MB) -> FittedModel:
-    """The model stored at `path` by `FittedModel.save`. The file may come from a stranger: all it says is checked.
+def load(path: str | Path, *, max_mb: float = MAX_MODEL_MB) -> FittedModel:
+    """Return the model stored by `FittedModel.save`. The file may come from a stranger: its contents are checked.
 
     Args:
         path: the model file.
-        max_mb: largest memory, in MiB, that its arrays may take.
+        max_mb: maximum memory, in MiB, that its arrays may take.
 
     Raises:
         ModelFileError: there is no such file, it is damaged or no model, or it is larger than allowed.
@@ -268,7 +268,7 @@ def load(path: str | Path, *, max_mb: float = MODEL_MB) -> FittedModel:
     except LookalikeError as error:
         reason = str(error).rstrip(".")
     except Exception as error:  # noqa: BLE001
-        # Whatever a library makes of a damaged file: a wrong checksum, an impossible time, a stack that is too deep.
+        # Errors of libraries with a damaged file: a wrong checksum, an impossible time, too deep a stack.
         reason = type(error).__name__
     raise ModelFileError(
         f"{path} is not a lookalike model or is damaged: {reason}. Make it again with "
@@ -285,7 +285,7 @@ def _fitted(stored: Stored) -> FittedModel:
     schema = Schema.from_dict(stored.value("schema", dict))
     domain = schema.domain
     model = stored_model(stored.part("model", "its model"))
-    stored.require(model.domain == domain, "has a model of other columns than its schema's")
+    stored.require(model.domain == domain, "has a model whose columns are not those of its schema")
     _check_writable(schema)
     form = stored.part("form")
     return FittedModel(
@@ -306,43 +306,40 @@ def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
 
 
 def _stored_style(stored: Stored) -> CsvStyle:
-    delimiter, line_end = (
-        stored.choice("delimiter", (",", ";", "\t", "|")),
-        stored.choice("line_end", ("\n", "\r\n", "\r")),
-    )
-    return CsvStyle(delimiter, line_end, stored.value("bom", bool))
+    line_end = stored.choice("line_end", ("\n", "\r\n", "\r"))
+    return CsvStyle(stored.choice("delimiter", (",", ";", "\t", "|")), line_end, stored.value("bom", bool))
 
 
 def _check_writable(schema: Schema) -> None:
-    """Write a few rows with the lowest, middle and highest codes: a schema that cannot is found out now."""
+    """Decode rows with the lowest, middle and highest codes, so that a schema that cannot be decoded fails now."""
     sizes = np.array(schema.domain.sizes)
     codes = np.stack([0 * sizes, sizes // 2, sizes - 1]).astype(np.int32)
     with np.errstate(all="raise"):
         codec.decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
 
 
-def check_rows(rows: int | None, largest: int | None = None) -> None:
-    """Refuse a senseless number of rows to make, or one above what the method's settings give."""
+def check_rows(rows: int | None, max_rows: int | None = None) -> None:
+    """Refuse a number of rows to make that is below 1, or above what the settings of the method allow."""
     if rows is not None and rows < 1:
         raise InputError(f"{rows} rows were asked for; ask for at least 1.")
-    if rows is not None and largest is not None and rows > largest:
-        raise InputError(f"{rows:,} rows were asked for, but these settings make {largest:,}; set seeded_rows={rows}.")
+    if rows is not None and max_rows is not None and rows > max_rows:
+        raise InputError(f"{rows:,} rows were asked for, but these settings make {max_rows:,}; set seeded_rows={rows}.")
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page of HTML, whole or not at all."""
+    """Write an HTML page to a file, completely or not at all."""
     write_file(path, lambda stream: stream.write(page.encode()))
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A synthetic table, ready to be given away, with its model and its bill.
+    """A synthetic table, ready to be published, with its model and its account.
 
     Attributes:
         rows: the synthetic rows as an Arrow table.
-        fitted: the model behind it, for more rows, queries and storage.
-        plan: what the run said beforehand that it would spend.
-        notes: what the user should know of the fit; empty where it explains what was measured.
+        fitted: the model that made it, for more rows, queries and storage.
+        plan: what each step of the run was allowed to spend.
+        notes: warnings about the fit; empty if the model explains what was measured.
     """
 
     rows: pa.Table
@@ -352,15 +349,15 @@ class Release:
 
     @property
     def table(self) -> Any:
-        """The synthetic rows in the same kind of frame as the private ones; an Arrow table for files."""
+        """The synthetic rows in the same type of frame as the private ones; an Arrow table for files."""
         return to_frame(self.rows, self.fitted.form)
 
     def write(self, path: str | Path, *, escape_formulas: bool = False) -> None:
-        """Write the rows to a file of the kind its name says, whole or not at all; see `FittedModel.write`."""
+        """Write the rows to a file, in the format of its suffix; see `FittedModel.write`."""
         self.fitted.write_rows(self.rows, path, escape_formulas=escape_formulas)
 
     def report(self) -> str:
-        """The public report as one self-contained HTML page, made from released values only."""
+        """Return the public report as one HTML page, made from released values only."""
         return self.fitted.report(self.rows.num_rows)
 
     @property

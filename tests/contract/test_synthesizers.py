@@ -1,4 +1,4 @@
-"""What every method must do, whatever it is: one test body each, run over all registered methods on tiny tables."""
+"""What every method must do: each test runs over all registered methods, on tiny tables."""
 
 from __future__ import annotations
 

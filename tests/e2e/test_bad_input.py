@@ -94,21 +94,21 @@ SPOILERS: list[tuple[Callable[[Path, Path], None], str]] = [
 ]
 
 
-def check_refusal(call: Call, outcome, told: str, table: Path, out: Path) -> None:
+def check_refusal(call: Call, outcome, message: str, table: Path, out: Path) -> None:
     assert outcome.code == 2
-    assert told.lower() in outcome.err.lower()
+    assert message.lower() in outcome.err.lower()
     assert "Traceback" not in outcome.err
     assert not out.exists()
     assert [path for path in out.parent.iterdir() if "partial" in path.name] == []
     assert json.loads(call("ledger", table, "--json").out)["epsilon"] == 0
 
 
-@pytest.mark.parametrize(("spoil", "told"), SPOILERS, ids=lambda value: getattr(value, "__name__", None))
-def test_bad_tables_and_domains(call: Call, table: Path, domain: Path, tmp_path: Path, spoil, told: str) -> None:
+@pytest.mark.parametrize(("spoil", "message"), SPOILERS, ids=lambda value: getattr(value, "__name__", None))
+def test_bad_tables_and_domains(call: Call, table: Path, domain: Path, tmp_path: Path, spoil, message: str) -> None:
     spoil(table, domain)
     out = tmp_path / "out.csv"
     outcome = call("synth", table, "--domain", domain, "--method", "mst", "-o", out)
-    check_refusal(call, outcome, told, table, out)
+    check_refusal(call, outcome, message, table, out)
 
 
 @pytest.mark.parametrize("spoil", [no_such_value, letters_for_codes, missing_cell])
@@ -121,7 +121,7 @@ def test_values_outside_the_domain_do_not_stop_a_run(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--epsilon", "0"), "epsilon"),
         (("--epsilon", "-1"), "epsilon"),
@@ -141,10 +141,10 @@ def test_values_outside_the_domain_do_not_stop_a_run(
         (("--set", 'oneway_share="x"'), "oneway_share"),
     ],
 )
-def test_bad_options(call: Call, table: Path, domain: Path, tmp_path: Path, arguments, told: str) -> None:
+def test_bad_options(call: Call, table: Path, domain: Path, tmp_path: Path, arguments, message: str) -> None:
     out = tmp_path / "out.csv"
     outcome = call("synth", table, "--domain", domain, "--method", "mst", "-o", out, *arguments)
-    check_refusal(call, outcome, told, table, out)
+    check_refusal(call, outcome, message, table, out)
 
 
 @pytest.mark.parametrize("name", ["out.docx", "missing/out.csv", "."])
@@ -232,7 +232,7 @@ def test_a_table_that_cannot_be_written_leaves_its_model(
     outcome = call("synth", table, "--domain", domain, "--method", "mst", "-o", tmp_path / "o.csv")
     assert outcome.code == 2
     monkeypatch.undo()
-    kept = outcome.err.split("kept at ")[1].split(":")[0].replace("\n", "")
+    kept = outcome.err.split("saved as ")[1].split(". Make")[0].replace("\n", "")
     assert call("sample", kept, "-o", tmp_path / "o.csv").code == 0
 
 

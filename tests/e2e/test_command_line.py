@@ -182,6 +182,12 @@ def test_version_and_help(call: Call) -> None:
         assert call(command, "--help").code == 0
 
 
+def test_help_loads_no_numeric_libraries() -> None:
+    program = "import sys, lookalike.cli.main; print({'numpy', 'scipy', 'pyarrow', 'numba', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_audit_passes_and_says_what_it_could_have_shown(call: Call) -> None:
     outcome = call("audit", "independent", "--runs", 9, "--case", "declared columns")
     assert outcome.code == 0, outcome.err
@@ -212,9 +218,9 @@ def test_plan_says_what_to_expect(call: Call, table: Path, domain: Path) -> None
     assert "rows misplaced" in outcome.out
     assert "a, b" in outcome.out
     assert "%" in outcome.out
-    told = json.loads(call("plan", table, "--person", "a", "--max-rows-per-person", 3, "--json").out)
-    assert "discover: rows per person" in {step["step"] for step in told["steps"]}
-    assert told["forecast"]["columns"][0]["distance"] is None
+    planned = json.loads(call("plan", table, "--person", "a", "--max-rows-per-person", 3, "--json").out)
+    assert "discover: rows per person" in {step["step"] for step in planned["steps"]}
+    assert planned["forecast"]["columns"][0]["distance"] is None
     assert "up to 3 rows" in call("plan", table, "--person", "a", "--max-rows-per-person", 3).out
 
 
@@ -223,7 +229,7 @@ def test_plan_fits_a_narrow_terminal(domain: Path) -> None:
     command = [sys.executable, "-m", "lookalike", "plan", "--domain", str(domain), "--rows", "600"]
     width: dict[str, int] = {}
     for columns in ("70", "100"):
-        environment = {**os.environ, "COLUMNS": columns, "FORCE_COLOR": "1"}  # a terminal, as far as it can tell
+        environment = {**os.environ, "COLUMNS": columns, "FORCE_COLOR": "1"}  # as on a terminal
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         lines = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).splitlines()
         width[columns] = max(len(line) for line in lines if line.startswith(("┏", "┃", "│")))

@@ -1,4 +1,4 @@
-"""Files, names and paths that mean harm: refused, escaped or shown as they read, and never written over."""
+"""Hostile files, names and paths: refused, escaped or printed literally; inputs are never overwritten."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_workload_bombs_are_refused(tmp_path: Path, name: str) -> None:
         ('{"a": 90000, "b": 90000' + "".join(f', "c{i}": 90000' for i in range(60)) + "}", "codes in all"),
     ],
 )
-def test_domain_files_that_mean_harm(tmp_path: Path, text: str, message: str) -> None:
+def test_hostile_domain_files(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "d.json").write_text(text)
     with pytest.raises(SchemaError, match=message):
         Schema.from_domain_json(tmp_path / "d.json")
@@ -229,7 +229,7 @@ def test_what_contradicts_itself_is_no_model(table: Path, domain: Path, tmp_path
         load(path)
 
 
-def test_a_model_of_many_rows_makes_them_only_when_told(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
+def test_a_model_of_many_rows_makes_them_only_on_request(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
     path = edited(model_of(table, domain, tmp_path / "m.lookalike"), lambda d: d["model"].update(total=5e9))
     out = tmp_path / "o.csv"
     outcome = call("sample", path, "-o", out)
@@ -271,11 +271,11 @@ def test_no_markup_of_a_file_reaches_a_page(table: Path, domain: Path, tmp_path:
 
 # The terminal.
 
-STEERING = ["\x1b[31m", "\x07", "\r", "\x08", "\x9b31m", "\u202e", "\u2066", "\u200b", "\x00", "\x7f"]
+CONTROLS = ["\x1b[31m", "\x07", "\r", "\x08", "\x9b31m", "\u202e", "\u2066", "\u200b", "\x00", "\x7f"]
 
 
-@pytest.mark.parametrize("text", STEERING)
-def test_characters_that_steer_a_terminal_are_shown_as_escapes(text: str) -> None:
+@pytest.mark.parametrize("text", CONTROLS)
+def test_characters_that_control_a_terminal_are_shown_as_escapes(text: str) -> None:
     assert re.fullmatch(r"[ -~]+", shown(f"a{text}b"))
     assert shown("a\tb\nc[/b] é 東 [bold]") == "a\tb\nc[/b] é 東 [bold]"
 
@@ -283,7 +283,7 @@ def test_characters_that_steer_a_terminal_are_shown_as_escapes(text: str) -> Non
 @pytest.mark.parametrize(
     "name", ["[", "]", "[/b]", "[bold]x", "[/]", "\x1b[31m", "a\rb", "\u202ex", "[link=x]", ":smile:"]
 )
-def test_any_name_of_a_file_or_a_column_is_printed_as_it_reads(call: Call, tmp_path: Path, name: str) -> None:
+def test_any_name_of_a_file_or_a_column_is_printed_literally(call: Call, tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.csv".replace("/", "_")
     with open(path, "w", newline="") as stream:
         csv.writer(stream).writerows([[name, "b"], *([name, "1"] for _ in range(60))])

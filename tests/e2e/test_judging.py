@@ -1,4 +1,4 @@
-"""Judging and asking a release on the command line."""
+"""The commands that judge or query a release."""
 
 from __future__ import annotations
 

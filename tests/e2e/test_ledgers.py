@@ -1,4 +1,4 @@
-"""Ledgers through the command line and the library: whose they are, and what counts as infinite."""
+"""Ledgers by the command line and the library: to which table they belong, and what counts as infinite."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDED = ("--method", "bsg", "--set", "omega=2", "--set", "seeded_rows=20", "--s
 
 
 def strict(text: str) -> Any:
-    """JSON as the standard has it: no Infinity, no NaN."""
+    """Parse standard JSON, without Infinity and NaN."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")

@@ -1,4 +1,4 @@
-"""A model that does not explain its own noisy numbers is announced wherever a user looks."""
+"""A model that does not fit its noisy marginals is reported on the screen, on the page and in the library."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def wrong_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("wrong_fit")
-def test_a_misfit_is_told_on_standard_error_in_json_in_the_report_and_in_the_release(
+def test_a_misfit_is_reported_on_standard_error_in_json_in_the_report_and_in_the_release(
     call: Call, table: Path, domain: Path, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
     run = ("synth", table, "--domain", domain, "-e", 10, "-m", "independent", "-o", tmp_path / "o.csv")
-    told = call(*run, "--report", page)
-    assert told.code == 0
-    assert "does not explain 1 of 4 noisy measurements" in told.err
-    assert "Worst: c (" in told.err
+    outcome = call(*run, "--report", page)
+    assert outcome.code == 0
+    assert "does not explain 1 of 4 noisy measurements" in outcome.err
+    assert "Worst: c (" in outcome.err
     assert "does not explain 1 of 4 noisy measurements" in page.read_text(encoding="utf-8")
     assert "does not explain" in json.loads(call(*run, "--json").out)["notes"][0]
     release = synthesize(table, schema=domain, epsilon=10, method="independent", ledger=tmp_path / "ledger")
@@ -48,8 +48,6 @@ def test_a_misfit_is_told_on_standard_error_in_json_in_the_report_and_in_the_rel
 
 
 @pytest.mark.parametrize("method", ["independent", "mst", "mosaic", "privsyn"])
-def test_a_fit_that_went_well_is_not_worth_a_word(
-    call: Call, table: Path, domain: Path, tmp_path: Path, method: str
-) -> None:
+def test_a_good_fit_gives_no_notes(call: Call, table: Path, domain: Path, tmp_path: Path, method: str) -> None:
     run = ("synth", table, "--domain", domain, "-e", 10, "-m", method, "-o", tmp_path / "o.csv", "--json")
     assert json.loads(call(*run).out)["notes"] == []

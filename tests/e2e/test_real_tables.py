@@ -111,7 +111,7 @@ def test_persons_are_bounded_before_anything_is_counted() -> None:
     release = la.synthesize(
         frame, epsilon=20.0, person="who", neighbours=Neighbours(max_rows_per_person=2), discovery=Discovery(share=0.3)
     )
-    # 500 rows of one person count as two: far too few to be told.
+    # 500 rows of one person count as two: far too few to be released.
     assert release.schema["x"].values == ("common",)
     assert abs(len(release.table) - 502) < 30
     assert "one person with up to 2 rows" in release.spent.neighbours
@@ -222,7 +222,7 @@ def test_what_other_programs_write_comes_back_as_they_write_it(call: Call, tmp_p
     frame.to_csv(tmp_path / "visits.csv", index=False)
     done = call("synth", tmp_path / "visits.csv", "-o", tmp_path / "out.csv", "-m", "independent", "-e", "50")
     assert done.code == 0
-    assert "Made up: visit_id. Their names are those of identifiers" in done.err
+    assert "Made-up texts: visit_id. Their names suggest identifiers" in done.err
     made = pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False)
     assert made["children"].str.fullmatch(r"[0-9]+\.0|").all()
     assert 0.1 < (made["children"] == "").mean() < 0.3

@@ -159,8 +159,8 @@ def test_lack_of_memory_ends_in_one_line(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err.endswith("memory does not suffice. What was charged stays charged; see 'lookalike "
-                                            "ledger'.\n")  # fmt: skip
+    said = capsys.readouterr().err
+    assert said.endswith("not enough memory. What was charged stays charged; see 'lookalike ledger TABLE'.\n")
 
 
 @pytest.mark.parametrize(

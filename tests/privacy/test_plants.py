@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from lookalike import pipeline
-from lookalike.cli import planning as cli_planning
 from lookalike.privacy.kernel import counting, door, noise, opening, thresholds
 from lookalike.privacy.kernel.accounting import Accountant
 from lookalike.privacy.kernel.door import GuardedTable
@@ -284,13 +283,13 @@ def test_ledgers_by_the_name_of_the_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_plan_that_reads_in_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a reader of its own, so that only the number of bytes tells."""
-    right = cli_planning.plan_run
+    right = pipeline.plan_run
 
     def plan_run(*given: Any, **more: Any) -> Any:
         for path in tmp_path.glob("t.*"):
             path.read_bytes()
         return right(*given, **more)
 
-    monkeypatch.setattr(cli_planning, "plan_run", plan_run)
+    monkeypatch.setattr(pipeline, "plan_run", plan_run)
     with pytest.raises((AssertionError, Violation)):
         outside.test_a_plan_with_a_schema_does_not_read_the_table(tmp_path, monkeypatch, "csv")

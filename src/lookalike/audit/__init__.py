@@ -1,5 +1,4 @@
-"""Attempts to break the guarantee: whole runs on neighbouring tables, told apart by whatever they write.
+"""Attempts to break the guarantee: whole runs on neighbouring tables, distinguished by anything that they write.
 
-An audit shows that a guarantee is false, or fails to show it. It never shows that one is true: that is an argument, in
-docs/privacy_argument.md.
+An audit can show that a guarantee is false, never that it is true; for that see docs/privacy_argument.md.
 """

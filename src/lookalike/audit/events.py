@@ -1,4 +1,4 @@
-"""Events that tell two neighbouring tables apart, and the epsilon that their frequencies show, with a confidence."""
+"""Events that distinguish two neighbouring tables, and the epsilon that their frequencies show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from lookalike.privacy.epsilon import gaussian_epsilon
 
 
 def rate_bounds(hits: int | np.ndarray, runs: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
-    """A lower and an upper bound on a probability (Clopper and Pearson 1934), each wrong with at most `failure`.
+    """Return a lower and an upper bound on a probability (Clopper and Pearson 1934).
+
+    Each bound is wrong with probability at most `failure`.
 
     >>> low, high = rate_bounds(10, 10, 0.05)
     >>> round(float(low), 3), float(high)
@@ -29,10 +31,11 @@ def rate_bounds(hits: int | np.ndarray, runs: int, failure: float) -> tuple[np.n
 
 
 def epsilon_shown(hits: int, other_hits: int, runs: int, *, delta: float, failure: float) -> float:
-    """The epsilon that an event contradicts which came in `hits` runs on one table and `other_hits` on a neighbour.
+    """Return the epsilon shown by an event that happened in `hits` runs on a table and `other_hits` on a neighbour.
 
     A private release has P[event] <= e^epsilon P'[event] + delta, so epsilon is at least
-    log((lower bound of P - delta) / upper bound of P'). Exceeds the true epsilon with probability at most `failure`.
+    log((lower bound of P - delta) / upper bound of P'). The result exceeds the true epsilon with probability at most
+    `failure`.
 
     >>> round(epsilon_shown(100, 0, 100, delta=0.0, failure=1e-6), 2)
     1.86
@@ -46,10 +49,10 @@ def epsilon_shown(hits: int, other_hits: int, runs: int, *, delta: float, failur
 def gaussian_epsilon_shown(
     hits: int, other_hits: int, runs: int, *, delta: float, threshold_delta: float, failure: float
 ) -> float:
-    """The same for a run that claims to be Gaussian DP, which says more: P <= Phi(Phi^-1(P') + mu) + threshold_delta.
+    """The same for a run that claims Gaussian DP, which is stronger: P <= Phi(Phi^-1(P') + mu) + threshold_delta.
 
-    The event contradicts every smaller mu than Phi^-1(lower bound of P - threshold_delta) - Phi^-1(upper bound of P'),
-    here turned into the epsilon at the part of delta that thresholds leave.
+    The event shows that mu is at least Phi^-1(lower bound of P - threshold_delta) - Phi^-1(upper bound of P'), which is
+    converted to epsilon at the part of delta that is not used by thresholds.
     """
     low, _ = rate_bounds(hits, runs, failure / 2)
     _, high = rate_bounds(other_hits, runs, failure / 2)
@@ -66,10 +69,10 @@ _CHOOSING_FAILURE = 0.2
 
 
 def features(written: Any, name: str = "") -> Features:
-    """All that can be told about what was written, as numbers by name.
+    """Return all features of what a run wrote, as numbers by name.
 
-    Numbers count as they are; a text by its length and by how often each token is in it; a list by its length and by
-    its parts.
+    A number is a feature; features of a text are its length and the number of times that each token occurs in it; of a
+    list its length and the features of its items.
 
     >>> features({"rows": 3, "town": ["Ox", "Ox"]})
     {'rows': 3.0, 'town: length': 2.0, 'town: Ox': 2.0}
@@ -95,13 +98,13 @@ def features(written: Any, name: str = "") -> Features:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A threshold on a feature; a run without the feature has it below every threshold.
+    """A threshold on a feature; a missing feature is below every threshold.
 
     Attributes:
         feature: name of the feature.
         threshold: what it is compared with.
-        above: whether the event is to be above the threshold or not to be.
-        left: whether the event is likelier under the first table.
+        above: whether the event is a value above the threshold; otherwise it is a value not above.
+        left: whether the event is more likely under the first table.
     """
 
     feature: str
@@ -117,7 +120,7 @@ class Event:
 
 
 def best_event(left: Sequence[Features], right: Sequence[Features], delta: float) -> Event | None:
-    """The event that promises the largest epsilon by these runs, as many of either table; None if nothing differs."""
+    """Return the event with the largest expected epsilon in equally many runs of two tables; None if none differs."""
     runs = len(left)
     names = sorted({key for found in (*left, *right) for key in found})
     if not names:
@@ -125,27 +128,27 @@ def best_event(left: Sequence[Features], right: Sequence[Features], delta: float
     values = np.array([[found.get(name, -np.inf) for found in (*left, *right)] for name in names])
     order = np.argsort(values, axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
-    # Runs of either table above every place where a feature could be cut in two.
+    # For every possible threshold of every feature: the number of runs of each table above it.
     above_left = runs - np.cumsum(order < runs, axis=1)[:, :-1]
     above_right = runs - np.cumsum(order >= runs, axis=1)[:, :-1]
     low, high = rate_bounds(np.arange(runs + 1), runs, _CHOOSING_FAILURE)
     steps = ordered[:, 1:] > ordered[:, :-1]
-    # Of events that promise the same, one of a fact with few values is surer than one of a noisy number.
-    handicap = 1e-9 * np.sum(steps, axis=1, keepdims=True)
-    best, promise = None, -np.inf
+    # Of equally good events, one of a feature with few values is more reliable than one of a noisy number.
+    penalty = 1e-9 * np.sum(steps, axis=1, keepdims=True)
+    best, best_worth = None, -np.inf
     for above in (True, False):
         hits = (above_left, above_right) if above else (runs - above_left, runs - above_right)
         for first in (True, False):
             here, there = hits if first else hits[::-1]
-            worth = np.where(steps, (low[here] - delta) / high[there] - handicap, -np.inf)
+            worth = np.where(steps, (low[here] - delta) / high[there] - penalty, -np.inf)
             row, cut = np.unravel_index(np.argmax(worth), worth.shape)
-            if worth[row, cut] > promise:
-                promise = worth[row, cut]
+            if worth[row, cut] > best_worth:
+                best_worth = worth[row, cut]
                 threshold = _between(float(ordered[row, cut]), float(ordered[row, cut + 1]))
                 best = Event(names[row], threshold, above, first)
     return best
 
 
 def _between(below: float, above: float) -> float:
-    """A number between two others, of which the lower may be minus infinity."""
+    """Return a number between two others, of which the lower may be minus infinity."""
     return (below + above) / 2 if np.isfinite(below) else above - 0.5 * max(abs(above), 1.0)

@@ -1,4 +1,4 @@
-"""One audit: many runs on two neighbouring tables, one event, and the epsilon that it shows; and the tables to try."""
+"""One audit: many runs on two neighbouring tables, one event, and the epsilon that it shows; the tables of audits."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SECRET = "Zzyzx"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A table, and the rows of the one person whom its neighbour has more.
+    """A table, and the rows of one more person, which its neighbour has in addition.
 
     Attributes:
         name: what is special about that person.
         table: the rows of all others.
-        extra: her rows.
-        arguments: of the run: schema, person column, neighbours.
+        extra: the rows of that person.
+        arguments: arguments of the run: schema, person column, neighbours.
     """
 
     name: str
@@ -38,12 +38,13 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """The audit's neighbouring tables: one person with something that no other has, in each way that could show."""
+    """Return the pairs of tables of an audit: in each, one person has something that nobody else has."""
     texts = _texts()
     people = texts.append_column("who", pa.array([f"p{i // 2}" for i in range(ROWS)]))
     twice = {"person": "who", "neighbours": Neighbours(max_rows_per_person=2)}
     lone = {"who": "lone", "town": SECRET}
-    codes = pa.table({name: np.zeros(ROWS, dtype=np.int32) for name in ("a", "b", "c")})
+    sizes = {"a": 2, "b": 2, "c": 2}
+    codes = pa.table({name: np.zeros(ROWS, dtype=np.int32) for name in sizes})
     return [
         Case("new category", texts, _row(texts, town=SECRET)),
         Case("extreme number", texts, _row(texts, pay="987654321012.75")),
@@ -51,15 +52,12 @@ def cases() -> list[Case]:
         Case("lone null", texts, _row(texts, age=None)),
         Case("lone person", people, pa.concat_tables([_row(people, **lone), _row(people, **lone)]), twice),
         Case("the first row", texts.slice(0, 0), _row(texts, town=SECRET)),
-        Case("declared columns", codes, pa.table({n: np.ones(1, dtype=np.int32) for n in "abc"}), {"schema": _SIZES}),
+        Case("declared columns", codes, pa.table({n: np.ones(1, dtype=np.int32) for n in "abc"}), {"schema": sizes}),
     ]
 
 
-_SIZES = {"a": 2, "b": 2, "c": 2}
-
-
 def _texts() -> pa.Table:
-    """Columns as a CSV file has them: categories, whole numbers, decimals, days."""
+    """Return a table of texts, as in a CSV file: categories, whole numbers, decimals, days."""
     number = np.arange(ROWS)
     return pa.table(
         {
@@ -72,19 +70,18 @@ def _texts() -> pa.Table:
 
 
 def _row(table: pa.Table, **values: str | None) -> pa.Table:
-    """A row like the first, or like any where there is none, but for these values."""
-    usual = {"town": "Ox", "age": "35", "pay": "1500.50", "seen": "2024-05-11", "who": "p0"}
-    chosen = {**usual, **values}
+    """Return one typical row with the columns of `table`, except for these values."""
+    chosen = {"town": "Ox", "age": "35", "pay": "1500.50", "seen": "2024-05-11", "who": "p0", **values}
     return pa.table({name: pa.array([chosen[name]], pa.string()) for name in table.column_names})
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a run says about itself.
+    """The guarantee that a run claims.
 
     Attributes:
-        gaussian: whether it claims Gaussian DP, which allows a sharper audit.
-        threshold_delta: part of delta that noisy thresholds took.
+        gaussian: whether it claims Gaussian DP, which allows a stronger audit.
+        threshold_delta: part of delta that noisy thresholds use.
     """
 
     epsilon: float
@@ -98,19 +95,19 @@ class Finding:
     """The outcome of an audit.
 
     Attributes:
-        event: the event in words, "none" where all runs wrote the same.
-        hits: in how many runs the event came, under the table where it is likelier and under the other.
-        runs: how many runs of each table counted.
-        epsilon: what the event shows, with the chance of error that was asked for.
-        most: the most that so few runs could have shown.
-        claim: what the runs said.
+        event: the event in words, "none" if all runs wrote the same.
+        hits: number of runs with the event, on the table where it is more likely and on the other.
+        runs: number of runs of each table in which the event was counted.
+        epsilon: the epsilon that the event shows.
+        detectable: the largest epsilon that this number of runs can show.
+        claim: the guarantee that was claimed.
     """
 
     event: str
     hits: tuple[int, int]
     runs: int
     epsilon: float
-    most: float
+    detectable: float
     claim: Claim
 
     @property
@@ -128,15 +125,15 @@ def try_pair(
     rng: np.random.Generator,
     failure: float = 1e-6,
 ) -> Finding:
-    """Look for an event that contradicts the claim, in `runs` runs on either of two neighbouring tables.
+    """Search for an event that contradicts the claim, in `runs` runs on each of two neighbouring tables.
 
     Args:
-        left: makes one run on one table and returns all that it wrote: numbers, texts, lists and mappings of these.
+        left: makes one run on the first table and returns all that it wrote: numbers, texts, lists and mappings.
         right: the same for the neighbour.
         claim: the guarantee to contradict.
-        runs: of each table; a third of them chooses the event, the others count it.
-        rng: decides in which order the tables are run, so that clocks and caches are the same for both.
-        failure: chance with which a true claim is called false.
+        runs: number of runs of each table; in a third of them the event is chosen, in the others counted.
+        rng: shuffles the runs of the two tables, so that clocks and caches affect both alike.
+        failure: probability of calling a true claim false.
     """
     found: tuple[list[Features], list[Features]] = ([], [])
     for side in rng.permutation(np.repeat([0, 1], runs)):
@@ -145,16 +142,17 @@ def try_pair(
 
 
 def judge(left: list[Features], right: list[Features], claim: Claim, failure: float) -> Finding:
-    """The finding from the features of as many runs of either table: a third chooses the event, the others count it."""
+    """Return the finding from the features of equally many runs of two tables."""
     chosen = len(left) // 3
     event = best_event(left[:chosen], right[:chosen], claim.delta)
     counted = len(left) - chosen
-    most = _shown(counted, 0, counted, claim, failure)
+    detectable = _shown(counted, 0, counted, claim, failure)
     if event is None:
-        return Finding("none", (0, 0), counted, 0.0, most, claim)
+        return Finding("none", (0, 0), counted, 0.0, detectable, claim)
     hits = [sum(map(event.happened, side[chosen:])) for side in (left, right)]
     here, there = hits if event.left else hits[::-1]
-    return Finding(event.describe(), (here, there), counted, _shown(here, there, counted, claim, failure), most, claim)
+    shown = _shown(here, there, counted, claim, failure)
+    return Finding(event.describe(), (here, there), counted, shown, detectable, claim)
 
 
 def _shown(here: int, there: int, runs: int, claim: Claim, failure: float) -> float:

@@ -1,4 +1,4 @@
-"""One run on a table in memory, and all that it wrote or said, for an audit."""
+"""One run on a table in memory with everything that it wrote or printed, for an audit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lookalike.schema import codec
 def everything(
     table: pa.Table, extra: pa.Table, arguments: Mapping[str, Any], *, report: bool = True
 ) -> dict[str, Any]:
-    """What a run on `table` wrote, and what an attacker who knows the rows `extra` would compute from it.
+    """Return what a run on `table` wrote, and what an attacker who knows the rows `extra` would compute from it.
 
-    Time is left out: how long a run takes is not part of the guarantee.
+    Times are left out: the guarantee does not cover them.
     """
-    said: list[str] = []
+    messages: list[str] = []
     ledger = Ledger(None, "audited table")
     release = synthesize(
-        table, ledger=ledger, progress=lambda message, done: said.append(f"{message} {done:.3g}"), **arguments
+        table, ledger=ledger, progress=lambda message, done: messages.append(f"{message} {done:.3g}"), **arguments
     )
     entries = [{key: value for key, value in entry.items() if key not in _CLOCKS} for entry in ledger.entries()]
     return {
@@ -37,7 +37,7 @@ def everything(
         "released": [_numbers(m.values) for m in release.fitted.measurements],
         "ledger": entries,
         "plan": [f"{step.step} {step.rho:.9g} {step.releases}" for step in release.plan],
-        "progress": said,
+        "progress": messages,
         "report": release.report() if report else "",
         "attack": likelihood(release, extra),
         **given_back(release, ledger, extra),
@@ -46,14 +46,14 @@ def everything(
 
 _CLOCKS = ("time", "hash", "prev")
 _PLACES = ("PROTO", "FRAME", "PUT", "GET", "BINPUT", "BINGET", "LONG_BINPUT", "LONG_BINGET")
-"""Steps of a pickle whose numbers say where something is, not what."""
+"""Operations of a pickle whose numbers are positions, not values."""
 _WORD = re.compile(r"\b[^\W\d]\w*|(?<![\w.])\d+(?![\w.])")
 
 
 def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, Any]:
-    """What the objects hold and show that a run gives back: a pickle goes to others as a file does, and so does a page.
+    """Return the contents of the objects that a run returns: their pickles, representations and HTML.
 
-    Each is told by its length, its words and whole numbers, and how often the values of the rows `extra` are in it.
+    For each: its length, its words and whole numbers, and how often each value of the rows `extra` occurs in it.
     """
     fitted = release.fitted
     parts = {"fitted": fitted, "model": release.model, "plan": release.plan, "schema": release.schema}
@@ -64,7 +64,7 @@ def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, A
         data = pickle.dumps(thing)
         found[f"pickle of {name}"] = {
             "bytes": len(data),
-            # The pickle of a release holds the words of its parts.
+            # The pickle of a release contains the words of its parts.
             "words": _pickled_words(data) if name in ("release", "ledger") else [],
             **{f"times {value}": sum(map(data.count, _stored(value))) for value in values},
         }
@@ -79,13 +79,13 @@ def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, A
 
 
 def _pickled_words(data: bytes) -> list[str]:
-    """Texts and whole numbers of a pickle. Released numbers are floats and arrays, which `everything` has already."""
+    """Return texts and whole numbers of a pickle. Released floats and arrays are already in `everything`."""
     steps = ((step.name, value) for step, value, _ in pickletools.genops(data))
     return [str(value) for name, value in steps if isinstance(value, str | int) and name not in _PLACES]
 
 
 def _stored(value: str) -> set[bytes]:
-    """A value as it would stand in a file: as text, and where it is a number as a float or a whole number."""
+    """Return the bytes of a value in a file: as text and, for a number, as a float or a whole number."""
     found = {value.encode()}
     try:
         found.add(struct.pack("<d", float(value)))
@@ -96,9 +96,10 @@ def _stored(value: str) -> set[bytes]:
 
 
 def likelihood(release: Release, extra: pa.Table) -> float:
-    """How far the noisy counts speak for the rows: the sum over all released marginals of count / stddev^2 there.
+    """Return how strongly the noisy counts suggest that the rows were in the table.
 
-    With Gaussian noise that is the best statistic there is to tell whether the rows were in, given those marginals.
+    It is the sum over all released marginals of count / stddev^2 in the cells of the rows: with Gaussian noise the most
+    powerful statistic of those marginals.
     """
     codes = codec.encode(release.schema, extra.select(list(release.schema.names)))
     domain, total = release.schema.domain, 0.0
@@ -110,7 +111,7 @@ def likelihood(release: Release, extra: pa.Table) -> float:
 
 
 def _columns(table: pa.Table) -> dict[str, Any]:
-    """The synthetic table by its number of rows and by how often each value is in each column."""
+    """Return the number of rows of the synthetic table, and the number of each value in each column."""
     found: dict[str, Any] = {"rows": table.num_rows, "bytes": table.nbytes}
     for name in table.column_names:
         column = table.column(name)

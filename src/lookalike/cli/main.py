@@ -6,48 +6,27 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
-# Our matrix products are small: threads that wait for each other cost more than they bring. Set before NumPy loads.
+# Our matrix products are small: threads cost more than they save. Set before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike import __version__
-from lookalike.cli import audit as cli_audit
-from lookalike.cli import judging as cli_judging
-from lookalike.cli import planning as cli_planning
-from lookalike.cli.options import (
-    DeltaOption,
-    DomainOption,
-    EpsilonOption,
-    FormulaOption,
-    JsonOption,
-    LedgerOption,
-    MethodOption,
-    ModelSizeOption,
-    NeighboursOption,
-    PersonOption,
-    RowsPerPersonOption,
-    SchemaOption,
-    SettingOption,
-    TablePath,
-    WorkloadOption,
-    neighbours_of,
-    schema_of,
-    settings_of,
-)
-from lookalike.cli.planning import plan_table
+from lookalike.cli import judging, options, planning
+from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
 from lookalike.errors import InputError, LookalikeError
-from lookalike.models.archive import MODEL_MB
-from lookalike.pipeline import Generation, as_ledger, check_generator, execute, prepare, reason_of
-from lookalike.places import check_apart, check_target, with_side_files
-from lookalike.privacy.ledger import Ledger, RunSummary, epsilon_json, epsilon_text
-from lookalike.release import Release, load, write_page
-from lookalike.schema.columns import Identifier
-from lookalike.schema.schema import Schema
+from lookalike.guards import MAX_MODEL_MB
+
+if TYPE_CHECKING:
+    from lookalike.privacy.ledger import Ledger, RunSummary
+    from lookalike.release import Release
+    from lookalike.schema.schema import Schema
+
+# Commands import what they use when they are called: help appears at once, without numeric libraries.
 
 app = typer.Typer(
     name="lookalike",
@@ -61,58 +40,60 @@ app = typer.Typer(
 
 @app.command()
 def synth(
-    table: TablePath,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where the synthetic table goes; the suffix sets the format.")
-    ],
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
-    epsilon: EpsilonOption = 1.0,
-    delta: DeltaOption = 1e-5,
-    method: MethodOption = "auto",
+    table: options.TablePath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the synthetic table; its suffix sets the format.")],
+    schema: options.SchemaOption = None,
+    domain: options.DomainOption = None,
+    epsilon: options.EpsilonOption = 1.0,
+    delta: options.DeltaOption = 1e-5,
+    method: options.MethodOption = "auto",
     generator: Annotated[
         str,
-        typer.Option(help="'model' draws from the method's model; 'gum' or 'mcf' update rows to fit its marginals."),
+        typer.Option(help="'model' draws rows from the method's model; 'gum' or 'mcf' update rows to fit marginals."),
     ] = "model",
-    rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
+    rows: options.RowsOption = None,
     seed: Annotated[
-        int | None, typer.Option(help="Fixes rounding and sampling given the noise, never the noise.")
+        int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Also write the public report as an HTML page.")] = None,
-    neighbours: NeighboursOption = "add-remove",
-    max_rows_per_person: RowsPerPersonOption = 1,
-    person: PersonOption = None,
-    workload: WorkloadOption = None,
-    setting: SettingOption = None,
-    escape_formulas: FormulaOption = False,
-    as_json: JsonOption = False,
+    report: Annotated[Path | None, typer.Option(help="Also write the public report, an HTML page.")] = None,
+    neighbours: options.NeighboursOption = "add-remove",
+    max_rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
+    workload: options.WorkloadOption = None,
+    setting: options.SettingOption = None,
+    escape_formulas: options.FormulaOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
+    from lookalike.pipeline import as_ledger, check_generator, execute, prepare, reason_of
+    from lookalike.places import check_apart, check_target, with_side_files
+    from lookalike.privacy.kernel.neighbours import Neighbours
+    from lookalike.release import write_page
+
     book = as_ledger(ledger, table)
     inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
     check_apart({"--ledger": ledger}, inputs)
     beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
     check_apart({"--out": out, "--model": model, "--report": report}, {**inputs, **beside})
-    public = schema_of(schema, domain, table)
+    public = options.schema_of(schema, domain, table)
     check_target(out, table=True)
     for path in filter(None, (model, report)):
         check_target(path, table=False)
-    made_by = _generator(generator)
-    settings = settings_of(method, setting, workload)
+    made_by = check_generator(generator)
     run = prepare(
         table,
         schema=public,
         epsilon=epsilon,
         delta=delta,
         method=method,
-        neighbours=neighbours_of(neighbours, max_rows_per_person),
+        neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
         person=person,
-        settings=settings,
+        settings=options.settings_of(method, setting, workload),
     )
     if not as_json:
-        notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
+        notes.print(planning.plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
     with progress_bar() as progress:
         release = execute(run, generator=made_by, rows=rows, seed=seed, ledger=book, progress=progress)
     with _rescue(release, book):
@@ -130,17 +111,20 @@ def synth(
 
 @app.command()
 def sample(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'synth --model'.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the synthetic table goes.")],
-    rows: Annotated[int | None, typer.Option(help="Rows to make; by default the noisy number of real rows.")] = None,
+    model: options.ModelPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the synthetic table; its suffix sets the format.")],
+    rows: options.RowsOption = None,
     where: Annotated[
         str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Fixes the sample.")] = None,
-    escape_formulas: FormulaOption = False,
-    max_model_mb: ModelSizeOption = MODEL_MB,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sample.")] = None,
+    escape_formulas: options.FormulaOption = False,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
 ) -> None:
-    """Draw more rows from a stored model. Touches no private data and costs nothing."""
+    """Draw more rows from a stored model. Reads no private data and costs nothing."""
+    from lookalike.places import check_apart, check_target
+    from lookalike.release import load
+
     check_apart({"--out": out}, {"the model": model})
     check_target(out, table=True)
     fitted = load(model, max_mb=max_model_mb)
@@ -150,37 +134,36 @@ def sample(
 
 @app.command()
 def ledger(
-    table: TablePath,
+    table: options.TablePath,
     cap: Annotated[
-        float | None, typer.Option(help="Most epsilon that all runs on this table together may spend.")
+        float | None, typer.Option(help="Set the maximum epsilon that all runs on this table together may spend.")
     ] = None,
-    ledger: LedgerOption = None,
-    as_json: JsonOption = False,
+    ledger: options.LedgerOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Show what has been spent on a table, by which run; set what it may ever spend."""
+    """Show what each run has spent on a table; set the maximum that may ever be spent on it."""
+    from lookalike.pipeline import as_ledger
+    from lookalike.places import check_apart
+    from lookalike.privacy.ledger import epsilon_json
+
     check_apart({"--ledger": ledger}, {"the private table": table})
     book = as_ledger(ledger, table)
     if cap is not None:
         book.set_cap(cap)
     runs = book.runs()
     spent, spent_delta = book.spent()
-    if as_json:
-        print_json(
-            {
-                "table": book.identity,
-                "ledger": str(book.path),
-                "cap": book.cap,
-                "epsilon": epsilon_json(spent),
-                "delta": spent_delta,
-                "runs": [_run_json(run) for run in runs],
-            }
-        )
+    if not as_json:
+        _print_ledger(book, runs, spent, spent_delta)
         return
-    _print_ledger(book, runs, spent, spent_delta)
+    totals = {"cap": book.cap, "epsilon": epsilon_json(spent), "delta": spent_delta}
+    listed = [_run_json(run) for run in runs]
+    print_json({"table": book.identity, "ledger": str(book.path), **totals, "runs": listed})
 
 
 def _version(value: bool) -> None:
     if value:
+        from lookalike import __version__
+
         output.print(f"lookalike {__version__}")
         raise typer.Exit
 
@@ -194,25 +177,24 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-cli_planning.add_commands(app)
-cli_judging.add_commands(app)
-cli_audit.add_commands(app)
+for command in (*planning.COMMANDS, *judging.COMMANDS, audit):
+    app.command()(command)
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake ends in one paragraph and exit code 2, never in a traceback."""
+    """Run the command line. A user's mistake ends in one paragraph and exit code 2, not in a traceback."""
     try:
         code = app(standalone_mode=False)
     except LookalikeError as error:
         notes.print(f"Error: {error}", style="red" if notes.is_terminal else None)
         sys.exit(2)
     except MemoryError:
-        notes.print("Error: The memory does not suffice. What was charged stays charged; see 'lookalike ledger'.")
+        notes.print("Error: There is not enough memory. What was charged stays charged; see 'lookalike ledger TABLE'.")
         sys.exit(2)
     except Exception as error:
         # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
         if isinstance(error.__cause__, KeyboardInterrupt):
-            notes.print("Stopped. What was charged stays charged; see 'lookalike ledger'.")
+            notes.print("Stopped. What was charged stays charged; see 'lookalike ledger TABLE'.")
             sys.exit(130)
         if not hasattr(error, "format_message"):
             raise
@@ -232,18 +214,13 @@ def _print_usage(error: Any) -> None:
 
 
 def _file(workload: str | None) -> Path | None:
-    """The file of a workload, None for one in words."""
+    """Return the path of a workload that is a file; None for a workload in words, such as all-3way."""
     return Path(workload) if workload is not None and Path(workload).suffix else None
-
-
-def _generator(name: str) -> Generation:
-    check_generator(name)
-    return cast(Generation, name)
 
 
 @contextmanager
 def _rescue(release: Release, book: Ledger) -> Generator[None]:
-    """Keep the model beside the ledger when its table cannot be written: the budget for it is spent."""
+    """Save the model beside the ledger when the table cannot be written: the budget for it is spent."""
     try:
         yield
     except InputError as error:
@@ -255,34 +232,28 @@ def _rescue(release: Release, book: Ledger) -> Generator[None]:
         except LookalikeError:
             raise error from None
         raise InputError(
-            f"{error} The budget is spent, so the model was kept at {kept}: 'lookalike sample {kept} -o OUT' makes the "
-            "table without spending again."
+            f"{error} The budget is spent, so the model was saved as {kept}. Make the table from it without "
+            f"spending again: 'lookalike sample {kept} -o OUT'."
         ) from error
 
 
 def _print_release(release: Release, paths: dict[str, Path | None], as_json: bool) -> None:
+    from lookalike.privacy.ledger import epsilon_json, epsilon_text
+
     spent = release.spent
     if as_json:
+        written = {name: str(path) if path else None for name, path in paths.items()}
+        charged = {"epsilon": spent.epsilon, "epsilon_spent": epsilon_json(spent.epsilon_spent), "delta": spent.delta}
         by_step = {step: float(rho) for step, rho in spent.by_step().items()}
-        print_json(
-            {
-                **{name: str(path) if path else None for name, path in paths.items()},
-                "method": spent.method,
-                "epsilon": spent.epsilon,
-                "epsilon_spent": epsilon_json(spent.epsilon_spent),
-                "delta": spent.delta,
-                "private": spent.private,
-                "rho_by_step": by_step,
-                "notes": list(release.notes),
-            }
-        )
+        outcome = {"private": spent.private, "rho_by_step": by_step, "notes": list(release.notes)}
+        print_json({**written, "method": spent.method, **charged, **outcome})
         return
     bill = f"epsilon {spent.epsilon:g}, delta {spent.delta:g}"
     if spent.private:
-        charged = epsilon_text(spent.epsilon_spent)
-        output.print(f"Spent: {bill}, hiding {spent.neighbours}. (Its charges add up to epsilon {charged}.)")
+        charges = epsilon_text(spent.epsilon_spent)
+        output.print(f"Spent: {bill}, hiding {spent.neighbours}. (The charges add up to epsilon {charges}.)")
     else:
-        output.print(f"NOT PRIVATE: this release has no differential privacy, whatever was asked for ({bill}).")
+        output.print(f"NOT PRIVATE: this release has no differential privacy, although {bill} were asked for.")
         output.print("It counts as infinite epsilon in the ledger.")
     for step, rho in spent.by_step().items():
         output.print(f"  {step}: {float(rho / spent.rho):.1%}")
@@ -292,36 +263,32 @@ def _print_release(release: Release, paths: dict[str, Path | None], as_json: boo
 
 
 def _note_made_up(before: Schema, after: Schema, *, drafted: bool) -> None:
-    """Say which columns were taken for identifiers or free text, by name or by discovery: their values mean nothing."""
+    """Name the columns that were taken for identifiers or free text, by name or by discovery."""
+    from lookalike.schema.columns import Identifier
+
     named = [c.name for c in before.columns if isinstance(c, Identifier) and not c.person] if drafted else []
-    if named:
-        notes.print(
-            f"Made up: {', '.join(named)}. Their names are those of identifiers, so their values were not looked at.\n"
-            "If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
-        )
-    names = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
-    if names:
-        notes.print(
-            f"Made up: {', '.join(names)}. Few of their values are frequent enough to be told, so these columns hold\n"
-            "texts without meaning. If they are categories or numbers, declare them: 'lookalike schema' drafts a file."
-        )
+    found = [c.name for c in after.columns if isinstance(c, Identifier) and not isinstance(before[c.name], Identifier)]
+    reasons = {
+        "Their names suggest identifiers, so their values were not read": named,
+        "Too few of their values are frequent enough to be released": found,
+    }
+    for reason, names in reasons.items():
+        if names:
+            notes.print(
+                f"Made-up texts: {', '.join(names)}. {reason}; the synthetic values mean nothing.\n"
+                "If these columns are categories or numbers, declare them: 'lookalike schema' drafts a file."
+            )
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
-    rows = [
-        (
-            run.number,
-            run.started[:16].replace("T", " "),
-            run.method,
-            f"{run.epsilon:g}",
-            f"{run.delta:g}",
-            epsilon_text(run.epsilon_counted),
-            run.noise if run.private else f"{run.noise}: NOT PRIVATE",
-            len(run.charges),
-            run.status,
-        )
-        for run in runs
-    ]
+    from lookalike.privacy.ledger import epsilon_text
+
+    rows = []
+    for run in runs:
+        amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
+        noise = run.noise if run.private else f"{run.noise}: NOT PRIVATE"
+        started = run.started[:16].replace("T", " ")
+        rows.append((run.number, started, run.method, *amounts, noise, len(run.charges), run.status))
     headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
     output.print(table_of(f"Ledger of {book.identity}", headings, rows))
     cap = book.cap
@@ -332,21 +299,8 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
 
 
 def _run_json(run: RunSummary) -> dict[str, Any]:
-    charges = [
-        {"step": c.step, "mechanism": c.mechanism, "releases": c.releases, "rho": float(c.rho), "detail": c.detail}
-        for c in run.charges
-    ]
-    names = (
-        "number",
-        "started",
-        "method",
-        "epsilon",
-        "delta",
-        "accounting",
-        "neighbours",
-        "status",
-        "noise",
-        "private",
-    )
-    counted = {"epsilon_counted": epsilon_json(run.epsilon_counted)}
-    return {**{name: getattr(run, name) for name in names}, **counted, "charges": charges}
+    from lookalike.privacy.ledger import epsilon_json
+
+    facts = {name: getattr(run, name) for name in run.__slots__}
+    facts["charges"] = [{**asdict(charge), "rho": float(charge.rho)} for charge in run.charges]
+    return {**facts, "private": run.private, "epsilon_counted": epsilon_json(run.epsilon_counted)}

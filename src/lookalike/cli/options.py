@@ -1,21 +1,21 @@
-"""Options that several commands share, and what they are turned into."""
+"""Options that several commands share, and what their texts are turned into."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lookalike.errors import InputError, SchemaError
-from lookalike.pipeline import as_schema
-from lookalike.privacy.kernel.neighbours import Neighbours, Relation
-from lookalike.schema.schema import Schema
-from lookalike.selection.workload import read_workload
-from lookalike.synthesizers import METHODS, default_settings
+
+if TYPE_CHECKING:
+    from lookalike.schema.schema import Schema
 
 TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
+RealPath = Annotated[Path, typer.Argument(metavar="REAL", help="CSV or Parquet file with the private rows.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
     Path | None,
     typer.Option(
@@ -26,9 +26,9 @@ SchemaOption = Annotated[
 DomainOption = Annotated[
     Path | None, typer.Option("--domain", help="JSON object {column: number of codes}, for integer-coded tables.")
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of this run.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="Probability with which epsilon may be missed.")]
-MethodOption = Annotated[str, typer.Option("--method", "-m", help="See 'lookalike methods'.")]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of a run; smaller is stronger.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="Probability that the bound epsilon fails to hold.")]
+MethodOption = Annotated[str, typer.Option("--method", "-m", help="Name of a method; see 'lookalike methods'.")]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
 ]
@@ -37,17 +37,26 @@ WorkloadOption = Annotated[
     typer.Option(
         "--workload",
         metavar="SETS",
-        help="Marginals that matter, for methods that take some: all-3way, target:COLUMN, or a YAML or JSON file.",
+        help="Marginals that matter, for methods with a workload: all-3way, target:COLUMN, or a YAML or JSON file.",
     ),
 ]
 NeighboursOption = Annotated[
-    str, typer.Option("--neighbours", help="'add-remove' or 'replace': what one person's data may change.")
+    str,
+    typer.Option(
+        "--neighbours", help="What one person may change: 'add-remove' (a row more or less) or 'replace' (another row)."
+    ),
 ]
-RowsPerPersonOption = Annotated[int, typer.Option("--max-rows-per-person", help="Most rows that belong to one person.")]
+RowsPerPersonOption = Annotated[
+    int, typer.Option("--max-rows-per-person", help="Maximum number of rows of one person that are used.")
+]
 PersonOption = Annotated[
-    str | None, typer.Option("--person", help="Column that says whose row it is; surplus rows go.")
+    str | None,
+    typer.Option("--person", help="Column that says whose row it is; rows beyond a person's maximum are dropped."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+RowsOption = Annotated[
+    int | None, typer.Option("--rows", help="Number of rows to make; by default the noisy number of real rows.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 FormulaOption = Annotated[
     bool,
     typer.Option(
@@ -56,32 +65,38 @@ FormulaOption = Annotated[
     ),
 ]
 ModelSizeOption = Annotated[
-    float, typer.Option("--max-model-mb", help="Most memory that a model file may take, in MiB.")
+    float, typer.Option("--max-model-mb", help="Maximum memory that a model file may take, in MiB.")
 ]
-LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one per table.")]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one for each table.")]
 
 
-def schema_of(schema: Path | None, domain: Path | None, table: Path | None) -> Schema:
-    """The schema that was given, or the draft of the table's."""
+def schema_of(schema: Path | None, domain: Path | None, table: Path | None = None) -> Schema:
+    """Return the schema of the file that was given, or else a draft from the names and types of the table's columns."""
+    from lookalike.pipeline import as_schema
+    from lookalike.schema.schema import Schema
+
     if schema is not None and domain is not None:
-        raise SchemaError("Give the public facts about the columns with --schema or with --domain, not with both.")
+        raise SchemaError("Both --schema and --domain were given. Describe the columns with one of them.")
     if schema is None and domain is None and table is None:
-        raise SchemaError("Name a table, or give --schema FILE.yaml or --domain FILE.json.")
+        raise SchemaError(
+            "Nothing describes the columns. Give --schema FILE.yaml or --domain FILE.json; 'lookalike plan' also "
+            "accepts a TABLE."
+        )
     return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
 
 
-def neighbours_of(relation: str, rows: int) -> Neighbours:
-    known: dict[str, Relation] = {"add-remove": "add-remove", "replace": "replace"}
-    return Neighbours(known.get(relation, relation), rows)  # type: ignore[arg-type]
-
-
 def settings_of(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:
-    """Settings from NAME=VALUE texts, each read as JSON where it is JSON, and the workload if one is given."""
+    """Return the settings of NAME=VALUE texts, each value read as JSON where it is JSON, and the workload if given."""
     settings: dict[str, Any] = {}
     if workload is not None:
-        takers = [name for name in METHODS if "workload" in default_settings(name)]
-        if method in METHODS and method not in takers:
-            raise SchemaError(f"{method} takes no workload; the methods that do are {', '.join(takers)}.")
+        from lookalike.selection.workload import read_workload
+        from lookalike.synthesizers import METHODS, default_settings
+
+        with_workload = [name for name in METHODS if "workload" in default_settings(name)]
+        if method in METHODS and method not in with_workload:
+            raise SchemaError(
+                f"The method {method} has no workload. Leave out --workload, or use {', '.join(with_workload)}."
+            )
         settings["workload"] = read_workload(workload)
     for text in given or []:
         name, equals, value = text.partition("=")

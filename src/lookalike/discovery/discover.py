@@ -48,7 +48,7 @@ class _Step(NamedTuple):
 FORMS = _Step("discover: types and missing markers", 0.1, "how texts are written, missing markers, decimals")
 VALUES = _Step("discover: frequent values", 0.5, "values of categories above a noisy threshold", "threshold")
 RANGES = _Step("discover: ranges", 0.08, "smallest and largest numbers and times, on a public grid")
-BINS = _Step("discover: bins", 0.2, "counts of finer cells where rows are")
+BINS = _Step("discover: bins", 0.2, "counts of narrower bins where there are rows")
 ROUNDING = _Step(
     "discover: rounding", 0.07, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
 )

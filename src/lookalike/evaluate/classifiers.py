@@ -1,6 +1,6 @@
 """Classifiers trained on synthetic rows, or privately on real ones, and tested on real rows. NOT PRIVATE.
 
-Needs the `evaluate` extra; `sklearn_module` is the one place that looks for scikit-learn.
+Needs scikit-learn, from the extra `evaluate`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lookalike.schema.domain import Domain
 
 
 def sklearn_module(name: str) -> ModuleType:
-    """The module `sklearn.<name>`, or an error that says how to install it."""
+    """Return the module `sklearn.<name>`, or raise an error that says how to install it."""
     try:
         return importlib.import_module(f"sklearn.{name}")
     except ImportError:
-        raise MissingExtraError("scikit-learn", "evaluate", "Judging by classifiers") from None
+        raise MissingExtraError("scikit-learn", "evaluate", "Evaluation by classifiers") from None
 
 
 def one_hot(codes: np.ndarray, domain: Domain, *, without: str | None = None) -> sparse.csr_matrix:
-    """One 0/1 feature per value of every column except `without`; exactly one 1 per row and column."""
+    """Return one 0/1 feature for each value of every column except `without`."""
     kept = [i for i, name in enumerate(domain.names) if name != without]
     sizes = [domain.sizes[i] for i in kept]
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -40,12 +40,12 @@ def one_hot(codes: np.ndarray, domain: Domain, *, without: str | None = None) ->
 
 
 def without_column(codes: np.ndarray, domain: Domain, target: str) -> np.ndarray:
-    """The codes of all columns but `target`: features of trees, which split codes by order."""
+    """Return the codes of all columns but `target`: the features of trees, which split codes by their order."""
     return np.delete(codes, domain.position(target), axis=1)
 
 
 def thinned(codes: np.ndarray, max_rows: int | None, seed: int) -> np.ndarray:
-    """At most `max_rows` random rows."""
+    """Return at most `max_rows` random rows."""
     if max_rows is None or len(codes) <= max_rows:
         return codes
     return codes[np.random.default_rng([seed, 13]).choice(len(codes), max_rows, replace=False)]
@@ -60,18 +60,18 @@ def svm_errors(
     max_rows: int | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Share of wrong answers by target, of a linear SVM trained on `train` and asked about `test`.
+    """Return for each target the error rate on `test` of a linear SVM trained on `train`.
 
-    Every column is the target once, all others are one-hot features; one against the rest, squared hinge loss, C = 1.
-    PrivMRF names neither kernel nor loss, so compare methods by this function, not with the paper's figures.
+    All other columns are one-hot features; one against the rest, squared hinge loss, C = 1. The paper of PrivMRF names
+    neither kernel nor loss, so its figures cannot be compared with these.
 
     Args:
         train: codes to train on, for instance synthetic ones.
         test: real codes that were not synthesised.
         domain: names and sizes of the columns.
         targets: columns to predict; all by default.
-        max_rows: train on at most this many random rows.
-        seed: of that choice.
+        max_rows: maximum number of rows to train on, drawn at random.
+        seed: seed of that choice.
     """
     svm = sklearn_module("svm")
     train = thinned(train, max_rows, seed)
@@ -92,14 +92,14 @@ def svm_errors(
 
 @dataclass(frozen=True, slots=True)
 class ClassifierResult:
-    """One classifier, trained on real and on synthetic rows, asked about the same unseen real rows (BSG, Table 3).
+    """One classifier, trained on real and on synthetic rows, tested on the same real rows (BSG, Table 3).
 
     Attributes:
         name: tree, forest or boosting.
-        accuracy_real: share of right answers when trained on real rows.
-        accuracy_synth: share of right answers when trained on synthetic rows.
-        agreement: share of rows where the two give the same answer, right or wrong.
-        majority: share of right answers of always naming the real training rows' commonest value.
+        accuracy_real: accuracy when trained on real rows.
+        accuracy_synth: accuracy when trained on synthetic rows.
+        agreement: share of rows for which the two predict the same, right or wrong.
+        majority: accuracy of always predicting the commonest value of the real training rows.
     """
 
     name: str
@@ -119,20 +119,20 @@ def classifier_results(
     max_rows: int | None = 50_000,
     seed: int = 0,
 ) -> list[ClassifierResult]:
-    """Accuracy and agreement of a tree, a random forest and boosted stumps that predict `target` (BSG, Table 3).
+    """Return accuracy and agreement of a tree, a random forest and boosted stumps for `target` (BSG, Table 3).
 
     Args:
         real_train: the rows that were synthesised.
         synth: the synthetic rows.
-        test: real rows that were not synthesised; with the training rows themselves, accuracies on real are too high.
+        test: real rows that were not synthesised; on rows of `real_train` the accuracy would be too high.
         domain: names and sizes of the columns.
         target: the column to predict.
-        max_rows: train on at most this many rows of either table.
-        seed: of the classifiers and of that choice.
+        max_rows: maximum number of rows of each table to train on.
+        seed: seed of the classifiers and of the choice of rows.
     """
     position = domain.position(target)
     if len(domain) < 2:
-        raise InputError("Classifiers need a column besides the target; this table has one column.")
+        raise InputError("The table has one column; classifiers need at least one besides the target.")
     truth, features = test[:, position], without_column(test, domain, target)
     commonest = np.bincount(real_train[:, position]).argmax()
     results = []
@@ -140,29 +140,21 @@ def classifier_results(
         answers = []
         for table in (thinned(real_train, max_rows, seed), thinned(synth, max_rows, seed)):
             answers.append(_answers(make, without_column(table, domain, target), table[:, position], features))
-        real_answers, synth_answers = answers
-        results.append(
-            ClassifierResult(
-                name=name,
-                accuracy_real=float(np.mean(real_answers == truth)),
-                accuracy_synth=float(np.mean(synth_answers == truth)),
-                agreement=float(np.mean(real_answers == synth_answers)),
-                majority=float(np.mean(truth == commonest)),
-            )
-        )
+        pairs = ((answers[0], truth), (answers[1], truth), answers, (truth, commonest))
+        results.append(ClassifierResult(name, *(float(np.mean(one == other)) for one, other in pairs)))
     return results
 
 
 def distinguishing_game(
     real: np.ndarray, synth: np.ndarray, *, max_rows: int = 50_000, seed: int = 0
 ) -> dict[str, float]:
-    """How often a tree and a forest tell real rows from synthetic ones (BSG, Table 5): 0.5 is a pure guess, 1 always.
+    """Return how often a tree and a forest distinguish real from synthetic rows (BSG, Table 5): 0.5 is guessing.
 
-    Both tables give the same number of rows, half of them for training and half for the test.
+    The same number of rows is taken from both tables, half of them for training and half for the test.
     """
     rows = min(len(real), len(synth), max_rows)
     if rows < 4:
-        raise InputError(f"The game needs at least 4 rows of each table; there are {rows}.")
+        raise InputError(f"The distinguishing game needs at least 4 rows of each table; there are {rows}.")
     rng = np.random.default_rng([seed, 17])
     half = rows // 2
     parts = [table[rng.choice(len(table), 2 * half, replace=False)] for table in (real, synth)]
@@ -175,7 +167,7 @@ def distinguishing_game(
 def _classifiers(seed: int) -> dict[str, Callable[[], object]]:
     tree, ensemble = sklearn_module("tree"), sklearn_module("ensemble")
     return {
-        # Leaves of some rows: on wide tables a tree grown to the end learns its rows by heart.
+        # Leaves need some rows each: on wide tables a tree without limits memorises its training rows.
         "tree": lambda: tree.DecisionTreeClassifier(min_samples_leaf=10, random_state=seed),
         "forest": lambda: ensemble.RandomForestClassifier(n_estimators=50, min_samples_leaf=2, random_state=seed),
         "boosting": lambda: ensemble.AdaBoostClassifier(n_estimators=50, random_state=seed),
@@ -192,7 +184,7 @@ def _answers(make: Callable[[], object], features: np.ndarray, labels: np.ndarra
 
 _REGULARISATIONS = (1e-3, 1e-4, 1e-5, 1e-6)
 _CURVATURE = 0.25
-"""Largest second derivative of the logistic loss: the constant c of the paper."""
+"""The largest second derivative of the logistic loss: the constant c of Chaudhuri, Monteleoni and Sarwate (2011)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +192,8 @@ class PrivateReference:
     """Accuracies of logistic regressions on real test rows.
 
     Attributes:
-        epsilon: what the two private ones may spend.
-        regularisation: the value that serves the non-private one best.
+        epsilon: budget of each of the two private ones.
+        regularisation: the value with the best accuracy of the non-private one.
         non_private: trained on real rows without noise.
         output_perturbation: noise added to the coefficients.
         objective_perturbation: noise added to the objective.
@@ -219,15 +211,15 @@ class PrivateReference:
 def logistic_regression(
     features: sparse.csr_matrix, signs: np.ndarray, regularisation: float, linear: np.ndarray | None = None
 ) -> np.ndarray:
-    """Coefficients w that minimise mean log(1 + exp(-y w.x)) + regularisation/2 |w|^2 + linear.w / n; y is -1 or 1."""
+    """Return the w that minimise mean log(1 + exp(-y w.x)) + regularisation/2 |w|^2 + linear.w / n; y is -1 or 1."""
     n, width = features.get_shape()
     tilt = np.zeros(width) if linear is None else linear / n
 
     def loss_and_gradient(weights: np.ndarray) -> tuple[float, np.ndarray]:
         margins = signs * (features @ weights)
         loss = np.logaddexp(0.0, -margins).mean() + regularisation / 2 * weights @ weights + tilt @ weights
-        pull = -signs * expit(-margins) / n
-        return float(loss), features.T @ pull + regularisation * weights + tilt
+        slopes = -signs * expit(-margins) / n
+        return float(loss), features.T @ slopes + regularisation * weights + tilt
 
     found = minimize(loss_and_gradient, np.zeros(width), jac=True, method="L-BFGS-B", options={"maxiter": 300})
     return found.x
@@ -236,9 +228,10 @@ def logistic_regression(
 def output_perturbation(
     features: sparse.csr_matrix, signs: np.ndarray, regularisation: float, epsilon: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Algorithm 1: the minimiser plus noise of density exp(-n regularisation epsilon |b| / 2), rows of norm <= 1.
+    """Return the minimiser plus noise of density exp(-n regularisation epsilon |b| / 2), for rows of norm <= 1.
 
-    The minimiser moves by at most 2 / (n regularisation) when one row changes (Corollary 8).
+    Algorithm 1 of Chaudhuri, Monteleoni and Sarwate (2011). When one row changes, the minimiser moves by at most
+    2 / (n regularisation) (Corollary 8).
     """
     n, width = features.get_shape()
     noise = _spherical_noise(width, 2.0 / (n * regularisation * epsilon), rng)
@@ -248,10 +241,10 @@ def output_perturbation(
 def objective_perturbation(
     features: sparse.csr_matrix, signs: np.ndarray, regularisation: float, epsilon: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Algorithm 2: the minimiser of the objective plus b.w / n, density of b exp(-epsilon' |b| / 2), rows of norm <= 1.
+    """Return the minimiser of the objective plus b.w / n, b of density exp(-epsilon' |b| / 2), for rows of norm <= 1.
 
-    epsilon' = epsilon - ln(1 + 2c/(n r) + c^2/(n r)^2); where that is not positive the regularisation r is raised so
-    that half of epsilon is left (Theorem 9).
+    Algorithm 2 of the same paper: epsilon' = epsilon - ln(1 + 2c/(n r) + c^2/(n r)^2). If that is not positive, the
+    regularisation r is raised until half of epsilon is left (Theorem 9).
     """
     n, width = features.get_shape()
     ratio = _CURVATURE / (n * regularisation)
@@ -273,10 +266,10 @@ def private_reference(
     positive: int = 1,
     seed: int = 0,
 ) -> PrivateReference:
-    """Accuracies of non-private, private and synthetic-trained logistic regression (BSG, Table 4).
+    """Return accuracies of logistic regression: non-private, private, and trained on synthetic rows (BSG, Table 4).
 
-    The target is whether `target` has code `positive`. One-hot features, every row scaled to norm 1. Regularisation
-    is the best of 1e-3..1e-6 for the non-private classifier, 'optimistically', as in BSG section 6.3.
+    It predicts whether `target` has code `positive`, from one-hot features; every row is scaled to norm 1. As in BSG,
+    section 6.3, regularisation is the best of 1e-3..1e-6 for the non-private classifier, which is optimistic.
     """
     if not epsilon > 0:
         raise InputError(f"Epsilon {epsilon} is not positive; give for instance 1.")
@@ -305,6 +298,6 @@ def private_reference(
 
 
 def _spherical_noise(width: int, scale: float, rng: np.random.Generator) -> np.ndarray:
-    """A vector of density proportional to exp(-|b| / scale): a uniform direction, a Gamma(width, scale) length."""
+    """Return a vector of density proportional to exp(-|b| / scale): uniform direction, Gamma(width, scale) length."""
     direction = rng.normal(size=width)
     return direction / np.linalg.norm(direction) * rng.gamma(width, scale)

@@ -1,7 +1,7 @@
-"""Methods x epsilons x repeats on one or more tables: resumable, one JSON line per run. NOT PRIVATE.
+"""Comparisons of methods at several epsilons, with repeats, stored as one JSON line per run. NOT PRIVATE.
 
-Every run happens in a fresh process, so that its processor seconds and its peak memory are its own. Lines are appended
-as runs finish; runs whose line is there already are not repeated, so an interrupted comparison goes on where it was.
+Every run has a fresh process, so that CPU seconds and peak memory are those of the run alone. Lines are appended as
+runs finish, and runs that already have a line are not repeated: an interrupted comparison continues.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 
 Result = dict[str, object]
-"""One line of results: the job's fields, the numbers that its run returned, `cpu_seconds`, `peak_mb`, or `error`."""
+"""One line of results: the fields of the job, the numbers of its run, `cpu_seconds`, `peak_mb`; or `error`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Job:
         table: name of the table in results.
         method: name of the method.
         epsilon: privacy budget.
-        delta: the other half of the budget.
-        repeat: number of the repetition, also the seed of the split and of sampling (never of the noise).
-        train_share: share of the rows that is synthesised; the rest is for testing classifiers.
+        delta: probability that the bound epsilon fails to hold.
+        repeat: number of the repetition, also the seed of the split and of sampling (not of the noise).
+        train_share: share of the rows to synthesise; the rest is for testing classifiers.
     """
 
     table: str
@@ -55,7 +55,10 @@ class Job:
         if not self.epsilon > 0:
             raise InputError(f"Epsilon {self.epsilon} is not positive; give for instance 1.")
         if not 0 < self.train_share <= 1:
-            raise InputError(f"A training share of {self.train_share} is outside 0..1; give for instance 0.8.")
+            raise InputError(f"The share of rows to train on is {self.train_share}; it must be in (0, 1], such as 0.8.")
+
+    def __str__(self) -> str:
+        return f"{self.method}, epsilon {self.epsilon:g}, run {self.repeat + 1}"
 
 
 def jobs_of(
@@ -67,7 +70,7 @@ def jobs_of(
     delta: float = 1e-5,
     train_share: float = 1.0,
 ) -> list[Job]:
-    """The whole grid, ordered so that every method has its first repeat before any has its second."""
+    """Return all jobs, ordered so that every method has its first repeat before any has its second."""
     tables, methods, epsilons = list(tables), list(methods), list(epsilons)
     return [
         Job(table, method, float(epsilon), delta, repeat, train_share)
@@ -79,7 +82,7 @@ def jobs_of(
 
 
 def read_results(path: str | Path) -> list[Result]:
-    """Lines of a results file, none where it does not exist; a last line cut short by a crash is left out."""
+    """Return the lines of a results file, without a last line that a crash cut short; none if there is no file."""
     path = Path(path)
     if not path.exists():
         return []
@@ -90,7 +93,7 @@ def read_results(path: str | Path) -> list[Result]:
             results.append(json.loads(line))
         except json.JSONDecodeError:
             if number < len(lines):
-                raise InputError(f"{path} line {number} is not JSON; mend or delete that line.") from None
+                raise InputError(f"{path} line {number} is not JSON; correct or delete that line.") from None
     return results
 
 
@@ -102,15 +105,15 @@ def run_jobs(
     progress: Callable[[int, int, Job, Result | None], None] | None = None,
     isolated: bool = True,
 ) -> list[Result]:
-    """Run what is not yet in `results`, append one line per run, and return the lines of all `jobs`.
+    """Run the jobs that `results` does not hold, append one line for each, and return the lines of all `jobs`.
 
     Args:
-        jobs: the grid.
-        run: a function of a module (it is sent to a fresh process) from a job to the numbers to store. An exception
-            that it raises is stored as `error`; such runs are tried again next time.
+        jobs: the runs, from `jobs_of`.
+        run: returns the numbers of a job. It must be picklable, for a fresh process. An exception that it raises is
+            stored as `error`; such runs are repeated next time.
         results: the JSONL file.
-        progress: called with (runs done, runs in all, job, None) before and (.., job, line) after every run.
-        isolated: False runs in this process: quicker to start, but peak memory is then that of all runs together.
+        progress: called with (runs done, number of runs, job, None) before and (.., job, line) after every run.
+        isolated: False runs in this process, which starts faster; peak memory is then that of all runs together.
     """
     path = Path(results)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,16 +134,16 @@ def run_jobs(
 
 
 def judge_method(job: Job, *, table: Any, schema: Schema, synthesize: Callable[..., Any], svm: bool = False) -> Result:
-    """Numbers of one run: synthesise (a share of) the table by the job's method, and measure the outcome.
+    """Synthesise a share of the table as the job says, and return measures of the outcome.
 
-    The run's ledger is in memory: nothing of a comparison may be released, so nothing of it counts as spent.
+    The ledger of the run is in memory: nothing of a comparison may be released, so nothing counts as spent.
 
     Args:
         job: method, budget and repeat.
         table: a path, or a pandas, polars or Arrow table.
         schema: its columns.
         synthesize: `lookalike.synthesize`, or a function with its arguments.
-        svm: also the mean error of a linear SVM over all columns, as in PrivMRF (slow).
+        svm: also compute the mean error of a linear SVM over all columns, as in PrivMRF (slow).
     """
     from lookalike.evaluate.real_data import arrow_rows, split_rows
 
@@ -159,7 +162,7 @@ def judge_method(job: Job, *, table: Any, schema: Schema, synthesize: Callable[.
 
 
 def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Domain, svm: bool = False) -> Result:
-    """The numbers that comparisons store: distances of 1- to 5-way marginals, range queries, SVM error if asked for."""
+    """Return distances of 1- to 5-way marginals, errors of range queries and, with `svm`, the mean SVM error."""
     pair = TablePair(real, synth, domain)
     found = {k: distances_of(pair, random_cliques(domain, k)) for k in range(1, min(5, len(domain)) + 1)}
     numbers: Result = {
@@ -175,7 +178,7 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
 
 
 def summary(results: Iterable[Result], measure: str) -> dict[tuple[str, str, float], tuple[float, float, int]]:
-    """Mean, standard error of the mean (nan for one run) and number of runs by (table, method, epsilon).
+    """Return mean, standard error of the mean (nan for one run) and number of runs by (table, method, epsilon).
 
     `measure` names a number of the lines; "tvd.3" takes entry "3" of the dictionary "tvd".
     """
@@ -190,7 +193,7 @@ def summary(results: Iterable[Result], measure: str) -> dict[tuple[str, str, flo
 
 
 def table_rows(results: Iterable[Result], measure: str) -> list[dict[str, object]]:
-    """One row per table and method, one column per epsilon, as text for printing; the best of a column has a star."""
+    """Return a row per table and method with a text per epsilon, for printing; a star marks the best method."""
     cells = summary(results, measure)
     rows = []
     for table in dict.fromkeys(key[0] for key in cells):
@@ -202,13 +205,10 @@ def table_rows(results: Iterable[Result], measure: str) -> list[dict[str, object
             for epsilon in epsilons:
                 mean, error, _ = cells.get((table, method, epsilon), (math.nan, math.nan, 0))
                 star = "*" if mean == best[epsilon] else ""
-                row[f"{epsilon:g}"] = "" if math.isnan(mean) else f"{mean:.4f}{star}" + _plus_minus(error)
+                plus_minus = "" if math.isnan(error) else f" ±{error:.4f}"
+                row[f"{epsilon:g}"] = "" if math.isnan(mean) else f"{mean:.4f}{star}{plus_minus}"
             rows.append(row)
     return rows
-
-
-def _plus_minus(error: float) -> str:
-    return "" if math.isnan(error) else f" ±{error:.4f}"
 
 
 def _mean_and_error(values: list[float]) -> tuple[float, float, int]:
@@ -225,19 +225,19 @@ def _job_of(line: Result) -> Job | None:
 
 
 def _isolated(run: Callable[[Job], Mapping[str, object]], job: Job) -> Result:
-    # 'spawn' starts a new interpreter: nothing of this process counts into the run's memory.
+    # 'spawn' starts a new interpreter: memory of this process does not count as memory of the run.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(_measured, run, job).result()
         except BrokenProcessPool:
-            return {**asdict(job), "error": "the process ended without an answer (out of memory?)"}
+            return {**asdict(job), "error": "the process ended without a result, perhaps for lack of memory"}
 
 
 def _measured(run: Callable[[Job], Mapping[str, object]], job: Job) -> Result:
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         numbers = dict(run(job))
-    except Exception as error:  # noqa: BLE001 (a failed run is a result; the others go on)
+    except Exception as error:  # noqa: BLE001 (a failed run is a result; the others continue)
         numbers = {"error": f"{type(error).__name__}: {error}"}
     line = {**asdict(job), "private": False, **numbers}
     line.setdefault("cpu_seconds", round(time.process_time() - cpu, 3))
@@ -247,9 +247,9 @@ def _measured(run: Callable[[Job], Mapping[str, object]], job: Job) -> Result:
 
 
 def peak_mb() -> float | None:
-    """Largest resident memory of this process so far in megabytes, None where the system does not say.
+    """Return the peak resident memory of this process in megabytes, or None on systems without /proc.
 
-    /proc is asked first: getrusage also counts the parent's memory at the moment of the fork.
+    Not from getrusage, which also counts the memory of the parent at the moment of the fork.
     """
     try:
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
@@ -261,6 +261,6 @@ def peak_mb() -> float | None:
 
 
 def _end_last_line(path: Path) -> None:
-    """Cut off a last line that a crash left unfinished, so that new lines start on their own."""
+    """Remove a last line that a crash cut short, so that the next line starts on a new line."""
     if path.exists() and (text := path.read_text(encoding="utf-8")) and not text.endswith("\n"):
         path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How many real rows could have been the seed of each given row. NOT PRIVATE: exact counts, for the data holder."""
+"""The number of real rows that could have been the seed of each given row. NOT PRIVATE: counts are exact."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lookalike.release import load
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deniability:
-    """Numbers of plausible seeds. NOT PRIVATE.
+    """Numbers of plausible seeds of some rows. NOT PRIVATE.
 
     Attributes:
         omegas: the numbers of columns drawn anew.
-        seeds: for each row and each omega, real rows that could have been the seed: all equally likely.
-        fewest: for each row, real rows in the smallest class of probabilities that holds any, when omega is drawn from
-            all `omegas`; 0 where no real row could have made it.
-        gamma: probabilities of one class differ by this factor at most.
+        seeds: for each row and each omega, the number of real rows that could have been the seed, all equally likely.
+        fewest: for each row, the number of real rows in the smallest non-empty class of probabilities when omega is
+            drawn from all `omegas`; 0 if no real row could have made it.
+        gamma: maximum ratio of the probabilities in one class.
     """
 
     omegas: tuple[int, ...]
@@ -35,11 +35,11 @@ class Deniability:
     gamma: float
 
     def deniable(self, k: int) -> np.ndarray:
-        """For each omega, the share of rows with at least k plausible seeds."""
+        """Return for each omega the share of rows with at least k plausible seeds."""
         return (self.seeds >= k).mean(axis=0)
 
     def table(self, k: int) -> list[tuple[str, ...]]:
-        """One line per omega: the omega, the fewest, the median and the most seeds of a row, the share with k."""
+        """Return for each omega its value, the minimum, median and maximum number of seeds, and the share with k."""
         return [
             (str(omega), f"{seeds.min():,}", f"{int(np.median(seeds)):,}", f"{seeds.max():,}", f"{share:.1%}")
             for omega, seeds, share in zip(self.omegas, self.seeds.T, self.deniable(k), strict=True)
@@ -59,15 +59,15 @@ class Deniability:
 
 
 def network_of(model: Model) -> BayesNet:
-    """The Bayesian network that seeds are put through, or an error for models without one."""
+    """Return the Bayesian network that made rows from seeds; refuse models without one."""
     network = model if isinstance(model, BayesNet) else getattr(model, "network", None)
     if not isinstance(network, BayesNet):
-        raise InputError(f"A model of kind {model.kind!r} has no seeds; deniability is for models of the method bsg.")
+        raise InputError(f"A model of kind {model.kind!r} has no seeds; give a model of the method bsg.")
     return network
 
 
 def check_files(model: Path, table: Path, rows: Path, omega: str = "", *, gamma: float = 4.0) -> Deniability:
-    """`deniability` of the rows in a file against the table in another, by the model in a third."""
+    """Return the `deniability` of the rows of a file, given the files of the model and of the real table."""
     fitted = load(model)
     network_of(fitted.model)
     low, dash, high = omega.partition("-")
@@ -81,24 +81,24 @@ def check_files(model: Path, table: Path, rows: Path, omega: str = "", *, gamma:
 def deniability(
     model: Model, real: np.ndarray, rows: np.ndarray, omegas: Sequence[int] | None = None, *, gamma: float = 4.0
 ) -> Deniability:
-    """Plausible seeds of each row among the real ones, in O(columns) per row after one sort of the real ones.
+    """Return the numbers of plausible seeds of each row, in O(columns) per row after one sort of the real rows.
 
     Args:
         model: a model of the method bsg.
         real: codes of the real table.
         rows: codes of the rows to check.
         omegas: numbers of columns drawn anew; by default every number but all of them.
-        gamma: the factor between the bounds of a class of probabilities, above 1.
+        gamma: maximum ratio of the probabilities in one class, above 1.
     """
     network = network_of(model)
     width = len(network.domain)
     chosen = tuple(sorted(set(omegas))) if omegas else tuple(range(1, width))
     if not chosen or chosen[0] < 0 or chosen[-1] > width:
-        raise InputError(f"omega is {chosen}; with {width} columns it lies between 0 and {width}.")
+        raise InputError(f"omega is {chosen}; with {width} columns it must lie between 0 and {width}.")
     if not gamma > 1:
         raise InputError(f"gamma is {gamma:g}; it must be above 1.")
     if not len(rows):
-        raise InputError("There are no rows to check.")
+        raise InputError("There are no rows to check; give at least 1.")
     columns = [network.domain.position(name) for name in network.order]
     shared = PrefixCounts(real[:, columns], network.domain.shape(network.order)).of_codes(rows[:, columns])
     logs = network.log_probabilities(rows)

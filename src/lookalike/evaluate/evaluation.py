@@ -1,11 +1,10 @@
-"""All measures of a synthetic table against the real one, collected as plain numbers. NOT PRIVATE."""
+"""All measures of a synthetic table against the real one, as plain numbers. NOT PRIVATE."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +38,7 @@ class Evaluation:
     """Measures of a synthetic table as plain JSON values, stamped NOT PRIVATE.
 
     Attributes:
-        numbers: what was measured, by kind; `notice` and `private` (False) always among them.
+        numbers: the measures by kind, always with `notice` and `private` (False).
     """
 
     numbers: Numbers
@@ -58,24 +57,24 @@ class Evaluation:
         return json.dumps(self.numbers, indent=indent, allow_nan=False)
 
     def table(self) -> list[tuple[str, str, str]]:
-        """Measure, value and how to read it, for printing."""
+        """Return measure, value and notes of every measure, for printing."""
         return list(_table_rows(self.numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure besides the cheap things.
+    """What to measure.
 
     Attributes:
-        orders: numbers of attributes of the marginals that are compared.
-        sets: at most this many marginals per order.
-        group_by: column whose groups get errors of their own.
+        orders: numbers of columns of the marginals to compare.
+        sets: maximum number of marginals per order.
+        group_by: column by whose values errors are also measured.
         questions: counts to compare, as in `lookalike query`.
-        target: column that classifiers predict; none are trained without.
-        svm: also an SVM for every column (slow).
+        target: column for classifiers to predict; without it none are trained.
+        svm: also train an SVM for every column (slow).
         epsilon: budget of the private classifiers that are trained for reference.
         ordered: columns whose codes have an order; None takes ordinal, number and time columns that are never missing.
-        seed: fixes which marginals, ranges and rows are drawn.
+        seed: seed of the choice of marginals, ranges and rows.
     """
 
     orders: tuple[int, ...] = (1, 2, 3, 4, 5)
@@ -98,27 +97,22 @@ def evaluate_codes(
     test: np.ndarray | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Evaluation:
-    """All measures of two integer-coded tables.
+    """Return all measures of two integer-coded tables.
 
     Args:
         real: codes of the real rows that were synthesised.
         synth: codes of the synthetic rows.
         schema: the columns.
         settings: what to measure.
-        test: codes of real rows that were not synthesised, to test classifiers on. Without them a fifth of the real
-            rows is kept from the classifiers trained on real rows, but not from the synthetic table, which has seen
-            them.
-        progress: called with what is being done and the share of measures behind.
+        test: codes of real rows that were not synthesised, to test classifiers on. By default a fifth of the real rows,
+            which classifiers are then not trained on; the synthetic table was still made from them.
+        progress: called with the current measure and the fraction done.
     """
     settings = settings or Settings()
     pair = TablePair(real, synth, schema.domain)
     ordered = _ordered(schema) if settings.ordered is None else frozenset(settings.ordered)
-    numbers: Numbers = {
-        "notice": NOTICE,
-        "private": False,
-        "rows": {"real": pair.real_rows, "synth": pair.synth_rows},
-        "seconds": {},
-    }
+    rows = {"real": pair.real_rows, "synth": pair.synth_rows}
+    numbers: Numbers = {"notice": NOTICE, "private": False, "rows": rows, "seconds": {}}
     steps: dict[str, Callable[[], Any]] = {
         "histograms": lambda: _histograms(pair, schema),
         "marginals": lambda: _marginals(pair, settings),
@@ -136,20 +130,14 @@ def evaluate_codes(
     for number, (name, step) in enumerate(steps.items()):
         if progress:
             progress(name, number / len(steps))
-        with _clock(numbers["seconds"], name):
-            numbers[name] = step()
+        start = time.process_time()
+        numbers[name] = step()
+        numbers["seconds"][name] = round(time.process_time() - start, 3)
     return Evaluation(numbers)
 
 
 def _ordered(schema: Schema) -> frozenset[str]:
     return frozenset(c.name for c in schema.columns if isinstance(c, Ordinal | Binned) and not c.missing)
-
-
-@contextmanager
-def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
-    start = time.process_time()
-    yield
-    seconds[name] = round(time.process_time() - start, 3)
 
 
 def _histograms(pair: TablePair, schema: Schema) -> Numbers:
@@ -201,12 +189,8 @@ def _ranges(pair: TablePair, seed: int) -> Numbers:
     for k, sets in _RANGE_SETS.items():
         if k <= len(pair.domain):
             result = range_errors(pair, k, sets, seed=seed)
-            found[str(k)] = {
-                "mean_squared": result.mean_squared,
-                "mean_absolute": result.mean_absolute,
-                "mean_relative": result.mean_relative,
-                "queries": len(result.queries),
-            }
+            means = {name: getattr(result, name) for name in ("mean_squared", "mean_absolute", "mean_relative")}
+            found[str(k)] = {**means, "queries": len(result.queries)}
     return found
 
 
@@ -246,7 +230,7 @@ def _classifier_steps(
             "target": target,
             "results": [asdict(r) for r in classifier_results(train, synth, test, domain, target, seed=seed)],
         }
-        # The commonest value against the rest would be decided by always guessing; the second makes a fair question.
+        # The commonest value could be predicted well by always guessing it; the second commonest is a fair target.
         positive = int(np.argsort(-np.bincount(train[:, domain.position(target)], minlength=2), kind="stable")[1])
         steps["private_reference"] = lambda: {
             "target": target,
@@ -268,14 +252,14 @@ def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
     association = numbers["association"]
     worst = f"worst pair {association['worst_difference']:.3f}"
     yield "association, mean difference of Cramer's V", f"{association['mean_difference']:.4f}", worst
-    yield "column shapes", f"{association['column_shapes']['mean']:.4f}", "1 is equal"
+    yield "column shapes", f"{association['column_shapes']['mean']:.4f}", "1 means equal"
     if association["pair_trends"]["mean"] is not None:
-        yield "pair trends", f"{association['pair_trends']['mean']:.4f}", "1 is equal"
+        yield "pair trends", f"{association['pair_trends']['mean']:.4f}", "1 means equal"
     for k, found in numbers["ranges"].items():
         meaning = f"mean absolute {found['mean_absolute']:.5f} of all rows, {found['queries']} queries"
         yield f"{k}-way range queries, mean squared", f"{found['mean_squared']:.3e}", meaning
     rows = numbers["copies"]
-    found_share = f"{rows['unique_real_rows_found']:.1%} of real rows that occur once are found"
+    found_share = f"{rows['unique_real_rows_found']:.1%} of the real rows that occur once are among them"
     yield "synthetic rows equal to a real row", f"{rows['rows_equal_to_real']:.1%}", found_share
     for question in numbers.get("questions", ()):
         yield question["text"], f"{question['synth']:,.0f}", f"real {question['real']:,.0f}"
@@ -290,7 +274,7 @@ def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
 
 def _classifier_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
     for name, accuracy in numbers.get("distinguishing", {}).items():
-        yield f"told from real by a {name}", f"{accuracy:.1%}", "50% is a guess"
+        yield f"distinguished from real rows by a {name}", f"{accuracy:.1%}", "50% is guessing"
     for result in numbers.get("classifiers", {}).get("results", ()):
         meaning = f"trained on real {result['accuracy_real']:.1%}, agreement {result['agreement']:.1%}"
         yield f"accuracy of a {result['name']} trained on it", f"{result['accuracy_synth']:.1%}", meaning

@@ -1,4 +1,4 @@
-"""How far apart the marginals and range queries of two integer-coded tables are. NOT PRIVATE."""
+"""Distances between the marginals, and between the range queries, of two integer-coded tables. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lookalike.errors import InputError
 from lookalike.schema.cells import cell_keys
 from lookalike.schema.domain import ColumnSet, Domain
 
-# Dense counting touches every cell, sorting every row about ten times: below this ratio the dense path is the faster.
+# Counting touches every cell once, sorting every row about ten times: below this ratio counting is faster.
 _DENSE_CELLS_PER_ROW = 4
 
 
@@ -22,35 +22,31 @@ class MarginalDistances:
     """Total variation distances of a list of marginals.
 
     Attributes:
-        cliques: the attribute sets, in the order in which they were compared.
-        distances: one distance per clique, between 0 (equal) and 1 (no common row).
+        cliques: the column sets, in the order in which they were compared.
+        distances: one distance per column set, between 0 (equal) and 1 (no common row).
     """
 
     cliques: list[ColumnSet]
     distances: np.ndarray
 
-    def __post_init__(self) -> None:
-        if len(self.cliques) != len(self.distances):
-            raise ValueError(f"{len(self.cliques)} cliques but {len(self.distances)} distances")
-
     @property
     def mean(self) -> float:
-        """Average distance: what the papers plot."""
+        """The mean distance, which the papers plot."""
         return float(self.distances.mean())
 
     @property
     def worst(self) -> float:
-        """Largest distance."""
+        """The largest distance."""
         return float(self.distances.max())
 
     def ranked(self) -> list[tuple[ColumnSet, float]]:
-        """Cliques with their distances, worst first."""
+        """Return the column sets with their distances, the worst first."""
         order = np.argsort(-self.distances, kind="stable")
         return [(self.cliques[i], float(self.distances[i])) for i in order]
 
 
 class TablePair:
-    """Two tables of one domain, stacked column by column so that one pass makes the cell keys of both.
+    """Two tables of one domain, stacked so that one pass computes the cell numbers of both.
 
     Args:
         real_codes: integer codes of shape (rows, columns), in domain order.
@@ -68,29 +64,27 @@ class TablePair:
 
     @property
     def real(self) -> np.ndarray:
-        """Codes of the first table."""
+        """The codes of the first table."""
         return self._columns[: self.real_rows]
 
     @property
     def synth(self) -> np.ndarray:
-        """Codes of the second table."""
+        """The codes of the second table."""
         return self._columns[self.real_rows :]
 
     def keys(self, attrs: Iterable[str]) -> tuple[np.ndarray, int]:
-        """The cell number of every stacked row on `attrs`, and a bound on the numbers; see `cell_keys`."""
+        """Return the cell number of every stacked row on `attrs`, and a bound on the numbers; see `cell_keys`."""
         return cell_keys(self._columns, [self.domain.position(name) for name in attrs], self.domain.sizes)
 
     def counts(self, attrs: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Counts of both tables over the cells of the marginal that occur in either (all cells where they are few).
+        """Return the counts of both tables in the cells of the marginal, in C order.
 
-        The order of the cells is that of the marginal in C order; absent cells may be missing.
+        Cells that are empty in both tables are left out if the marginal has many.
         """
         keys, cells = self.keys(attrs)
         if cells <= _DENSE_CELLS_PER_ROW * len(keys):
-            return (
-                np.bincount(keys[: self.real_rows], minlength=cells),
-                np.bincount(keys[self.real_rows :], minlength=cells),
-            )
+            real, synth = keys[: self.real_rows], keys[self.real_rows :]
+            return np.bincount(real, minlength=cells), np.bincount(synth, minlength=cells)
         keys *= 2
         keys[self.real_rows :] += 1
         keys = np.sort(keys.astype(np.int32) if cells < 2**30 else keys)
@@ -100,20 +94,20 @@ class TablePair:
         return both - synth, synth
 
     def distance(self, attrs: Iterable[str]) -> float:
-        """Total variation distance of the two marginals on `attrs`: half the L1 distance of relative frequencies."""
+        """Return the total variation distance of the marginals on `attrs`: half the L1 distance of frequencies."""
         real, synth = self.counts(attrs)
         return 0.5 * float(np.abs(real / self.real_rows - synth / self.synth_rows).sum())
 
 
 def random_cliques(domain: Domain, k: int, sets: int | None = 300, seed: int = 0) -> list[ColumnSet]:
-    """All attribute sets of size `k`, or `sets` different random ones where there are more, the same for every call.
+    """Return all sets of `k` columns, or `sets` random ones if there are more; equal arguments give equal sets.
 
     >>> random_cliques(Domain(("a", "b", "c"), (2, 2, 2)), 2)
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """
     d = len(domain)
     if not 1 <= k <= d:
-        raise InputError(f"Marginals of {k} attributes of a table of {d} columns; take between 1 and {d}.")
+        raise InputError(f"Marginals of {k} columns were asked for; this table has marginals of 1 to {d} columns.")
     if sets is None or math.comb(d, k) <= sets:
         return list(combinations(domain.names, k))
     rng = np.random.default_rng([seed, k])
@@ -123,37 +117,16 @@ def random_cliques(domain: Domain, k: int, sets: int | None = 300, seed: int = 0
     return [tuple(domain.names[i] for i in picked) for picked in sorted(chosen)]
 
 
-def marginal_distances(
-    real_codes: np.ndarray,
-    synth_codes: np.ndarray,
-    domain: Domain,
-    k: int,
-    sets: int | None = 300,
-    seed: int = 0,
-) -> MarginalDistances:
-    """Total variation distances of the k-way marginals of two tables.
-
-    The distance is 1/2 * sum over cells of |real/n - synth/m|, between 0 and 1. PrivMRF (section 5.1) prints the L1
-    distance, twice this; BSG (section 6.2), MST and AIM papers differ likewise: compare like with like.
-
-    Args:
-        real_codes: integer codes of shape (rows, columns), columns in domain order.
-        synth_codes: the other table.
-        domain: names and sizes of the columns.
-        k: attributes per marginal.
-        sets: at most this many marginals, drawn with `seed` (the papers take 300); None for all.
-        seed: fixes which marginals are drawn; nothing else is random.
-
-    >>> a, b = np.array([[0, 0], [1, 1]]), np.array([[0, 1], [1, 0], [0, 1], [1, 0]])
-    >>> two = Domain(("x", "y"), (2, 2))
-    >>> marginal_distances(a, b, two, 1).mean, marginal_distances(a, b, two, 2).mean
-    (0.0, 1.0)
-    """
-    return distances_of(TablePair(real_codes, synth_codes, domain), random_cliques(domain, k, sets, seed))
-
-
 def distances_of(pair: TablePair, cliques: Sequence[ColumnSet]) -> MarginalDistances:
-    """Total variation distances of given marginals."""
+    """Return the total variation distances of the marginals of these column sets: 1/2 * sum of |real/n - synth/m|.
+
+    PrivMRF (section 5.1) prints the L1 distance, which is twice this; BSG (section 6.2) and the papers of MST and AIM
+    have other factors again.
+
+    >>> pair = TablePair(np.array([[0, 0], [1, 1]]), np.array([[0, 1], [1, 0]]), Domain(("x", "y"), (2, 2)))
+    >>> distances_of(pair, [("x",), ("y",), ("x", "y")]).distances.tolist()
+    [0.0, 0.0, 1.0]
+    """
     return MarginalDistances(list(cliques), np.array([pair.distance(clique) for clique in cliques]))
 
 
@@ -161,7 +134,7 @@ def _check_codes(name: str, codes: np.ndarray, domain: Domain) -> None:
     if codes.ndim != 2 or codes.shape[1] != len(domain):
         raise InputError(f"The {name} table has shape {codes.shape}; the domain has {len(domain)} columns.")
     if not len(codes):
-        raise InputError(f"The {name} table has no rows; there is nothing to compare.")
+        raise InputError(f"The {name} table has no rows; a comparison needs at least 1.")
     if not np.issubdtype(codes.dtype, np.integer):
         raise InputError(f"The {name} table holds {codes.dtype}; encode it with the schema's codec first.")
     low, high = codes.min(axis=0), codes.max(axis=0)
@@ -172,12 +145,12 @@ def _check_codes(name: str, codes: np.ndarray, domain: Domain) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RangeQuery:
-    """How many rows have low <= code <= high for every attribute.
+    """The share of rows with low <= code <= high in every column of a set.
 
     Attributes:
-        attrs: the attributes, in domain order.
-        low: smallest code allowed, one per attribute.
-        high: largest code allowed, one per attribute.
+        attrs: the columns, in domain order.
+        low: the smallest code inside, for each column.
+        high: the largest code inside, for each column.
     """
 
     attrs: ColumnSet
@@ -186,16 +159,16 @@ class RangeQuery:
 
     def __post_init__(self) -> None:
         if not len(self.attrs) == len(self.low) == len(self.high):
-            raise ValueError(f"{len(self.attrs)} attributes need as many lower and upper ends")
+            raise ValueError(f"{len(self.attrs)} columns need as many lower and upper ends")
         if any(low > high for low, high in zip(self.low, self.high, strict=True)):
             raise ValueError(f"a range of {self.attrs} ends before it starts")
 
     def share(self, codes: np.ndarray, domain: Domain) -> float:
-        """Share of the rows of `codes` that are inside."""
+        """Return the share of the rows of `codes` that are inside."""
         inside = np.ones(len(codes), dtype=bool)
         for name, low, high in zip(self.attrs, self.low, self.high, strict=True):
             column = codes[:, domain.position(name)]
-            # Ends at the edge of the domain hold for every row: half of the comparisons need not be made.
+            # Every row is inside an end at the edge of the domain, so no comparison is needed.
             if low > 0:
                 inside &= column >= low
             if high < domain.size(name) - 1:
@@ -205,7 +178,7 @@ class RangeQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeErrors:
-    """Errors of range queries, in shares of the rows.
+    """Errors of range queries, as shares of the rows.
 
     Attributes:
         queries: the queries.
@@ -219,7 +192,7 @@ class RangeErrors:
 
     @property
     def mean_squared(self) -> float:
-        """Mean of squared differences: PPSyn's range query error (section 5, metric 2)."""
+        """The mean of squared differences: the range query error of PPSyn (section 5, metric 2)."""
         return float(((self.real - self.synth) ** 2).mean())
 
     @property
@@ -228,16 +201,16 @@ class RangeErrors:
 
     @property
     def mean_relative(self) -> float:
-        """Mean of |difference| / max(real, 0.1%): small answers would dominate without the floor."""
+        """The mean of |difference| / max(real, 0.1%); without the floor small answers would dominate."""
         return float((np.abs(self.real - self.synth) / np.maximum(self.real, 1e-3)).mean())
 
 
 def skewed_cliques(domain: Domain, k: int, sets: int, seed: int = 0) -> list[ColumnSet]:
-    """`sets` different attribute sets of size `k`, drawn by attribute weights from a squared exponential distribution.
+    """Return `sets` different sets of `k` columns, drawn by random weights of the columns.
 
-    As in AIM and PPSyn (section 5.1.2): a weight per attribute is the square of a standard exponential draw, and a set
-    takes `k` attributes one after the other with probabilities in proportion to the weights of those left. All sets
-    where there are no more than `sets`. The same for every call with the same arguments.
+    As in AIM and PPSyn (section 5.1.2): the weight of a column is the square of a standard exponential draw, and the
+    columns of a set are drawn one after the other, in proportion to the weights of those left. Returns all sets if
+    there are at most `sets`. Equal arguments give equal sets.
 
     >>> len(set(skewed_cliques(Domain(tuple("abcdef"), (2,) * 6), 3, 10)))
     10
@@ -248,19 +221,19 @@ def skewed_cliques(domain: Domain, k: int, sets: int, seed: int = 0) -> list[Col
     weights = rng.exponential(size=len(domain)) ** 2
     chosen: dict[ColumnSet, None] = {}
     while len(chosen) < sets:
-        # The k smallest of exponential clocks with rates `weights` are such a draw without replacement.
-        clocks = rng.exponential(size=len(domain)) / weights
-        chosen[tuple(domain.names[i] for i in sorted(np.argsort(clocks)[:k].tolist()))] = None
+        # The k smallest of exponential times with rates `weights` are such a draw without replacement.
+        times = rng.exponential(size=len(domain)) / weights
+        chosen[tuple(domain.names[i] for i in sorted(np.argsort(times)[:k].tolist()))] = None
     return sorted(chosen, key=lambda attrs: [domain.position(name) for name in attrs])
 
 
 def random_ranges(
     domain: Domain, k: int, sets: int, per_set: int = 10, seed: int = 0, *, skewed: bool = False
 ) -> list[RangeQuery]:
-    """`per_set` queries on each of at most `sets` random attribute sets; both ends uniform, swapped if need be.
+    """Return `per_set` queries on each of at most `sets` random column sets, with uniform ends.
 
-    The same for every call with the same arguments, so that methods are asked the same. PPSyn takes 210 sets of three
-    attributes and 37 of five, `skewed` towards some attributes; how many intervals on each is not printed there.
+    Equal arguments give equal queries. PPSyn takes 210 sets of three columns and 37 of five, `skewed` towards some
+    columns; its paper does not say how many queries on each.
     """
     rng = np.random.default_rng([seed, k, 7])
     queries = []
@@ -274,11 +247,7 @@ def random_ranges(
 def range_errors(
     pair: TablePair, k: int, sets: int = 210, per_set: int = 10, seed: int = 0, *, skewed: bool = False
 ) -> RangeErrors:
-    """Errors of random range queries on `k` attributes."""
+    """Return the errors of random range queries on `k` columns."""
     queries = random_ranges(pair.domain, k, sets, per_set, seed, skewed=skewed)
-    real, synth = pair.real, pair.synth
-    return RangeErrors(
-        queries,
-        np.array([query.share(real, pair.domain) for query in queries]),
-        np.array([query.share(synth, pair.domain) for query in queries]),
-    )
+    real, synth = (np.array([q.share(codes, pair.domain) for q in queries]) for codes in (pair.real, pair.synth))
+    return RangeErrors(queries, real, synth)

@@ -1,4 +1,4 @@
-"""Measures of one table against another: association of pairs, scores, errors by group, copies. NOT PRIVATE."""
+"""Measures of two tables: association of pairs of columns, scores, errors by group, copied rows. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
+from lookalike.report.public import cramers_v
 from lookalike.schema.domain import ColumnSet, Domain
 
 _BLOCK_ROWS = 65_536
@@ -15,7 +16,7 @@ _BLOCK_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairAssociation:
-    """Association of all pairs of columns in two tables, as symmetric matrices with ones on the diagonal.
+    """The association of all pairs of columns in two tables, as symmetric matrices with ones on the diagonal.
 
     Attributes:
         real: association in the first table.
@@ -29,7 +30,7 @@ class PairAssociation:
 
     @property
     def mean_difference(self) -> float:
-        """Mean of |real - synth| over pairs of different columns; 0 for a table of one column."""
+        """The mean of |real - synth| over pairs of different columns; 0 for a table of one column."""
         upper = np.triu_indices(len(self.real), 1)
         return float(np.abs(self.real - self.synth)[upper].mean()) if len(upper[0]) else 0.0
 
@@ -39,26 +40,8 @@ class PairAssociation:
         return float(np.abs(self.real - self.synth)[upper].max(initial=0.0))
 
 
-def cramers_v(counts: np.ndarray) -> float:
-    """Cramer's V of a two-way table of counts: sqrt(chi^2 / (n * (min(r, c) - 1))) over rows and columns that occur.
-
-    0 means independent, 1 that one column determines the other. A column with one value has no association: 0.
-
-    >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [2, 2]]))
-    (1.0, 0.0)
-    """
-    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
-    free = min(counts.shape) - 1
-    if free < 1:
-        return 0.0
-    total = counts.sum()
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    chi_squared = float(((counts - expected) ** 2 / expected).sum())
-    return float(np.sqrt(min(1.0, chi_squared / (total * free))))
-
-
 def correlation(codes: np.ndarray) -> np.ndarray:
-    """Pearson correlation matrix of integer codes; 0 where a column is constant (1 on the diagonal)."""
+    """Return the Pearson correlation matrix of integer codes; 0 for constant columns, 1 on the diagonal."""
     rows, d = codes.shape
     centred_sums = np.zeros((d, d))
     means = codes.mean(axis=0)
@@ -73,7 +56,7 @@ def correlation(codes: np.ndarray) -> np.ndarray:
 
 
 def pair_association(pair: TablePair, ordered: Collection[str] = ()) -> PairAssociation:
-    """Association of every pair: Pearson correlation of codes where both columns are `ordered`, else Cramer's V."""
+    """Return the association of every pair: Pearson correlation if both columns are `ordered`, else Cramer's V."""
     domain, d = pair.domain, len(pair.domain)
     real, synth, distances = np.eye(d), np.eye(d), np.zeros((d, d))
     real_correlation, synth_correlation = correlation(pair.real), correlation(pair.synth)
@@ -92,9 +75,9 @@ def pair_association(pair: TablePair, ordered: Collection[str] = ()) -> PairAsso
 
 
 def column_shapes(pair: TablePair, ordered: Collection[str] = ()) -> dict[str, float]:
-    """Likeness of every column, 1 for equal: 1 - Kolmogorov-Smirnov statistic where `ordered`, else 1 - distance.
+    """Return the similarity of every column: 1 - Kolmogorov-Smirnov statistic if `ordered`, else 1 - distance.
 
-    Equals sdmetrics' KSComplement and TVComplement, the parts of its 'Column Shapes' score.
+    These are KSComplement and TVComplement of sdmetrics, the parts of its score 'Column Shapes'.
     """
     shapes = {}
     for name in pair.domain.names:
@@ -109,20 +92,20 @@ def column_shapes(pair: TablePair, ordered: Collection[str] = ()) -> dict[str, f
 
 
 def pair_trends(association: PairAssociation, domain: Domain, ordered: Collection[str] = ()) -> np.ndarray:
-    """Likeness of every pair, 1 for equal: 1 - |difference of correlations| / 2 where both are `ordered`, else
-    1 - distance of the 2-way marginals.
+    """Return the similarity of every pair of columns: 1 for equal ones.
 
-    Equals sdmetrics' CorrelationSimilarity and ContingencySimilarity, the parts of its 'Column Pair Trends' score.
+    It is 1 - |difference of correlations| / 2 if both are `ordered`, else 1 - distance of the 2-way marginals: the
+    CorrelationSimilarity and ContingencySimilarity of sdmetrics, the parts of its score 'Column Pair Trends'.
     """
-    likeness = 1.0 - association.distances
+    similarity = 1.0 - association.distances
     flags = np.array([name in ordered for name in domain.names])
     both = np.outer(flags, flags) & ~np.eye(len(flags), dtype=bool)
-    likeness[both] = 1.0 - np.abs(association.real - association.synth)[both] / 2.0
-    return likeness
+    similarity[both] = 1.0 - np.abs(association.real - association.synth)[both] / 2.0
+    return similarity
 
 
 def _square_counts(pair: TablePair, domain: Domain, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
-    """Both tables' 2-way counts as matrices: over all values, or where those are many over values that occur."""
+    """Return the 2-way counts of both tables as matrices, without values that do not occur if there are many."""
     shape = domain.shape((first, second))
     if shape[0] * shape[1] <= 4 * (pair.real_rows + pair.synth_rows):
         one, two = pair.counts((first, second))
@@ -139,19 +122,19 @@ _SHARES = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 def k_marginal_score(mean_distance: float) -> float:
-    """NIST's score of k-way marginals, 1000 for equal tables and 0 for disjoint ones: 1000 * (1 - mean distance).
+    """Return the score of NIST for k-way marginals, 1000 * (1 - mean distance): 1000 for equal tables.
 
-    The challenge printed it as 1000 * (2 - mean L1 distance) / 2, the same number.
+    The challenge defined it as 1000 * (2 - mean L1 distance) / 2, which is the same.
     """
     return 1000.0 * (1.0 - mean_distance)
 
 
 def sample_equivalent(pair: TablePair, cliques: Sequence[ColumnSet], distance: float, seed: int = 0) -> float:
-    """Share x of the real rows such that a random sample of that size is as far from the real table as `distance`.
+    """Return the share of the real rows at which a random sample is as far from the real table as `distance`.
 
-    Samples without replacement of shares from 90 % down to 0.1 % are drawn (fixed seed) and the mean distance over
-    `cliques` taken; between them the share is read off along a straight line in logarithms (distances fall like
-    sqrt((1 - x) / x)). A distance above that of the smallest sample gives that share: read '0.001 or less'.
+    Samples of 90 % down to 0.1 % of the rows are drawn without replacement, and their mean distances over the column
+    sets `cliques` computed. Between two samples, log distance is interpolated linearly in the log odds of the share x
+    (distances fall like sqrt((1 - x) / x)). A larger distance than that of the smallest sample returns its share.
     """
     if distance <= 0:
         return 1.0
@@ -163,23 +146,24 @@ def sample_equivalent(pair: TablePair, cliques: Sequence[ColumnSet], distance: f
         sample = TablePair(pair.real, pair.real[rows], pair.domain)
         logs.append(np.log(max(distances_of(sample, cliques).mean, 1e-12)))
     odds = [np.log(share / (1.0 - share)) for share in shares]
-    # Running maximum: chance may make neighbouring points change places, and interpolation needs an order.
+    # The running maximum restores the order that interpolation needs where chance has swapped two points.
     at = float(np.interp(np.log(distance), np.maximum.accumulate(logs), odds, left=np.inf, right=odds[-1]))
     if np.isinf(at):
-        # Better than a 90 % sample: follow the law sqrt((1 - x) / x) from there.
+        # Closer than a 90 % sample: extrapolate by sqrt((1 - x) / x).
         at = odds[0] + 2.0 * (logs[0] - np.log(distance))
     return float(1.0 / (1.0 + np.exp(-at)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupError:
-    """Error inside one group of rows.
+    """Errors within one group of rows.
 
     Attributes:
         code: the value of the grouping column.
         real_share: share of the real rows in the group.
         synth_share: share of the synthetic rows in the group.
-        distance_1: mean distance of 1-way marginals of the other columns inside the group; None where a side is empty.
+        distance_1: mean distance of 1-way marginals of the other columns within the group; None if a table has no
+            rows of the group.
         distance_2: the same for 2-way marginals.
     """
 
@@ -191,9 +175,9 @@ class GroupError:
 
 
 def group_errors(pair: TablePair, column: str, sets: int = 100, seed: int = 0) -> list[GroupError]:
-    """Errors inside every group of rows with the same value of `column`: whom does the release serve worse?
+    """Return the errors within every group of rows with the same value of `column`.
 
-    Small groups have larger distances by chance alone, in real samples too.
+    Small groups have larger distances by chance alone, in samples of real rows too.
     """
     position = pair.domain.position(column)
     others = pair.domain.project(name for name in pair.domain.names if name != column)
@@ -205,26 +189,25 @@ def group_errors(pair: TablePair, column: str, sets: int = 100, seed: int = 0) -
         real, synth = pair.real[real_group == code], pair.synth[synth_group == code]
         one = two = None
         if len(real) and len(synth):
-            inside = TablePair(real, synth, pair.domain)
-            one = distances_of(inside, cliques_1).mean if cliques_1 else None
-            two = distances_of(inside, cliques_2).mean if cliques_2 else None
+            within = TablePair(real, synth, pair.domain)
+            one = distances_of(within, cliques_1).mean if cliques_1 else None
+            two = distances_of(within, cliques_2).mean if cliques_2 else None
         errors.append(GroupError(code, len(real) / pair.real_rows, len(synth) / pair.synth_rows, one, two))
     return errors
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Rows that both tables have. Shares of the synthetic rows unless said otherwise.
+    """Shares of rows that both tables have; of the synthetic rows, unless said otherwise.
 
     Attributes:
         rows_equal_to_real: synthetic rows equal to some real row in every column.
-        rows_equal_to_unique_real: synthetic rows equal to a real row that occurs once: the ones to worry about.
+        rows_equal_to_unique_real: synthetic rows equal to a real row that occurs once, which are the critical ones.
         unique_real_rows: share of the real rows that occur once.
         unique_real_rows_found: share of those that some synthetic row equals.
         repeated_rows: synthetic rows that have an equal synthetic row before them.
 
-    Equal rows are no proof of a leak: where few cells hold most rows, independent draws repeat them. The guarantee, not
-    this count, is what protects a person.
+    Equal rows are no proof of a leak: if few cells hold most rows, independent draws repeat them.
     """
 
     rows_equal_to_real: float
@@ -235,7 +218,7 @@ class Copies:
 
 
 def copies(pair: TablePair) -> Copies:
-    """How many synthetic rows equal real ones in every column."""
+    """Return how many synthetic rows equal real ones in every column."""
     real, synth = pair.counts(pair.domain.names)
     once = real == 1
     return Copies(

@@ -1,4 +1,4 @@
-"""Reads real rows to judge a release: with the door the only importer of sources. All of it is NOT PRIVATE."""
+"""Real rows, read to judge a release: besides the door, only this module reads them. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXAMPLES = 3
 
 
 def broken_rules(schema: Schema, real: pa.Table, synth: pa.Table) -> list[dict[str, Any]]:
-    """For each rule its text, how many real and synthetic rows break it, and some synthetic rows that do."""
+    """Return for each rule its text, the numbers of real and synthetic rows that break it, and examples."""
     sides = [(codec.encode(schema, rows), _ticks(schema, rows)) for rows in (real, synth)]
     found = []
     for rule in schema.constraints:
@@ -31,21 +31,14 @@ def broken_rules(schema: Schema, real: pa.Table, synth: pa.Table) -> list[dict[s
         broken = [broken_rows(alone, codes, numbers) for codes, numbers in sides]
         names = rule.columns or schema.names
         examples = synth.select(list(names)).take(np.flatnonzero(broken[1])[:_EXAMPLES]).to_pylist()
-        found.append(
-            {
-                "text": rule_text(rule),
-                "real": int(broken[0].sum()),
-                "synth": int(broken[1].sum()),
-                "examples": [{name: str(value) for name, value in row.items()} for row in examples],
-            }
-        )
+        texts = [{name: str(value) for name, value in row.items()} for row in examples]
+        counts = {"real": int(broken[0].sum()), "synth": int(broken[1].sum())}
+        found.append({"text": rule_text(rule), **counts, "examples": texts})
     return found
 
 
 def _ticks(schema: Schema, rows: pa.Table) -> dict[str, np.ndarray]:
-    """Every number and time in units of its column's ticks (itself where any float may occur), as generation has
-    them.
-    """
+    """Return every number and time in ticks of its column (unchanged for columns without ticks)."""
     found = {}
     for column in schema.columns:
         if isinstance(column, Binned):
@@ -60,15 +53,15 @@ def _ticks(schema: Schema, rows: pa.Table) -> dict[str, np.ndarray]:
 
 
 def arrow_rows(table: Any) -> pa.Table:
-    """The exact rows of a path, or of a pandas, polars or Arrow table."""
+    """Return the exact rows of a path, or of a pandas, polars or Arrow table."""
     rows = read_table(table)[0]
     if not rows.num_rows:
-        raise InputError("A table without rows cannot be judged or compared; it needs at least 1.")
+        raise InputError("The table has no rows; a comparison needs at least 1.")
     return rows
 
 
 def split_rows(rows: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Table]:
-    """Rows to synthesise and rows to test classifiers on, by a fixed seed; (all, all) for a share of 1."""
+    """Return random rows to synthesise and the rest, to test classifiers on; all rows twice for a share of 1."""
     if share >= 1:
         return rows, rows
     order = np.random.default_rng([seed, 80]).permutation(rows.num_rows)
@@ -77,7 +70,7 @@ def split_rows(rows: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Ta
 
 
 def encoded(table: Any, schema: Schema) -> np.ndarray:
-    """Exact codes of a table: a path, or a pandas, polars or Arrow table. Not noisy, not charged, not for release."""
+    """Return the exact codes of a table (a path, or a pandas, polars or Arrow table). Not for release."""
     return codec.encode(schema, arrow_rows(table))
 
 
@@ -91,7 +84,7 @@ def evaluate(
     progress: Callable[[str, float], None] | None = None,
     **changes: Any,
 ) -> Evaluation:
-    """All measures of a synthetic table against the real one. NOT PRIVATE: for the data holder's eyes.
+    """Return all measures of a synthetic table against the real one. NOT PRIVATE: for the data holder only.
 
     Args:
         real: the table that was synthesised: a path, or a pandas, polars or Arrow table.
@@ -99,7 +92,7 @@ def evaluate(
         schema: the columns of both.
         settings: what to measure; see `Settings`.
         holdout: real rows that were not synthesised, to test classifiers on.
-        progress: called with what is being done and the share of measures behind.
+        progress: called with the current measure and the fraction done.
         **changes: single settings, for instance `group_by="sex"`.
     """
     settings = replace(settings or Settings(), **changes)

@@ -1,4 +1,4 @@
-"""The pages for the data holder: real against synthetic rows, and methods compared. NOT PRIVATE on every screen."""
+"""Pages for the data holder: real against synthetic rows, and comparisons of methods. Stamped NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIONAL = ("groups", "questions", "rules", "distinguishing", "classifiers", "p
 
 
 def internal_name(path: str | Path) -> Path:
-    """The path with NOT-PRIVATE in the file's name, whatever was asked for.
+    """Return the path with NOT-PRIVATE put into the name of the file.
 
     >>> internal_name("out/adult.html").name, internal_name("a.NOT-PRIVATE.html").name
     ('adult.NOT-PRIVATE.html', 'a.NOT-PRIVATE.html')
@@ -33,7 +33,7 @@ def internal_name(path: str | Path) -> Path:
 
 
 def internal_report(evaluation: Evaluation) -> str:
-    """The page of an evaluation."""
+    """Return an evaluation as an HTML page."""
     numbers = evaluation.numbers
     association = numbers["association"]
     shown = slice(_MAX_MAP_COLUMNS)
@@ -55,7 +55,7 @@ def internal_report(evaluation: Evaluation) -> str:
 
 
 def _columns(numbers: dict[str, Any]) -> list[dict[str, Any]]:
-    """One-way overlays: real counts scaled to the synthetic number of rows, so that bars can be compared."""
+    """Return the counts of every column, the real ones scaled to the number of synthetic rows."""
     scale = numbers["rows"]["synth"] / numbers["rows"]["real"]
     found = []
     for name, histogram in list(numbers["histograms"].items())[:_MAX_COLUMNS]:
@@ -67,16 +67,8 @@ def _columns(numbers: dict[str, Any]) -> list[dict[str, Any]]:
             kept = np.sort(np.argsort(-real, kind="stable")[: _MAX_BARS - 1])
             labels = [labels[i] for i in kept] + [f"{len(labels) - len(kept):,} others"]
             real, synth = (np.append(side[kept], side.sum() - side[kept].sum()) for side in (real, synth))
-        found.append(
-            {
-                "name": name,
-                "labels": labels,
-                "real": real.tolist(),
-                "synth": synth.tolist(),
-                "distance": distance,
-                "as_histogram": as_histogram,
-            }
-        )
+        bars = {"labels": labels, "real": real.tolist(), "synth": synth.tolist()}
+        found.append({"name": name, **bars, "distance": distance, "as_histogram": as_histogram})
     return found
 
 
@@ -93,13 +85,13 @@ MEASURES = {
     "tvd.5": "mean distance of 5-way marginals",
     "ranges.3": "mean squared error of 3-way range queries",
     "svm_error": "mean SVM error",
-    "cpu_seconds": "processor seconds",
+    "cpu_seconds": "CPU seconds",
     "peak_mb": "peak memory in MB",
 }
 
 
 def comparison_report(results: Iterable[Result]) -> str:
-    """One page with a table and a plot per table and measure."""
+    """Return an HTML page with one figure for each table and measure."""
     results = list(results)
     sections = []
     for table in dict.fromkeys(str(line["table"]) for line in results):
@@ -116,7 +108,7 @@ def comparison_report(results: Iterable[Result]) -> str:
 
 
 def comparison_chart(results: Iterable[Result], measure: str, table: str | None = None) -> str:
-    """A standalone SVG file: one line per method (and table, where there are several), over epsilon."""
+    """Return an SVG file with one line over epsilon for each method (and table, if there are several)."""
     chosen = [line for line in results if table is None or line["table"] == table]
     chart = _chart(chosen, measure, MEASURES.get(measure, measure))
     style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")

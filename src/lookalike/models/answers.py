@@ -64,8 +64,8 @@ def rows_where(model: Model, question: Question, rows: int | None, rng: np.rando
     """
     if not question.exact:
         raise InputError(
-            f"The condition {question.text!r} cuts a bin of the schema, within which rows cannot be distinguished. "
-            "Use a bound at which a bin starts."
+            f"The condition {question.text!r} has a bound inside a bin of the schema, but the model does not "
+            "distinguish values within a bin. Use a bound at which a bin starts."
         )
     allowed = question.weights > 0
     share = float(model.marginal(question.attrs)[allowed].sum()) / model.total

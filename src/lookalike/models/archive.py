@@ -20,10 +20,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lookalike.errors import ModelFileError
+from lookalike.guards import MAX_MODEL_MB
 from lookalike.schema.documents import Reader
-
-MODEL_MB = 256
-"""Default limit of the memory of a loaded model, in MiB."""
 
 DOCUMENT = "model.json"
 _MAX_DOCUMENT = 32 * 2**20
@@ -48,8 +46,8 @@ def write_archive(stream: BinaryIO, document: dict[str, Any], arrays: dict[str, 
             archive.writestr(f"{name}.npy", buffer.getvalue())
 
 
-def read_archive(path: str | Path, max_mb: float = MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the document and the arrays that `write_archive` wrote.
+def read_archive(path: str | Path, max_mb: float = MAX_MODEL_MB) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The document and the arrays that `write_archive` wrote.
 
     Raises a ModelFileError for a file that is not such an archive or needs more than `max_mb` MiB of memory; other
     exceptions of the zip reader, such as those of a wrong checksum, are left to the caller.

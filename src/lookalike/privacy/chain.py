@@ -210,7 +210,7 @@ def _missing_head(path: Path, place: Path) -> str:
     message = f"{place} is missing, so whether the ledger {path} is complete is unknown."
     if old.exists():
         owner = _old_owner(old, _head(_bytes_of(old)), path)
-        message += f" The file {old} is no head of it" + (f" but of {owner}." if owner else ".")
+        message += f" The file {old} " + (f"belongs to {owner}." if owner else "does not belong to it.")
     return f"{message} Restore both from a backup."
 
 

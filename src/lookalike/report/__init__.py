@@ -1,1 +1,1 @@
-"""Self-contained pages: the public report of a release, the internal one of an evaluation. Made from plain numbers."""
+"""HTML pages without scripts or network: charts, templates, and the public report of a release."""

@@ -1,4 +1,4 @@
-"""Charts as plain SVG, and the templates and number formats of all pages, which need no script and no network."""
+"""Charts as SVG, and the templates and number formats of all pages, which need no script and no network."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from lookalike.report import page as charts
-
 WIDTH = 320
 _ROW = 20
 _VALUE = 46
@@ -23,7 +21,7 @@ _CELL = 24
 
 
 def short(text: str, limit: int = 16) -> str:
-    """A label that fits beside a chart.
+    """Return a label that fits beside a chart.
 
     >>> short("Married-civ-spouse", 12)
     'Married-civ…'
@@ -32,15 +30,14 @@ def short(text: str, limit: int = 16) -> str:
 
 
 def amount(value: float) -> str:
-    """A count in few characters: 950, 12.3k, 4.56M.
+    """Return a count in few characters: 950, 12.3k, 4.56M.
 
     >>> [amount(x) for x in (0, 949.6, 12_345, 4_560_000)]
     ['0', '950', '12.3k', '4.56M']
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
-            scaled = value / (1e3 if letter == "k" else size)
-            return f"{scaled:.3g}{letter}"
+            return f"{value / (1e3 if letter == 'k' else size):.3g}{letter}"
     return f"{value:,.0f}"
 
 
@@ -53,10 +50,9 @@ def bars(
     beside: Sequence[float] | None = None,
     title: str = "",
 ) -> Markup:
-    """Horizontal bars, one per label, with interval whiskers, or with a thin second bar `beside` each."""
-    tops = [*values, *(high if high is not None else ()), *(beside if beside is not None else ())]
+    """Return horizontal bars, one per label, with interval whiskers or with a thin second bar `beside` each."""
     left = 12 + _LETTER * max((len(short(label)) for label in labels), default=0)
-    scale = (WIDTH - left - _VALUE) / max(max(tops, default=0.0), 1e-12)
+    scale = (WIDTH - left - _VALUE) / _largest(values, high, beside)
     parts = []
     for i, (label, value) in enumerate(zip(labels, values, strict=True)):
         y = i * _ROW
@@ -87,15 +83,14 @@ def histogram(
     beside: Sequence[float] | None = None,
     title: str = "",
 ) -> Markup:
-    """Vertical bars in the labels' order, for columns with many ordered values; first, middle and last are labelled."""
-    tops = [*values, *(high if high is not None else ()), *(beside if beside is not None else ())]
-    most = max(max(tops, default=0.0), 1e-12)
+    """Return vertical bars in the order of the labels, of which the first, middle and last are shown."""
+    largest = _largest(values, high, beside)
     height, count = _HISTOGRAM_HEIGHT, max(1, len(labels))
     step = WIDTH / count
-    parts = [_text(0, 10, amount(most), "value"), _line(0, height, WIDTH, height, "axis")]
+    parts = [_text(0, 10, amount(largest), "value"), _line(0, height, WIDTH, height, "axis")]
 
     def up(value: float) -> float:
-        return height - value / most * (height - 16)
+        return height - value / largest * (height - 16)
 
     for i, (label, value) in enumerate(zip(labels, values, strict=True)):
         x = i * step
@@ -119,14 +114,14 @@ def heat_map(
     columns: Sequence[str],
     values: Sequence[Sequence[float]],
     *,
-    most: float = 1.0,
+    largest: float = 1.0,
     marks: Sequence[Sequence[bool]] | None = None,
     diagonal: bool = True,
     title: str = "",
 ) -> Markup:
-    """A matrix of shaded cells with the number in each; `marks` puts a dot in a cell's corner.
+    """Return a matrix of shaded cells with a number in each and a dot in the cells with `marks`.
 
-    Without `diagonal` the diagonal stays empty, for symmetric matrices whose diagonal says nothing.
+    Cells of the value `largest` or above are darkest. Without `diagonal` the diagonal is empty.
     """
     left = 12 + max((len(short(name)) for name in rows), default=0) * _LETTER
     top = 16 + max((len(short(name)) for name in columns), default=0) * 5.2
@@ -141,14 +136,14 @@ def heat_map(
             if not diagonal and i == j:
                 continue
             value = values[i][j]
-            x, y, shade = left + j * _CELL, top + i * _CELL, min(1.0, abs(value) / max(most, 1e-12))
+            x, y, shade = left + j * _CELL, top + i * _CELL, min(1.0, abs(value) / max(largest, 1e-12))
             parts.append(Markup("<g><title>{}</title>").format(f"{name}, {other}: {value:.3f}"))
             parts.append(_rect(x + 1, y + 1, _CELL - 2, _CELL - 2, "heat", f' fill-opacity="{shade:.2f}"'))
             kind = "on-heat" if shade > 0.55 else "cell"
             parts.append(_text(x + _CELL / 2, y + 15, _two_digits(value), kind, anchor="middle"))
             if marks is not None and marks[i][j]:
-                dot = f'<circle cx="{x + _CELL - 4.5:.1f}" cy="{y + 4.5:.1f}" r="2" class="{kind}-dot"/>'
-                parts.append(Markup(dot))
+                place = f'cx="{x + _CELL - 4.5:.1f}" cy="{y + 4.5:.1f}" r="2"'
+                parts.append(Markup(f'<circle {place} class="{kind}-dot"/>'))
             parts.append(Markup("</g>"))
     width = left + len(columns) * _CELL + top * 0.75
     return _svg(width, top + len(rows) * _CELL + 4, parts, title, natural=True)
@@ -157,10 +152,10 @@ def heat_map(
 def lines(
     series: Mapping[str, Iterable[tuple[float, float, float]]], *, x_title: str, y_title: str, title: str = ""
 ) -> Markup:
-    """Lines over a logarithmic x, both axes labelled; each point is (x, y, half length of its whisker or nan)."""
+    """Return lines over a logarithmic x axis; a point is (x, y, half length of its whisker or nan)."""
     points = {name: sorted(values) for name, values in series.items()}
     xs = sorted({x for values in points.values() for x, _, _ in values})
-    most = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
+    largest = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
     left, top, width, height = 52.0, 28.0 if y_title else 10.0, 300.0, 190.0
     span = math.log(xs[-1] / xs[0]) if len(xs) > 1 else 1.0
 
@@ -168,15 +163,13 @@ def lines(
         return left + (math.log(x / xs[0]) / span if len(xs) > 1 else 0.5) * width
 
     def up(y: float) -> float:
-        return top + height - y / most * height
+        return top + height - y / largest * height
 
     parts = [_line(left, top + height, left + width, top + height, "axis")]
     for tick in range(5):
-        y = most * tick / 4
-        parts += [
-            _line(left, up(y), left + width, up(y), "grid"),
-            _text(left - 5, up(y) + 4, f"{y:.3g}", "value", "end"),
-        ]
+        y = largest * tick / 4
+        parts.append(_line(left, up(y), left + width, up(y), "grid"))
+        parts.append(_text(left - 5, up(y) + 4, f"{y:.3g}", "value", "end"))
     parts += [_text(across(x), top + height + 15, f"{x:g}", "value", "middle") for x in xs]
     parts += [_text(left + width / 2, top + height + 32, x_title, "label", "middle"), _text(0, 12, y_title, "label")]
     for number, (name, values) in enumerate(points.items()):
@@ -195,13 +188,18 @@ def lines(
     return _svg(left + width + 150, top + height + 40, parts, title, natural=True)
 
 
+def _largest(*given: Sequence[float] | None) -> float:
+    """Return the largest of all numbers, at least 1e-12: a scale to divide by."""
+    return max([1e-12, *(value for values in given if values is not None for value in values)])
+
+
 def _start(label: str) -> str:
-    """Where a bin begins, of a label such as `[2022-01-01, 2022-02-01)`; other labels as they are."""
+    """Return the start of a bin with a label such as `[2022-01-01, 2022-02-01)`; other labels unchanged."""
     return label[1:].split(",")[0] if label.startswith("[") and "," in label else label
 
 
 def _svg(width: float, height: float, parts: Sequence[Markup], title: str, *, natural: bool = False) -> Markup:
-    # A natural width keeps text at its size: wide charts scroll in their box instead of shrinking.
+    # With its natural width a wide chart scrolls in its box; otherwise it shrinks, and its text too.
     size = f' width="{width:.0f}" height="{height:.0f}"' if natural else ""
     head = f'<svg viewBox="0 0 {width:.0f} {height:.0f}"{size} role="img" xmlns="http://www.w3.org/2000/svg"'
     name = Markup(' aria-label="{}">').format(title)
@@ -234,19 +232,19 @@ def _whisker(start: float, end: float, at: float, *, across: bool, cap: float = 
 
 
 def _two_digits(value: float) -> str:
-    """A share in two characters, as on a dense map: `7`, `42`, nothing for what rounds to zero."""
+    """Return a share as whole percent, such as `7` or `42`, and nothing if it rounds to zero."""
     percent = round(100 * abs(value))
     return "" if percent == 0 else str(percent)
 
 
 def render(template: str, **values: Any) -> str:
-    """The page of a template in this package, with the style sheet inside it."""
+    """Return the page of a template of this package, with the style sheet in it."""
     return _environment().get_template(template).render(style=style_sheet(), version=version("lookalike"), **values)
 
 
 @cache
 def style_sheet() -> Markup:
-    """The style sheet, safe to put between style tags: it is ours, not a user's."""
+    """Return the style sheet, which needs no escapes: it holds no text of users."""
     return Markup(files("lookalike.report").joinpath("templates/style.css").read_text(encoding="utf-8"))
 
 
@@ -260,33 +258,20 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "count": _count,
-        "percent": _percent,
-        "small": _small,
+        "count": "{:,.0f}".format,
+        "small": "{:.4g}".format,
+        "percent": lambda value, digits=1: f"{value:.{digits}%}",
         "odds": _odds,
-        "amount": charts.amount,
+        "amount": amount,
     }
-    environment.globals |= {"bars": charts.bars, "histogram": charts.histogram, "heat_map": charts.heat_map}
+    environment.globals |= {"bars": bars, "histogram": histogram, "heat_map": heat_map}
     return environment
 
 
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _percent(value: float, digits: int = 1) -> str:
-    return f"{value:.{digits}%}"
-
-
 def _odds(value: float) -> str:
-    """A small probability in words.
+    """Return a small probability in words.
 
     >>> _odds(1e-5)
     '1 in 100,000'
     """
     return f"1 in {1 / value:,.0f}" if 0 < value < 0.5 else f"{value:g}"
-
-
-def _small(value: float) -> str:
-    """A number of any size in four digits."""
-    return f"{value:.4g}"

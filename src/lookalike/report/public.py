@@ -1,7 +1,7 @@
-"""The public report: what was released, the guarantee in plain words, every charge, and plots with error bars.
+"""The public report: what was released, the guarantee in words, every charge, and plots with error bars.
 
-Made from released values only, by construction: it is handed a fitted model with its account and recorded noisy
-marginals, and this package imports nothing that can open a table.
+It is made from released values only: the fitted model, the account of the run and its noisy marginals. This folder
+imports nothing that can open a table.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -36,40 +36,21 @@ _MAX_PAIR_CELLS = 1_000_000
 Numbers = dict[str, Any]
 
 
-class Account(Protocol):
-    """What a run was allowed to spend and every charge it made (see `lookalike.release.Spent`)."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def settings(self) -> dict[str, Any]: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def epsilon_spent(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def accounting(self) -> str: ...
-    @property
-    def neighbours(self) -> str: ...
-    @property
-    def charges(self) -> Sequence[Any]: ...
-    @property
-    def private(self) -> bool: ...
+Account = Any
+"""What a run may spend and every charge it made: `lookalike.release.Spent`, which stands above this module."""
 
 
 def public_numbers(
     schema: Schema, model: Model, spent: Account, bars: ErrorBars, *, rows: int | None = None
 ) -> Numbers:
-    """Everything that the public report says, as plain values.
+    """Return everything that the public report shows, as plain values.
 
     Args:
         schema: the public facts about the columns.
         model: the fitted model.
         spent: the account of the run.
-        bars: error bars from the run's recorded noise; where it has recorded none, none are shown.
-        rows: how many synthetic rows were made; the model's estimate of the private number by default.
+        bars: error bars from the recorded noise of the run; none are shown if it recorded no noise.
+        rows: number of synthetic rows; by default the estimate of the private number of rows.
     """
     shown = schema.columns[:_MAX_COLUMNS]
     oneways = model.marginals([(column.name,) for column in shown])
@@ -96,15 +77,15 @@ def public_numbers(
 
 
 def public_report(numbers: Numbers) -> str:
-    """The page of `public_numbers`."""
+    """Return `public_numbers` as an HTML page."""
     return render("public.html", **numbers)
 
 
 def _guarantee(spent: Account) -> Numbers:
-    """What the configured epsilon means for one person: the largest chance that a guess can reach."""
+    """Return what the configured epsilon means for one person: how sure an attacker can become."""
     epsilon, delta = spent.epsilon, spent.delta
-    factor = math.exp(min(epsilon, 700.0))  # beyond it a factor is no float any more
-    # Of the guesses right and wrong, delta may be lost entirely and the rest shifts by the factor.
+    factor = math.exp(min(epsilon, 700.0))  # exp of more is no finite float
+    # Bayes' rule: the odds grow by the factor at most, except with probability delta.
     surest = [min(1.0, (factor * p + delta * (1 - p)) / (factor * p + 1 - p)) for p in (0.5, 0.1, 0.01)]
     return {
         "factor": factor,
@@ -112,7 +93,7 @@ def _guarantee(spent: Account) -> Numbers:
         "after": surest,
         "in_words": _strength(epsilon),
         "accounting": {
-            "gdp": "all noise is Gaussian, so the exact privacy curve of the Gaussian mechanism was used",
+            "gdp": "all noise is Gaussian, so the exact privacy curve of the Gaussian mechanism holds",
             "zcdp": "charges were added up in zero-concentrated differential privacy and converted at the end",
         }.get(spent.accounting, spent.accounting),
     }
@@ -183,7 +164,7 @@ def _facts(column: Column) -> Numbers:
 
 
 def _column(column: Column, counts: np.ndarray, bars: ErrorBars, total: float) -> Numbers:
-    """Counts of one column with intervals; of many unordered values the commonest are shown and the rest added up."""
+    """Return the counts of one column with intervals; of many unordered values, the rarer ones are added up."""
     labels, name = column.labels(), (column.name,)
     ordered = isinstance(column, Binned | Ordinal)
     found: Numbers = {"name": column.name, "values": len(labels)}
@@ -222,16 +203,16 @@ def _rest_added(
 
 
 def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list[Numbers]]:
-    """Association of all pairs by the model, and the strongest pairs' tables as shares of each row."""
+    """Return the association of all pairs in the model, and the tables of the strongest pairs."""
     columns = schema.columns[:_MAX_MAP_COLUMNS]
     names = [column.name for column in columns]
     cliques = list(combinations(names, 2))
-    told = [pair for pair in cliques if schema.domain.cells(pair) <= _MAX_PAIR_CELLS]
-    tables = dict(zip(told, model.marginals(told), strict=True)) if told else {}
+    computed = [pair for pair in cliques if schema.domain.cells(pair) <= _MAX_PAIR_CELLS]
+    tables = dict(zip(computed, model.marginals(computed), strict=True)) if computed else {}
     values, measured = np.eye(len(names)), np.zeros((len(names), len(names)), dtype=bool)
     for (one, two), table in tables.items():
         i, j = names.index(one), names.index(two)
-        values[i, j] = values[j, i] = _cramers_v(table)
+        values[i, j] = values[j, i] = cramers_v(table)
     for one, two in cliques:
         i, j = names.index(one), names.index(two)
         measured[i, j] = measured[j, i] = any({one, two} <= set(m.attrs) for m in bars.measurements)
@@ -247,7 +228,7 @@ def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list
         "measured": measured.tolist(),
         "pairs": len(cliques),
         "pairs_measured": int(measured.sum()) // 2,
-        "pairs_left_out": len(cliques) - len(told),
+        "pairs_left_out": len(cliques) - len(computed),
     }
     return association, pairs
 
@@ -257,7 +238,7 @@ def _fits(shape: tuple[int, ...]) -> bool:
 
 
 def _pair(schema: Schema, pair: tuple[str, str], table: np.ndarray, association: float, bars: ErrorBars) -> Numbers:
-    """One pair's table as shares of each row; the column with fewer values lies across."""
+    """Return the table of one pair as shares of each row; the column with fewer values is the heading."""
     rows, columns = pair
     if table.shape[1] > table.shape[0]:
         rows, columns, table = columns, rows, table.T
@@ -272,52 +253,61 @@ def _pair(schema: Schema, pair: tuple[str, str], table: np.ndarray, association:
     }
 
 
-def _cramers_v(table: np.ndarray) -> float:
-    """Cramer's V of expected counts, over rows and columns with any mass."""
-    total = float(table.sum())
-    if total <= 0 or min(table.shape) < 2:
+def cramers_v(counts: np.ndarray) -> float:
+    """Return Cramer's V of a two-way table of counts: sqrt(chi^2 / (n * (min(r, c) - 1))).
+
+    Empty rows and columns do not count. It is 1 if one column determines the other, and 0 for independent columns or if
+    a column has one value.
+
+    >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [2, 2]]))
+    (1.0, 0.0)
+    """
+    counts = counts[counts.sum(axis=1) > 1e-9][:, counts.sum(axis=0) > 1e-9]
+    free = min(counts.shape) - 1
+    if free < 1:
         return 0.0
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
-    squares = np.divide((table - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 1e-9)
-    return float(np.sqrt(min(1.0, squares.sum() / (total * (min(table.shape) - 1)))))
+    total = counts.sum()
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    chi_squared = float(((counts - expected) ** 2 / expected).sum())
+    return float(np.sqrt(min(1.0, chi_squared / (total * free))))
 
 
 def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     association = numbers["association"]
     limits = [
-        "No row belongs to a person. Statements about single rows, or about groups of a few rows, mean nothing.",
-        "What columns have in common is kept only as far as it was measured: "
-        f"{association['pairs_measured']:,} of {association['pairs']:,} pairs of columns were measured directly. All "
-        "other association follows from those; where the real table has more, it is lost.",
+        "No row belongs to a person. Statements about single rows, or about groups of a few rows, have no meaning.",
+        "Association between columns is kept only as far as it was measured: "
+        f"{association['pairs_measured']:,} of {association['pairs']:,} pairs of columns were measured directly. The "
+        "association of all other pairs follows from those; what the real table has beyond that is lost.",
     ]
     if association["pairs_left_out"]:
         limits.append(
-            f"{association['pairs_left_out']:,} pairs of more than {_MAX_PAIR_CELLS:,} cells are shown as if the "
-            "columns had nothing in common: such tables are too large for this page."
+            f"{association['pairs_left_out']:,} pairs of columns have more than {_MAX_PAIR_CELLS:,} cells, too many "
+            "for this page. They are shown as if they were independent."
         )
     if bars.measurements:
         doubtful = sum(column.get("doubtful", 0) for column in numbers["columns"])
         if doubtful:
             limits.append(
-                f"{doubtful:,} single values are so rare that the noise hides whether they occur at all; their "
-                "intervals reach down to zero."
+                f"{doubtful:,} values are so rare that the noise hides whether they occur at all: their intervals "
+                "reach down to zero."
             )
     if any(isinstance(column, Binned) for column in schema.columns):
         limits.append(_within_bins(schema))
     assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
     if assumed:
         limits.append(
-            f"Facts about {_listed(assumed)} were taken for public by whoever drafted the schema and not confirmed. If "
-            "they came from the private table, the guarantee does not cover them."
+            f"Facts about {_listed(assumed)} were assumed to be public when the schema was drafted, and not "
+            "confirmed. If they came from the private table, the guarantee does not cover them."
         )
     if any(column.outside != "error" for column in schema.columns):
         limits.append(
-            "Values outside the schema do not stop a run. They are counted within it: numbers and times as the nearest "
-            "bound, other values as `other`, as missing or as the first of the list."
+            "Values outside the schema do not stop a run: numbers and times count as the nearest bound, other values "
+            "as `other`, as missing, or as the first value of the list."
         )
     limits.append(
-        "Other releases from the same table add to what is known: their epsilons add up. The data holder's ledger has "
-        "the sum; this report knows of this release only."
+        "The epsilons of all releases from the same table add up. The ledger of the data holder has the sum; this "
+        "report covers this release only."
     )
     return limits
 
@@ -327,7 +317,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _within_bins(schema: Schema) -> str:
-    """How numbers and times within bins were made, which `schema/draw.py` does."""
+    """Return a sentence on how numbers and times within bins were drawn, by `schema/draw.py`."""
     binned = [column for column in schema.columns if isinstance(column, Binned)]
     shaped = [column.name for column in binned if column.shape]
     rounded = [column.name for column in binned if column.rounding]
@@ -335,9 +325,9 @@ def _within_bins(schema: Schema) -> str:
         "Numbers and times are associated with other columns by their bins only. Within a bin they are drawn at random"
     )
     if shaped:
-        text += f": of {_listed(shaped)} by the weights of finer pieces that the schema lists, of others evenly"
+        text += f": those of {_listed(shaped)} by the weights of smaller intervals in the schema, all others evenly"
     else:
         text += ", evenly over the bin"
     if rounded:
-        text += f"; those of {_listed(rounded)} are then rounded to the multiples, and as often, as the schema lists"
-    return f"{text}. Rules of the schema may change them after that."
+        text += f"; those of {_listed(rounded)} are then rounded as often, and to the multiples, that the schema lists"
+    return f"{text}. Rules of the schema may change them afterwards."

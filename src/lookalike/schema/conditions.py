@@ -376,7 +376,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if not found:
-            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} on. {_EXAMPLE}")
+            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} onwards. {_EXAMPLE}")
         tokens.append(found.group().strip())
         at = found.end()
     return tokens

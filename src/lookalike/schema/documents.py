@@ -47,7 +47,7 @@ class Reader:
         except OSError as error:
             raise self.error(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from None
         except ValueError:
-            raise self.error(f"{path} is no path of a file. Check the path.") from None
+            raise self.error(f"{path} is not the path of a file. Check the path.") from None
         if len(data) > self.max_bytes:
             raise self.error(f"{path} has more than {self.max_bytes:,} bytes, which is the limit. Shorten it.")
         try:

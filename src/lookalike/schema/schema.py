@@ -131,7 +131,7 @@ class Schema:
         """The schema of an integer-coded table from a JSON object {column: number of values}."""
         sizes = Reader().json(Reader().text(path), str(path))
         if not isinstance(sizes, dict) or not sizes:
-            raise SchemaError(f"{path} holds no JSON object {{column: number of values}}. Write one entry per column.")
+            raise SchemaError(f"{path} is not a JSON object {{column: number of codes}}. Write one entry per column.")
         return cls.from_sizes(sizes, where=str(path))
 
     @classmethod

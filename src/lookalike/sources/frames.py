@@ -101,7 +101,7 @@ def kind_of_path(path: Path) -> str:
     for kind, ends in (("parquet", _PARQUET), ("feather", _FEATHER), ("csv", _CSV)):
         if name.endswith(ends):
             return kind
-    raise InputError(f"{path} ends with no known suffix. Use one of {', '.join(_CSV + _PARQUET + _FEATHER)}.")
+    raise InputError(f"{path} has no known suffix. Use one of {', '.join(_CSV + _PARQUET + _FEATHER)}.")
 
 
 def _read_path(path: Path) -> tuple[pa.Table, TableForm]:

@@ -1,4 +1,4 @@
-"""Features of what was written, and the event that tells most."""
+"""Features of what a run wrote, and the event with the largest epsilon."""
 
 import numpy as np
 import pytest
@@ -51,4 +51,4 @@ def test_laplace_noise_of_the_right_scale_passes_and_a_tenth_of_it_does_not(scal
         rng=rng,
     )
     assert finding.broken == broken
-    assert finding.epsilon <= finding.most
+    assert finding.epsilon <= finding.detectable

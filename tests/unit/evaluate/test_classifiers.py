@@ -1,4 +1,4 @@
-"""Classifiers: they learn what is there, nothing where nothing is, and say how to install what they need."""
+"""Classifiers learn what can be learnt and nothing from noise, and say how to install what they need."""
 
 from __future__ import annotations
 

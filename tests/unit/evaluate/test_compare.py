@@ -36,14 +36,14 @@ def test_resumes_and_retries_failures(tmp_path):
     assert first[0]["private"] is False
     with path.open("a") as file:
         file.write('{"table": "t", "meth')
-    seen = []
-    lines = run_jobs(jobs, counted, path, isolated=False, progress=lambda *args: seen.append(args[:2]))
+    reported = []
+    lines = run_jobs(jobs, counted, path, isolated=False, progress=lambda *args: reported.append(args[:2]))
     assert [(job.method, job.epsilon) for job in calls] == [
         ("a", 1.0), ("broken", 1.0), ("broken", 1.0), ("a", 2.0), ("broken", 2.0)
     ]  # fmt: skip
     assert len(lines) == 4
     assert len(read_results(path)) == 5
-    assert seen[-1] == (4, 4)
+    assert reported[-1] == (4, 4)
 
 
 def test_a_process_of_its_own_reports_its_own_memory(tmp_path):

@@ -38,13 +38,13 @@ def people(rows: int, seed: int) -> pa.Table:
 
 def test_everything_is_measured_and_stamped():
     pytest.importorskip("sklearn")
-    seen = []
+    reported = []
     found = evaluate(
         people(400, 0),
         people(300, 1),
         SCHEMA,
         holdout=people(200, 2),
-        progress=lambda name, share: seen.append((name, share)),
+        progress=lambda name, share: reported.append((name, share)),
         group_by="sex",
         questions=("count where age >= 30 and sex = F", "count"),
         target="level",
@@ -62,8 +62,8 @@ def test_everything_is_measured_and_stamped():
     assert [row["label"] for row in numbers["groups"]["rows"]] == ["F", "M", "missing (?)"]
     assert numbers["histograms"]["sex"]["real"] == [real["sex"].count(value) for value in ("F", "M", "?")]
     assert {"classifiers", "svm", "private_reference", "distinguishing"} <= set(numbers)
-    assert seen[0] == ("histograms", 0.0)
-    assert all(share < 1 for _, share in seen)
+    assert reported[0] == ("histograms", 0.0)
+    assert all(share < 1 for _, share in reported)
     printed = found.table()
     assert all(len(row) == 3 and all(isinstance(text, str) for text in row) for row in printed)
     assert any("SVM" in row[0] for row in printed)

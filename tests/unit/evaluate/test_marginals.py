@@ -9,7 +9,7 @@ import pytest
 
 from lookalike.errors import InputError
 from lookalike.evaluate import marginals
-from lookalike.evaluate.marginals import TablePair, distances_of, marginal_distances, random_cliques
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 50))
@@ -30,7 +30,7 @@ def plain_distance(real: np.ndarray, synth: np.ndarray, columns: list[int]) -> f
 def test_equals_counting_by_hand_on_both_paths(monkeypatch, dense_cells_per_row, k):
     monkeypatch.setattr(marginals, "_DENSE_CELLS_PER_ROW", dense_cells_per_row)
     real, synth = random_codes(70, 1), random_codes(41, 2)
-    result = marginal_distances(real, synth, DOMAIN, k)
+    result = distances_of(TablePair(real, synth, DOMAIN), random_cliques(DOMAIN, k))
     expected = [plain_distance(real, synth, [DOMAIN.position(a) for a in clique]) for clique in result.cliques]
     np.testing.assert_allclose(result.distances, expected, atol=1e-12)
     assert result.mean == pytest.approx(np.mean(expected))
@@ -76,9 +76,9 @@ def test_random_cliques_are_fixed_distinct_and_complete_where_few():
 )
 def test_refuses_what_is_no_table_of_the_domain(codes, message):
     with pytest.raises(InputError, match=message):
-        marginal_distances(random_codes(5, 1), codes, DOMAIN, 1)
+        distances_of(TablePair(random_codes(5, 1), codes, DOMAIN), random_cliques(DOMAIN, 1))
 
 
 def test_refuses_too_many_attributes():
-    with pytest.raises(InputError, match="between 1 and 4"):
+    with pytest.raises(InputError, match="1 to 4 columns"):
         random_cliques(DOMAIN, 5)

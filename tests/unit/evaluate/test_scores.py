@@ -11,7 +11,6 @@ from lookalike.evaluate.marginals import (
     RangeQuery,
     TablePair,
     distances_of,
-    marginal_distances,
     random_cliques,
     random_ranges,
     range_errors,
@@ -81,8 +80,12 @@ def test_group_errors_are_those_of_the_groups_alone():
         assert error.real_share == pytest.approx(len(real) / 300)
         assert error.synth_share == pytest.approx(len(synth) / 211)
         others = DOMAIN.project(("b", "c", "d"))
-        assert error.distance_1 == pytest.approx(marginal_distances(real[:, 1:], synth[:, 1:], others, 1).mean)
-        assert error.distance_2 == pytest.approx(marginal_distances(real[:, 1:], synth[:, 1:], others, 2).mean)
+        assert error.distance_1 == pytest.approx(
+            distances_of(TablePair(real[:, 1:], synth[:, 1:], others), random_cliques(others, 1)).mean
+        )
+        assert error.distance_2 == pytest.approx(
+            distances_of(TablePair(real[:, 1:], synth[:, 1:], others), random_cliques(others, 2)).mean
+        )
 
 
 def test_empty_groups_have_no_distance():

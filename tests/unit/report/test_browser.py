@@ -1,4 +1,4 @@
-"""The public report in a real browser with the network off: it shows, and nothing is fetched or complained about."""
+"""The public report in a real browser without network: it is shown, and nothing is fetched or reported as an error."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_page_is_stamped_and_complete(evaluation):
     assert ".stamp {\n  position: sticky" in page
     for text in ("Worst 3-way", "Errors by level", "forest", "Linear SVM", "count where age &lt; 50", "18 others"):
         assert text in page, text
-    assert not {name for name, _ in tags.seen} & {"script", "img", "iframe"}
+    assert not {name for name, _ in tags.found} & {"script", "img", "iframe"}
 
 
 def test_cheap_evaluation_has_no_empty_sections():

@@ -38,17 +38,17 @@ class Tags(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
+        self.found.append((tag, dict(attrs)))
         if tag not in ("meta", "link", "br"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
+        self.found.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -57,9 +57,9 @@ class Tags(HTMLParser):
 def test_page_is_well_formed_and_self_contained(page):
     tags = Tags(page)
     assert tags.open == []
-    names = {name for name, _ in tags.seen}
+    names = {name for name, _ in tags.found}
     assert not names & {"script", "img", "iframe", "object", "embed"}
-    for name, attrs in tags.seen:
+    for name, attrs in tags.found:
         for attribute, value in attrs.items():
             assert not attribute.startswith("on")
             if attribute in ("src", "href"):
@@ -91,8 +91,8 @@ def test_names_are_escaped(page):
 
 def test_anchors_exist(page):
     tags = Tags(page)
-    ids = {attrs["id"] for _, attrs in tags.seen if "id" in attrs}
-    assert {str(a["href"])[1:] for n, a in tags.seen if n == "a"} <= ids
+    ids = {attrs["id"] for _, attrs in tags.found if "id" in attrs}
+    assert {str(a["href"])[1:] for n, a in tags.found if n == "a"} <= ids
 
 
 def test_numbers_are_plain_and_intervals_hold_the_answers(numbers):
@@ -174,7 +174,7 @@ def test_the_report_says_how_values_within_bins_are_made():
     assert "drawn at random, evenly over the bin." in plain
     shape = tuple((edge, 1.0 + edge) for edge in range(0, 100, 5))
     shaped = sentence(shape=shape, rounding=((10, 0.4), (1, 0.6)))
-    assert "of age by the weights of finer pieces that the schema lists, of others evenly" in shaped
+    assert "those of age by the weights of smaller intervals in the schema, all others evenly" in shaped
     assert "those of age are then rounded" in shaped
     assert "spread evenly" not in shaped
 

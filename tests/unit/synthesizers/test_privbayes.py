@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import LookalikeError
-from lookalike.evaluate.marginals import marginal_distances
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.models.bayes_net import BayesNet
 from lookalike.models.graphical import GraphicalModel
 from lookalike.pipeline import synthesize
@@ -41,9 +41,9 @@ def test_marginals_of_three_columns_are_close(method: str) -> None:
     codes = table(20_000)
     made = run(codes, SIZES, method, epsilon=2.0).table
     rows = np.column_stack([made[name].to_numpy() for name in SIZES]).astype(np.int32)
-    close = marginal_distances(codes, rows, Domain.of(SIZES), 3).mean
+    close = distances_of(TablePair(codes, rows, Domain.of(SIZES)), random_cliques(Domain.of(SIZES), 3)).mean
     shuffled = np.column_stack([np.random.default_rng(i).permutation(codes[:, i]) for i in range(codes.shape[1])])
-    apart = marginal_distances(codes, shuffled, Domain.of(SIZES), 3).mean
+    apart = distances_of(TablePair(codes, shuffled, Domain.of(SIZES)), random_cliques(Domain.of(SIZES), 3)).mean
     assert close < 0.25 * apart
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import LookalikeError
-from lookalike.evaluate.marginals import marginal_distances
+from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
 from lookalike.pipeline import plan_run, synthesize
 from lookalike.release import Release
 from lookalike.schema.binned import Integer
@@ -45,9 +45,11 @@ def codes_of(release: Release, sizes: dict[str, int]) -> np.ndarray:
 def test_marginals_of_three_columns_are_close(method: str) -> None:
     codes = table(20_000)
     made = run(codes, SIZES, epsilon=2.0, method=method)
-    close = marginal_distances(codes, codes_of(made, SIZES), Domain.of(SIZES), 3).mean
+    close = distances_of(
+        TablePair(codes, codes_of(made, SIZES), Domain.of(SIZES)), random_cliques(Domain.of(SIZES), 3)
+    ).mean
     shuffled = np.column_stack([np.random.default_rng(i).permutation(codes[:, i]) for i in range(codes.shape[1])])
-    apart = marginal_distances(codes, shuffled, Domain.of(SIZES), 3).mean
+    apart = distances_of(TablePair(codes, shuffled, Domain.of(SIZES)), random_cliques(Domain.of(SIZES), 3)).mean
     assert close < 0.25 * apart
 
 

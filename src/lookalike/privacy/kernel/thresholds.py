@@ -35,7 +35,7 @@ def threshold(stddev: float, probability: float, neighbours: Neighbours) -> floa
     probability / k, no split of them passes more often. The half covers the rounding of the noise.
     """
     if not 0 < probability < 0.5:
-        raise BudgetError(f"A threshold with probability {probability:g} was asked for; it must be between 0 and 0.5.")
+        raise BudgetError(f"The probability of a threshold is {probability:g}; it must lie between 0 and 0.5.")
     rows = neighbours.max_rows_per_person
     quantile = -float(cast(Any, special).ndtri(probability / rows)) * (1 + _MARGIN)
     return rows + quantile * stddev + 0.5

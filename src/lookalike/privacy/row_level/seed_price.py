@@ -83,7 +83,7 @@ class SeedTest:
         if not 0 < self.seeded_share < 1:
             raise BudgetError(
                 f"seeded_share is {self.seeded_share:g}; it must lie strictly between 0 and 1: rows from the model "
-                "alone hide the failures of the test."
+                "alone are needed to hide the failures of the test."
             )
         for name, value in (("max_plausible", self.max_plausible), ("max_check", self.max_check)):
             if value is not None and value < 1:

@@ -285,6 +285,6 @@ def _tested_without_noise(
         missing -= len(passing)
         if tries > MAX_TRIES * request.rows + 1_000_000:
             raise BudgetError(
-                f"Hardly any row has k = {request.test.k} plausible seeds; use a smaller k or a larger omega."
+                f"Almost no row has k = {request.test.k} plausible seeds. Use a smaller k or a larger omega."
             )
     return np.asfortranarray(np.concatenate(found))

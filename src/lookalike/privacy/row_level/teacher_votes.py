@@ -124,7 +124,7 @@ class TeacherVotes:
                 teachers.train(self.trainer.shown())
             asked = self.trainer.asked()
             if len(asked) != self.asked:
-                raise BudgetError(f"{len(asked)} rows are to be voted on; {self.asked} were paid for.")
+                raise BudgetError(f"Votes on {len(asked)} rows were asked for, but {self.asked} are paid for.")
             noise = rounded_gaussian(self.stddev, self.asked, insecure_rng=insecure_rng)
             self.trainer.learn((teachers.votes(asked) + noise).astype(np.float64))
 
