@@ -30,7 +30,7 @@ def open_table(
     """Read and encode the table, and return the only object that may answer questions about it.
 
     A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
-    from public structure: of a CSV file only the header is ever refused. From then on nothing depends on a value, unless
+    from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
     the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
     the value, after the whole budget is charged.
     """
