@@ -65,6 +65,7 @@ def test_no_function_that_reads_rows_is_called(
 ) -> None:
     path = tmp_path / name
     frames.write_table(pa.table({"town": ["Ox"], "age": [3]}), path)
+    assert call(command, path).code == 0  # files of the package itself are read by now
     called: list[str] = []
 
     def spy(where: object, name: str) -> None:
@@ -123,7 +124,9 @@ def test_what_is_broken_in_the_rows_does_not_show(call: Call, tmp_path: Path, ca
         one, two = call(command, good), call(command, bad)
         assert (one.code, one.err) == (two.code, two.err) == (0, "")
         assert one.out.replace(str(good), "") == two.out.replace(str(bad), "")
-    if "checksum" not in case and "feather" not in case:
+    if name == "t.csv":
+        assert frames.read_table(bad)[0].column_names == ["town", "age"]
+    elif "checksum" not in case and "feather" not in case:
         with pytest.raises(InputError):
             frames.read_table(bad)
 

@@ -75,8 +75,8 @@ class Runs:
         monkeypatch.chdir(folder)
         monkeypatch.setenv("COLUMNS", "200")
 
-    def of_csv(self, value: str | None, *options: str) -> dict[str, Any]:
-        """The run on a CSV file, with a row that holds the value in all columns."""
+    def of_csv(self, value: str | None, *options: str, line: bytes = b"") -> dict[str, Any]:
+        """The run on a CSV file, with a row that holds the value in all columns, or with a line written as it is."""
         self._clean()
         with open(self.folder / "table.csv", "w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
@@ -84,6 +84,10 @@ class Runs:
             writer.writerows(row.values() for row in USUAL)
             if value is not None:
                 writer.writerow([value] * len(USUAL[0]))
+        if line:
+            header, *rows = (self.folder / "table.csv").read_bytes().splitlines(keepends=True)
+            rows.insert(ROWS // 2, line)
+            (self.folder / "table.csv").write_bytes(header + b"".join(rows))
         return self._shown("table.csv", "out.csv", *options)
 
     def of_feather(self, table: pa.Table) -> dict[str, Any]:
@@ -135,6 +139,30 @@ def test_a_strange_row_of_a_csv_file_does_not_show(runs: Runs, options: str) -> 
     assert without["code"] == 0, without
     for value in STRANGE if options != "persons" else STRANGE[:2]:
         assert runs.of_csv(value, *OPTIONS[options]) == without, value[:40]
+
+
+BROKEN = {
+    "a short row": b"north,low\n",
+    "a long row": b"north" + b",low" * 50 + b"\n",
+    "no field": b" \n",
+    "an open quote": b'north,"low,true,5,50.0\n',
+    "an open quote in the last field": b'north,low,true,5,50.0,0.5,1960-01-11,,n-1,"p\n',
+    "an open quote around doubled ones": b'"north ""x"" ,low\n',
+    "text after a quote": b'"north"x"y,low"\n',
+    "not UTF-8": b"\xff\xfe,\xc3,\x93quoted\x94\n",
+    "half a character before a line end": b"north,\xe6\x9d\n",
+    "NUL": b"\0,\0\0\n",
+    "carriage returns": b"north\r,low\r\r\n",
+    "two megabytes": b"x" * 2_000_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("options", ["declared", "discovered"])
+def test_a_broken_line_of_a_csv_file_does_not_show(runs: Runs, options: str) -> None:
+    without = runs.of_csv(None, *OPTIONS[options])
+    assert without["code"] == 0, without
+    for name, line in BROKEN.items():
+        assert runs.of_csv(None, *OPTIONS[options], line=line) == without, name
 
 
 @pytest.mark.slow

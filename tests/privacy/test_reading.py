@@ -31,7 +31,7 @@ from lookalike.schema.binned import Datetime, Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import TableForm
+from lookalike.sources.frames import TableForm, write_table
 from lookalike.sources.open import OpenedTable
 
 DOMAIN = Domain(("a", "b"), (2, 3))
@@ -187,14 +187,15 @@ def test_a_failure_while_values_are_encoded_is_charged(monkeypatch: pytest.Monke
     assert ledger.runs()[0].status == "failed"
 
 
-def test_a_failure_while_a_table_is_read_is_charged_but_a_broken_file_is_refused(
+def test_a_failure_while_a_table_is_read_is_charged_but_a_broken_header_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "t.csv").write_text("a\n0,1\n")
+    (tmp_path / "t.csv").write_text("a,a\n0,1\n")
     ledger, error = run_of(tmp_path / "t.csv", Schema.from_sizes({"a": 2}))
     assert isinstance(error, InputError)
-    assert "1 fields" in str(error) or "2 fields" in str(error)
+    assert "two columns named 'a'" in str(error)
     assert ledger.spent() == (0.0, 0.0)
+    (tmp_path / "t.csv").write_text("a\n0,1\n")
 
     def fails(_: object) -> object:
         raise OverflowError(SECRET)
@@ -203,6 +204,32 @@ def test_a_failure_while_a_table_is_read_is_charged_but_a_broken_file_is_refused
     ledger, error = run_of(tmp_path / "t.csv", Schema.from_sizes({"a": 2}))
     assert isinstance(error, RunStoppedError)
     assert ledger.spent()[0] == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_row_that_is_too_long_for_the_parser_ends_in_the_constant_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The one thing that can still go wrong with a row: it takes more than a gigabyte."""
+    (tmp_path / "t.csv").write_text("a\n" + "0\n" * 100 + SECRET * 20 + "\n" + "0\n" * 100)
+    monkeypatch.setattr("lookalike.sources.csvfiles._MAX_BLOCK", 32)
+    ledger, error = run_of(tmp_path / "t.csv", Schema.from_sizes({"a": 2}))
+    assert isinstance(error, RunStoppedError)
+    assert error.__context__ is None
+    assert ledger.spent()[0] == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
+def test_damaged_files_have_one_message_wherever_they_are_damaged(tmp_path: Path, name: str) -> None:
+    path, messages = tmp_path / name, set[str]()
+    write_table(pa.table({"a": ["x", "yy"] * 5000, "b": range(10_000)}), path)
+    data = path.read_bytes()
+    for start in range(0, len(data), len(data) // 40):
+        path.write_bytes(data[:start] + b"\xff" * 64 + data[start + 64 :])
+        _, error = run_of(path, None)
+        if error is not None and not isinstance(error, RunStoppedError | SchemaError):
+            assert isinstance(error, InputError)
+            messages.add(str(error))
+    assert messages == {f"{path} cannot be read as {name[2:]}: it is damaged or of another kind. Check its suffix."}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""Reads CSV files into Arrow tables of texts and writes them; errors name the fault and the line."""
+"""CSV text to an Arrow table of texts and back.
+
+Only the header, which is public, can be refused. Every text after it is read as some rows, since a private row must not
+decide whether or how a run ends: `read_csv` says how broken rows are read.
+"""
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
 # pyright: reportAttributeAccessIssue=false
@@ -33,14 +37,17 @@ _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 _QUOTED_FIELD = re.compile(rb"(?:\A|(?<=[,;\t|])|(?<=%b))%b" % (_BOM, _QUOTED))
 
 
-def _first_line(mark: str) -> re.Pattern[bytes]:
-    """Fields and the end of their line; a field that begins with a quotation mark may hold line ends."""
-    plain = rb"[^\r\n%b]*+" % re.escape(mark).encode()
-    fields = rb'(?:(?:%b|(?!"))%b%b)*+(?:%b|(?!"))%b' % (_QUOTED, plain, re.escape(mark).encode(), _QUOTED, plain)
-    return re.compile(rb"(?:%b)?+%b(\r\n|\r|\n)" % (_BOM, fields))
+def _field(mark: str) -> bytes:
+    """A pattern of a field; one that begins with a quotation mark may hold line ends up to the mark that closes it."""
+    return rb'(?:%b|(?!"))[^\r\n%b]*+' % (_QUOTED, re.escape(mark).encode())
 
 
-_FIRST_LINES = {mark: _first_line(mark) for mark in (",", ";", "\t", "|")}
+def _line(mark: str) -> bytes:
+    """A pattern of the fields of a line and its end, which is group 1."""
+    return rb"(?:%b%b)*+%b(\r\n|\r|\n)" % (_field(mark), re.escape(mark).encode(), _field(mark))
+
+
+_FIRST_LINES = {mark: re.compile(rb"(?:%b)?+%b" % (_BOM, _line(mark))) for mark in (",", ";", "\t", "|")}
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """What starts a formula in some spreadsheet, full-width forms included."""
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
@@ -65,34 +72,36 @@ class _Header:
 
 
 def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
-    """The CSV data as a table of texts, in which empty fields are null, and its style. `path` is for error messages."""
-    _check_bytes(data.removeprefix(_BOM), path)
-    header = _header(data, path)
-    rows, mark = _marked(data[header.end :], header.style.line_end)
-    if header.style.line_end == "\r":
-        rows = rows.replace(b"\r", b"\n")
-    table = _parse(rows, header, path)
-    return _unmarked(table, mark, "\n" if header.style.line_end == "\r" else "\r"), header.style
+    """Return a table of texts, in which an empty field is null. `path` only serves the messages about the header.
 
-
-def _marked(rows: bytes, line_end: str) -> tuple[bytes, str]:
-    """The rows with a mark in place of every lone CR (LF where lines end with CR), and the mark, "" without such.
-
-    Python and pandas leave these unquoted, because they end no line there, but Arrow would end the line.
+    Rows cannot be refused. Missing fields of a short row are null, and surplus fields of a long row are dropped; rows
+    of both kinds come last. Bytes that are not UTF-8 become U+FFFD, and NUL is a character like any other. A quotation
+    mark that opens a field and is never closed is an ordinary character, so it spoils its own line only; one that is
+    closed on a later line makes one row of all lines between.
     """
-    lone = _LONE_LF if line_end == "\r" else _LONE_CR
-    if not lone.search(rows):
-        return rows, ""
-    mark = next(mark for n in count() if (mark := f"\x1e{n}\x1f").encode() not in rows)
-    return lone.sub(mark.encode(), rows), mark
+    header = _header(data, path)
+    rows = _valid(data[header.end :])
+    unused = (mark for n in count() if (mark := f"\x1e{n}\x1f").encode() not in rows)
+    mark, last = next(unused), next(unused)
+    cr = header.style.line_end == "\r"
+    lone = _LONE_LF if cr else _LONE_CR
+    # Python and pandas do not quote a lone CR (an LF where lines end with CR), but Arrow would end a row there.
+    if any_lone := lone.search(rows) is not None:
+        rows = lone.sub(mark.encode(), rows)
+    table = _parse(rows.replace(b"\r", b"\n") if cr else rows, header, last)
+    if any_lone:
+        columns = [pc.replace_substring(column, mark, "\n" if cr else "\r") for column in table.columns]
+        table = pa.Table.from_arrays(columns, schema=table.schema)
+    return table, header.style
 
 
-def _unmarked(table: pa.Table, mark: str, text: str) -> pa.Table:
-    """The table with the text in place of the mark."""
-    if not mark:
-        return table
-    columns = [pc.replace_substring(column, mark, text) for column in table.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+def _valid(rows: bytes) -> bytes:
+    """Return the rows in UTF-8, with U+FFFD in place of what is not. Separators and line ends stay as they are."""
+    try:
+        rows.decode()
+    except UnicodeDecodeError:
+        return rows.decode("utf-8", "replace").encode()
+    return rows
 
 
 def read_names(stream: BinaryIO, path: str) -> list[str]:
@@ -120,7 +129,7 @@ def _header(data: bytes, path: str) -> _Header:
             "column names, and close quoted names with a quotation mark."
         )
     line = data[: found.start(1) if found else len(data)].removeprefix(_BOM)
-    _check_bytes(line, path)
+    _check_header(line, path)
     try:
         names = next(csv.reader(io.StringIO(line.decode(), newline=""), delimiter=delimiter))
     except csv.Error:
@@ -131,21 +140,22 @@ def _header(data: bytes, path: str) -> _Header:
     return _Header(names, style, found.end() if found else len(data))
 
 
-def _check_bytes(body: bytes, path: str) -> None:
-    if not body.strip():
+def _check_header(line: bytes, path: str) -> None:
+    """Refuse a first line that holds no names. It is public, and so is what is wrong with it."""
+    if not line.strip():
         raise InputError(f"{path} is empty or begins with an empty line. A table needs at least a header line.")
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path} is UTF-16 text. Save it as UTF-8.")
-    if b"\0" in body:
-        line = body.count(b"\n", 0, body.index(b"\0")) + 1
-        raise InputError(f"{path} has a NUL byte on line {line}. Save it as UTF-8 text without binary parts.")
+    if b"\0" in line:
+        raise InputError(f"The first line of {path} has a NUL byte. Save it as UTF-8 text without binary parts.")
     try:
-        body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = body.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path} is not UTF-8 text (first on line {line}). Convert it: iconv -t UTF-8.") from None
-    if body.count(b'"') % 2:
-        raise InputError(f'{path} has an odd number of quotation marks, so one is not closed. Write "" inside quotes.')
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"The first line of {path} is not UTF-8 text. Convert the file: iconv -t UTF-8.") from None
+    if line.count(b'"') % 2:
+        raise InputError(
+            f'The first line of {path} has an odd number of quotation marks, so one is not closed. Write "" in quotes.'
+        )
 
 
 def _delimiter(data: bytes) -> str:
@@ -154,19 +164,43 @@ def _delimiter(data: bytes) -> str:
     return max(_FIRST_LINES, key=lambda mark: line.count(mark.encode()))
 
 
-def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
-    """The rows as texts. Names and types are given, so that Arrow infers none from the data."""
-    types = pa.schema([(name, pa.string()) for name in header.names])
-    if not rows.strip(b"\r\n") and (len(header.names) > 1 or not rows):
-        return types.empty_table()
-    ragged: list[tuple[int, int, int]] = []
+def _parse(rows: bytes, header: _Header, last: str) -> pa.Table:
+    """Return the rows as texts.
 
-    def refuse(row: arrow_csv.InvalidRow) -> str:
-        ragged.append((row.number or 0, row.expected_columns, row.actual_columns))
-        return "error"
+    A row that begins with `last`, a text that no row holds, is added at the end and removed again. Where it is missing
+    then, a quotation mark was never closed: it took up all that follows.
+    """
+    delimiter, names = header.style.delimiter, header.names
+    line_end = b"" if rows.endswith(b"\n") or not rows else b"\n"
+    last_row = line_end + (last + delimiter * (len(names) - 1)).encode()
+    table, other = _arrow_table(rows + last_row, header)
+    if not table.num_rows or table.column(0)[-1].as_py() != last:
+        table, other = _arrow_table(_without_open_quote(rows, delimiter) + last_row, header)
+    table = table.slice(0, table.num_rows - 1)
+    if not other:
+        return table
+    fields = re.compile(r'%s(?:"([^"]*+(?:""[^"]*+)*+)")?+([^%s]*+)' % ((re.escape(delimiter),) * 2))
+    filled = [None] * len(names)
+    found = [[q.replace('""', '"') + rest or None for q, rest in fields.findall(delimiter + row)] for row in other]
+    columns = zip(*((row + filled)[: len(names)] for row in found), strict=True)
+    added = pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], schema=table.schema)
+    return pa.concat_tables([table, added])
+
+
+def _arrow_table(rows: bytes, header: _Header) -> tuple[pa.Table, list[str]]:
+    """Return the rows with as many fields as the header, and the text of all others.
+
+    Names and types are given, so that Arrow takes none from what it reads.
+    """
+    types = pa.schema([(name, pa.string()) for name in header.names])
+    other: list[str] = []
+
+    def set_aside(row: arrow_csv.InvalidRow) -> str:
+        other.append(row.text)
+        return "skip"
 
     try:
-        return arrow_csv.read_csv(
+        table = arrow_csv.read_csv(
             pa.BufferReader(rows),
             # A row must fit into a block: with one block for all rows, a long field cannot stop the run.
             read_options=arrow_csv.ReadOptions(
@@ -176,18 +210,36 @@ def _parse(rows: bytes, header: _Header, path: str) -> pa.Table:
                 delimiter=header.style.delimiter,
                 newlines_in_values=True,
                 ignore_empty_lines=len(header.names) > 1,
-                invalid_row_handler=refuse,
+                invalid_row_handler=set_aside,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=True
+                column_types=types,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+                check_utf8=False,
             ),
         )
     except pa.ArrowInvalid:
-        if ragged:
-            line, expected, actual = ragged[0]
-            message = f"{path}, row {line + 1}: {actual} fields, but the header has {expected}. "
-            raise InputError(message + "Quote fields that hold separators, and give every row all fields.") from None
-        raise InputError(f"{path} cannot be read as CSV. Check its quotes and separators.") from None
+        # No InputError, which says that there is no table and costs nothing: this depends on one row.
+        raise RuntimeError(f"a row of a CSV file takes more than {_MAX_BLOCK:,} bytes") from None
+    return table, other
+
+
+def _without_open_quote(rows: bytes, delimiter: str) -> bytes:
+    """Return the rows with the one field quoted whose opening quotation mark is never closed.
+
+    There is only one. After it, all marks stand in runs of even length, since from there on each was the half of a
+    doubled one; and a field that begins with such a run is closed by it.
+    """
+    line, field = re.compile(_line(delimiter)), re.compile(_field(delimiter) + re.escape(delimiter).encode())
+    at = 0
+    for pattern in (line, field):
+        while found := pattern.match(rows, at):
+            at = found.end()
+    end = re.compile(rb"[\n%b]|\r\n|\Z" % re.escape(delimiter).encode()).search(rows, at)
+    stop = end.start() if end else len(rows)
+    return rows[:at] + b'"' + rows[at:stop].replace(b'"', b'""') + b'"' + rows[stop:]
 
 
 def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, *, escape_formulas: bool = False) -> None:

@@ -135,11 +135,10 @@ def _reading(path: Path) -> Iterator[str]:
         yield kind
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError(f"{path} is not a complete gzip file. Compress it again.") from None
-    except pa.ArrowException:
-        raise InputError(
-            f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix."
-        ) from None
-    except OSError as error:
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, pa.ArrowException) or error.errno is None:  # an OSError of Arrow, not of the system
+            message = f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix."
+            raise InputError(message) from None
         raise InputError(f"Cannot read {path}: {_reason(error)}. Check the path and its permissions.") from None
 
 

@@ -29,9 +29,10 @@ def open_table(
 ) -> GuardedTable:
     """Read and encode the table, and return the only object that may answer questions about it.
 
-    A file that is not a table, or a schema that does not fit its names and types, is refused without a charge. After
-    that no value can stop the run, except where the schema says `outside: error`: a value outside then stops it, with
-    an error that names the column and not the value, after the whole budget was charged.
+    A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
+    from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
+    the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
+    the value, after the whole budget is charged.
     """
     book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)
