@@ -167,6 +167,7 @@ def test_a_stored_model_draws_the_same_rows(counts):
     model = fit(DOMAIN, measured(counts, 5.0))
     meta, arrays = taken_apart(model)
     again = model_from_parts(json.loads(json.dumps(meta)), arrays)
+    assert again.plan == model.plan
     assert isinstance(again, GraphicalModel)
     assert again.plan == model.plan
     np.testing.assert_allclose(again.marginal(("b", "d")), model.marginal(("b", "d")), rtol=1e-9)
