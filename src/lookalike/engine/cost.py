@@ -18,7 +18,7 @@ from lookalike.errors import ModelTooLargeError
 from lookalike.schema.domain import Domain
 
 _CALL_NS, _LEAF_CELL_NS = PRICES["evaluation"]["call"], PRICES["evaluation"]["leaf_cell"]
-# Arrays beyond the second-level cache come from memory: the fitted prices are about 1.5 times too low there.
+# Arrays beyond the second-level cache come from memory: the fitted prices are then about 1.5 times too low.
 _CACHE_CELLS = 120_000
 _BEYOND_CACHE = 1.5
 _MAX_CELLS = 2**40

@@ -185,21 +185,17 @@ class _AdjointSweep:
     """
 
     def __init__(
-        self,
-        plan: ContractionPlan,
-        masks: Sequence[int],
-        values: Sequence[Array],
-        marginals: Sequence[Array],
-        storage: _Storage,
+        self, plan: ContractionPlan, values: Sequence[Array], marginals: Sequence[Array], storage: _Storage
     ) -> None:
-        self.plan, self.masks, self.values, self.marginals, self.storage = plan, masks, values, marginals, storage
+        self.plan, self.values, self.marginals, self.storage = plan, values, marginals, storage
+        self.masks = [marginal.mask for marginal in marginals]
         self.operations: list[Operation] = []
         self.adjoints: dict[int, Array] = {}
         self.beliefs: dict[int, Array] = {}
         self.roots = set(plan.roots)
         self.weight = [float(cells_of(plan.domain.sizes, value.mask)) for value in values]
         for j, (a, b) in enumerate(plan.children):
-            self.weight[len(masks) + j] += self.weight[a] + self.weight[b]
+            self.weight[len(marginals) + j] += self.weight[a] + self.weight[b]
         for root in plan.roots:
             self._descend(root)
 
@@ -314,7 +310,7 @@ def make_layout(plan: ContractionPlan, *, adjoint: bool = True) -> Layout:
         values.append(Array(2 * offsets[-1] + component[node], 0) if is_root else storage.allocate(scopes[node]))
         forward.append(Operation(values[a], values[b], values[node]))
     marginals = [Array(offsets[-1] + offset, mask) for offset, mask in zip(offsets, masks, strict=False)]
-    back = _AdjointSweep(plan, masks, values, marginals, storage).operations if adjoint else []
+    back = _AdjointSweep(plan, values, marginals, storage).operations if adjoint else []
     return Layout(
         plan=plan,
         leaf_masks=masks,

@@ -33,6 +33,10 @@ def blocks_of(
     {('b', 'c'): [('b', 'c'), ('b',)], ('a',): [('a',)]}
     """
     log_sizes = [math.log(size) for size in domain.sizes]
+
+    def log_cells(mask: int) -> float:
+        return sum(log_sizes[position] for position in mask_positions(mask))
+
     limit = math.log(max_cells) + 1e-9
     unions: list[int] = []
     members: list[list[ColumnSet]] = []
@@ -40,8 +44,8 @@ def blocks_of(
         mask = clique_mask(domain, clique)
         best, growth = -1, math.inf
         for number, union in enumerate(unions):
-            grown = sum(log_sizes[position] for position in mask_positions(mask & ~union))
-            if grown < growth and (grown == 0.0 or grown + _log_cells(union, log_sizes) <= limit):
+            grown = log_cells(mask & ~union)
+            if grown < growth and (grown == 0.0 or grown + log_cells(union) <= limit):
                 best, growth = number, grown
         if best < 0:
             unions.append(mask)
@@ -51,10 +55,6 @@ def blocks_of(
             members[best].append(clique)
     names = [tuple(domain.names[position] for position in mask_positions(union)) for union in unions]
     return dict(zip(names, members, strict=True))
-
-
-def _log_cells(mask: int, log_sizes: Sequence[float]) -> float:
-    return sum(log_sizes[position] for position in mask_positions(mask))
 
 
 def projections(names: ColumnSet, table: np.ndarray, targets: Sequence[ColumnSet]) -> dict[ColumnSet, np.ndarray]:

@@ -162,7 +162,11 @@ class NumpyExecutor(Executor):
         self._leaf_of = np.repeat(np.arange(len(layout.leaf_masks)), np.diff(layout.leaf_offsets))
         self._alone = np.flatnonzero(np.bincount(self.component_of, minlength=layout.components) == 1)
         operations = iter((*layout.forward, *layout.adjoint))
-        steps = [self._group_step([next(operations) for _ in group]) for group in groups]
+        placed = [[next(operations) for _ in group] for group in groups]
+        steps = [
+            gathered_step(layout, self.buffer, group) if is_gathered(layout, group) else self._step(group[0])
+            for group in placed
+        ]
         self._forward_steps, self._adjoint_steps = steps[:forward], steps[forward:]
 
     def sweep(self, potentials: np.ndarray) -> float:
@@ -194,12 +198,8 @@ class NumpyExecutor(Executor):
         self.factors[:] = factors
         run_all(self._forward_steps)
 
-    def _group_step(self, group: Group) -> Step:
-        if is_gathered(self.layout, group):
-            return gathered_step(self.layout, self.buffer, group)
-        return self._step(self.layout, self.buffer, group[0])
-
-    def _step(self, layout: Layout, buffer: np.ndarray, operation: Operation) -> Step:
+    def _step(self, operation: Operation) -> Step:
+        layout, buffer = self.layout, self.buffer
         loops = layout.loops(operation)
         a, c = buffer[operation.a.offset :], buffer[operation.c.offset :]
         if operation.b is None:

@@ -111,7 +111,7 @@ class OrderSearch:
         best = ints(order)
         rooms = [ints(room) for _ in range(5)]
         arguments: list[Any] = [
-            ints(order), self.operations, ints(self.classes), ints(self.sizes), floats(self.price),
+            ints(order), ints(self.classes), ints(self.sizes), floats(self.price),
             seed % 2147483645 + 1, moves, _HOT, (_COLD / _HOT) ** (1.0 / max(moves, 1)), floats(NEGATIVE_LOGS),
             floats([0.0] * self.operations), *rooms, ints(order), floats([0.0] * self.operations), best,
         ]  # fmt: skip
@@ -160,32 +160,14 @@ def operation_ns(order, classes, at, sizes, price, size, a, b, c, kind):
 
 
 def search_order(
-    order,
-    operations,
-    classes,
-    sizes,
-    price,
-    state,
-    moves,
-    hot,
-    decay,
-    draws,
-    ns,
-    size,
-    a,
-    b,
-    c,
-    kind,
-    trial,
-    trial_ns,
-    best,
+    order, classes, sizes, price, state, moves, hot, decay, draws, ns, size, a, b, c, kind, trial, trial_ns, best
 ):
     """Simulated annealing by moves of one variable to another place; leaves the best order in `best`, returns its cost.
 
     `ns` holds the predicted time of every operation under the current order. Only operations over the moved variable
     can change, so only those are priced again.
     """
-    variables = len(order)
+    variables, operations = len(order), len(ns)
     total = 0.0
     for i in range(operations):
         ns[i] = operation_ns(order, classes, i * variables, sizes, price, size, a, b, c, kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lookalike.schema.domain import ColumnSet, Domain
 
@@ -82,6 +83,8 @@ class ContractionPlan:
         order: every column position once; arrays store their axes in this order.
     """
 
+    stored_fields: ClassVar[tuple[str, ...]] = ("leaves", "children", "order")
+
     domain: Domain
     leaves: tuple[ColumnSet, ...]
     children: tuple[Pair, ...]
@@ -105,24 +108,6 @@ class ContractionPlan:
         used = {child for pair in self.children for child in pair}
         nodes = range(len(self.leaves) + len(self.children))
         return [node for node in nodes if node not in used]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the plan without its domain, in JSON values."""
-        return {
-            "leaves": [list(leaf) for leaf in self.leaves],
-            "children": [list(pair) for pair in self.children],
-            "order": list(self.order),
-        }
-
-    @classmethod
-    def from_json(cls, domain: Domain, data: dict) -> ContractionPlan:
-        """Return the plan that `to_json` wrote."""
-        return cls(
-            domain,
-            tuple(tuple(leaf) for leaf in data["leaves"]),
-            tuple((int(a), int(b)) for a, b in data["children"]),
-            tuple(int(position) for position in data["order"]),
-        )
 
 
 def shared_masks(masks: Sequence[int]) -> list[int]:

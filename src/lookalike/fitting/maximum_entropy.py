@@ -9,6 +9,9 @@ from scipy.optimize import OptimizeResult, minimize
 
 from lookalike.fitting.problem import Problem
 
+Callback = Callable[[int, float], None] | None
+"""Called after a step with its number, or that of evaluations so far, and the objective."""
+
 _ROUNDING = 0.05
 """The absolute penalty |t| is smoothed to sqrt(t^2 + _ROUNDING^2)."""
 
@@ -26,7 +29,7 @@ def minimise_dual(
     bounds: tuple[np.ndarray, np.ndarray] | None = None,
     iterations: int,
     tolerance: float,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callback = None,
 ) -> np.ndarray:
     """Return the theta that minimises  N log Z(theta) - <theta, y> + sum (ridge / 2) theta^2 + sum l1 |theta|.
 
@@ -89,7 +92,7 @@ def dual_parameters(
     penalty: float,
     single: float = 1.0,
     iterations: int,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callback = None,
 ) -> np.ndarray:
     """Return the parameters of a network's maximum-entropy fit, with weights 1/sigma^2; see `minimise_dual`.
 
@@ -127,12 +130,7 @@ STOP_AT = 0.96
 
 
 def mirror_parameters(
-    problem: Problem,
-    start: np.ndarray,
-    *,
-    iterations: int,
-    stop_at: float = STOP_AT,
-    callback: Callable[[int, float], None] | None = None,
+    problem: Problem, start: np.ndarray, *, iterations: int, stop_at: float = STOP_AT, callback: Callback = None
 ) -> np.ndarray:
     """Return parameters with a loss  sum_m |counts_m - y_m|^2 / (2 sigma_m^2)  of `stop_at` times the noise floor.
 

@@ -74,10 +74,7 @@ class GaussianCopula:
         margins = stored.distributions("margins", [(size,) for size in domain.sizes])
         correlation = stored.table("correlation", (len(domain),) * 2, -1.0 - 1e-6, 1.0 + 1e-6)
         sound = np.allclose(correlation, correlation.T) and np.allclose(np.diag(correlation), 1.0)
-        stored.require(
-            sound and float(np.linalg.eigvalsh(correlation)[0]) > 1e-9,
-            "has an invalid correlation matrix",
-        )
+        stored.require(sound and float(np.linalg.eigvalsh(correlation)[0]) > 1e-9, "has an invalid correlation matrix")
         return cls(domain, stored.total(), margins, correlation)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from lookalike.engine.many_marginals import BlockQueries, blocks_of, projections
 from lookalike.engine.plan import ContractionPlan, clique_mask, connected_components
 from lookalike.engine.planner import make_plan
 from lookalike.errors import SchemaError
-from lookalike.fitting.maximum_entropy import STOP_AT, dual_parameters, mirror_parameters
+from lookalike.fitting.maximum_entropy import STOP_AT, Callback, dual_parameters, mirror_parameters
 from lookalike.fitting.problem import Problem
 from lookalike.measurements.marginals import NoisyMarginal
 from lookalike.models.stored import Stored, taken_apart
@@ -39,7 +39,7 @@ def fit(
     limits: Limits | None = None,
     seed: int = 0,
     executor: ExecutorName = "auto",
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callback = None,
 ) -> GraphicalModel:
     """Return the maximum-entropy model that explains the noisy marginals, with weights 1/stddev^2.
 
@@ -212,7 +212,7 @@ class GraphicalModel:
         cliques = listed.cliques("keys", domain)
         stored.require(len(set(cliques)) == len(cliques), "has a potential twice")
         shapes = [domain.shape(clique) for clique in cliques]
-        tables = listed.tables("values", shapes, -_MAX_POTENTIAL, _MAX_POTENTIAL, allow_impossible=True)
+        tables = listed.tables("values", shapes, -_MAX_POTENTIAL, _MAX_POTENTIAL, impossible=True)
         plan = _stored_plan(stored.part("plan"), domain)
         masks = [clique_mask(domain, leaf) for leaf in plan.leaves]
         inside = (any(mask & ~leaf == 0 for leaf in masks) for mask in (clique_mask(domain, c) for c in cliques))
@@ -276,10 +276,10 @@ def _stored_plan(stored: Stored, domain: Domain) -> ContractionPlan:
     masks = [clique_mask(domain, leaf) for leaf in leaves]
     apart = all(a & ~b for i, a in enumerate(masks) for j, b in enumerate(masks) if i != j)
     stored.require(apart and all(leaves), "has a leaf inside another, or an empty one")
-    stored.wholes("order", 0, len(domain) - 1)
     children = stored.entries("children")
     pairs = [children.wholes(node, 0, 2 * len(leaves)) for node in children.meta]
     stored.require(all(len(pair) == 2 for pair in pairs), "has a node without two children")
-    plan = ContractionPlan.from_json(domain, dict(stored.meta))
+    children = tuple((pair[0], pair[1]) for pair in pairs)
+    plan = ContractionPlan(domain, leaves, children, stored.wholes("order", 0, len(domain) - 1))
     stored.require(len(plan.roots) == len(connected_components(masks)), "has another number of trees than components")
     return plan

@@ -183,12 +183,19 @@ class ErrorBars:
 
     def _mean_of(self, names: ColumnSet) -> tuple[np.ndarray, float] | None:
         """Inverse-variance mean of the measured marginals on `names`, and the variance of each of its cells."""
-        usable = [m for m in self._plain if set(names) <= set(m.attrs) and len(names) >= _least_part(m)]
+        # Contrasts have no information on the total, nor on single columns where they have several axes.
+        usable = [
+            m
+            for m in self._plain
+            if set(names) <= set(m.attrs) and (m.contrasts is None or len(names) >= min(2, len(m.contrasts)))
+        ]
         if not usable:
             return None
         cells = self.domain.cells(names)
         precisions = [cells / ((m.stddev**2 + _ROUNDING_VARIANCE) * m.cells) for m in usable]
-        counts = sum(p * _projected(m, names) for p, m in zip(precisions, usable, strict=True))
+        counts = sum(
+            p * m.values.sum(axis=_axes_outside(m.attrs, names)) for p, m in zip(precisions, usable, strict=True)
+        )
         return np.asarray(counts / sum(precisions)), 1.0 / sum(precisions)
 
     def _bounds(self, attrs: ColumnSet, weights: np.ndarray, level: float) -> tuple[float, float]:
@@ -230,8 +237,7 @@ class ErrorBars:
 
     def _larger_sum(self, attrs: ColumnSet, weights: np.ndarray, subset: ColumnSet) -> tuple[float, float] | None:
         """Estimate and stddev of a larger sum: cells of `subset`, or groups of them, with their largest weight."""
-        axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
-        largest = weights.max(axis=axes)
+        largest = weights.max(axis=_axes_outside(attrs, subset))
         found = self.linear(subset, largest)
         if found is not None:
             return found
@@ -284,7 +290,7 @@ class ErrorBars:
             if set(subset) <= covered:
                 continue
             covered |= set(subset)
-            axes = tuple(axis for axis, name in enumerate(attrs) if name not in subset)
+            axes = _axes_outside(attrs, subset)
             inside = weights.max(axis=axes)
             box = box * np.expand_dims(inside, axes)
             found = self._larger_sum(subset, 1.0 - inside, subset)
@@ -301,12 +307,16 @@ def _near_reference(
 
     sum(w d) <= sum of the positive d = (|d| + sum d) / 2, and likewise below; sum d is the total less that of R.
     """
-    away = tuple(axis for axis, name in enumerate(attrs) if name not in residual.attrs)
+    away = _axes_outside(attrs, residual.attrs)
     distance = max(0.0, residual.value + z * residual.stddev + 0.5)
     shift, doubt = total[0] - float(residual.reference.sum()), z * total[1] + 0.5
     low = float((weights.min(axis=away) * residual.reference).sum()) - (distance - shift + doubt) / 2
     high = float((weights.max(axis=away) * residual.reference).sum()) + (distance + shift + doubt) / 2
     return low, high
+
+
+def _axes_outside(attrs: ColumnSet, kept: ColumnSet) -> tuple[int, ...]:
+    return tuple(axis for axis, name in enumerate(attrs) if name not in kept)
 
 
 def _quantile(level: float, sums: int) -> float:
@@ -380,16 +390,6 @@ def _parts(weights: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
             split += [(axes, mean), ((*axes, axis), values - np.expand_dims(mean, at))]
         parts = split
     return parts
-
-
-def _projected(measurement: NoisyMarginal, names: ColumnSet) -> np.ndarray:
-    away = tuple(axis for axis, name in enumerate(measurement.attrs) if name not in names)
-    return measurement.values.sum(axis=away)
-
-
-def _least_part(measurement: NoisyMarginal) -> int:
-    """Smallest number of columns of the parts that the measurement estimates."""
-    return 0 if measurement.contrasts is None else min(2, len(measurement.contrasts))
 
 
 def _spread_over(

@@ -28,7 +28,7 @@ def stored_model(stored: Stored) -> Model:
     """Return the model of a model file."""
     kind = stored.text("kind")
     if kind not in KINDS:
-        raise ModelFileError(f"its model is of kind {kind[:50]!r}; this version knows {', '.join(KINDS)}")
+        raise ModelFileError(f"its model is of kind {kind[:50]!r}; this version reads {', '.join(KINDS)}")
     return KINDS[kind].from_stored(stored)
 
 

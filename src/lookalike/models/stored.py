@@ -208,19 +208,19 @@ class Stored:
     # Arrays.
 
     def table(
-        self, key: str, shape: tuple[int, ...], low: float, high: float, *, allow_impossible: bool = False
+        self, key: str, shape: tuple[int, ...], low: float, high: float, *, impossible: bool = False
     ) -> np.ndarray:
-        """Return an array of floats of that shape; with `allow_impossible`, -inf may mark impossible cells."""
-        return self._within(self._array(key, "f"), key, shape, low, high, allow_impossible)
+        """Return an array of floats of that shape; with `impossible`, -inf may mark impossible cells."""
+        return self._within(self._array(key, "f"), key, shape, low, high, impossible)
 
     def tables(
-        self, key: str, shapes: Sequence[tuple[int, ...]], low: float, high: float, *, allow_impossible: bool = False
+        self, key: str, shapes: Sequence[tuple[int, ...]], low: float, high: float, *, impossible: bool = False
     ) -> tuple[np.ndarray, ...]:
         """Return a list of as many such arrays as there are shapes."""
         entries = self.entries(key)
         self.require(len(entries.meta) == len(shapes), f"has {len(entries.meta):,} {key}; expected {len(shapes):,}")
         return tuple(
-            entries.table(i, shape, low, high, allow_impossible=allow_impossible)
+            entries.table(i, shape, low, high, impossible=impossible)
             for i, shape in zip(entries.meta, shapes, strict=True)
         )
 
@@ -268,17 +268,11 @@ class Stored:
         return array  # type: ignore[return-value]
 
     def _within(
-        self,
-        array: np.ndarray,
-        key: str,
-        shape: tuple[int, ...],
-        low: float,
-        high: float,
-        allow_impossible: bool = False,
+        self, array: np.ndarray, key: str, shape: tuple[int, ...], low: float, high: float, impossible: bool = False
     ) -> np.ndarray:
         self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}; expected {shape}")
         inside = (array >= low) & (array <= high)
-        if allow_impossible:
+        if impossible:
             inside |= np.isneginf(array)
         self.require(bool(inside.all()), f"has an array {key!r} with entries outside {low:g} to {high:g}")
         return array

@@ -165,7 +165,10 @@ def _exchange_block(
         np.add.at(slope, come, 2.0 * worth[come])
 
 
-def _row_cells(row: np.ndarray, members: np.ndarray, strides: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
+# Loops for numba. All arguments are arrays; `members`, `strides` and `offsets` are those of `MarginalCells.layout`.
+
+
+def _row_cells(row, members, strides, offsets, out):
     """Cell numbers of one row, one per marginal."""
     for s in range(offsets.size):
         cell = offsets[s]
@@ -174,14 +177,7 @@ def _row_cells(row: np.ndarray, members: np.ndarray, strides: np.ndarray, offset
         out[s] = cell
 
 
-def _add_weights(
-    codes: np.ndarray,
-    weights: np.ndarray,
-    members: np.ndarray,
-    strides: np.ndarray,
-    offsets: np.ndarray,
-    out: np.ndarray,
-) -> None:
+def _add_weights(codes, weights, members, strides, offsets, out):
     """out[cell] += weight for all cells of all rows."""
     cells = np.empty(offsets.size, np.int32)
     for r in range(codes.shape[0]):
@@ -190,16 +186,7 @@ def _add_weights(
             out[cells[s]] += weights[r]
 
 
-def _exchange_rows(
-    codes: np.ndarray,
-    chosen: np.ndarray,
-    pools: np.ndarray,
-    members: np.ndarray,
-    strides: np.ndarray,
-    offsets: np.ndarray,
-    worth: np.ndarray,
-    slope: np.ndarray,
-) -> None:
+def _exchange_rows(codes, chosen, pools, members, strides, offsets, worth, slope):
     """The same as `_exchange_block` with blocks of one row, for numba."""
     sets = offsets.size
     old, best, rival = np.empty(sets, np.int32), np.empty(sets, np.int32), np.empty(sets, np.int32)

@@ -326,8 +326,8 @@ def _meet(codes: np.ndarray, columns: list[int], wanted: np.ndarray, rng: np.ran
     order, starts = rows_by_cell(mixed_radix([codes[:, c] for c in columns], wanted.shape, len(codes)), wanted.size)
     excess = np.diff(starts) - wanted.ravel()
     over, under = np.flatnonzero(excess > 0), np.flatnonzero(excess < 0)
-    here, there = (np.array(np.unravel_index(cells, wanted.shape)) for cells in (over, under))
-    cost = (here[:, :, None] != there[:, None, :]).sum(axis=0).astype(float)
+    old, new = (np.array(np.unravel_index(cells, wanted.shape)) for cells in (over, under))
+    cost = (old[:, :, None] != new[:, None, :]).sum(axis=0).astype(float)
     flow = min_cost_flow(excess[over], -excess[under], cost)
     for cell, leaving in zip(over, flow, strict=True):
         members = rng.permutation(order[starts[cell] : starts[cell + 1]])[: leaving.sum()]

@@ -22,6 +22,9 @@ _CHUNK_ROWS = 1_000_000
 _SPREAD_ROWS = 250_000
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
+Tables = list[tuple[int, np.ndarray]]
+"""Scopes as bit masks, and arrays over them in storage order."""
+
 
 def tree_rows(
     network: Network,
@@ -97,7 +100,7 @@ def _draw(
     rng: np.random.Generator,
     known: int,
     drawn: int,
-    tables: list[tuple[int, np.ndarray]],
+    tables: Tables,
     independent: bool,
     before: list[int],
 ) -> None:
@@ -157,11 +160,7 @@ def _spread(order: np.ndarray, starts: np.ndarray, counts: np.ndarray, rng: np.r
 
 
 def _weights(
-    network: Network,
-    values: Mapping[int, np.ndarray],
-    new: list[int],
-    tables: list[tuple[int, np.ndarray]],
-    groups: int,
+    network: Network, values: Mapping[int, np.ndarray], new: list[int], tables: Tables, groups: int
 ) -> np.ndarray:
     """Unnormalised probabilities of the new variables, one row per group of known values."""
     logs = network.in_logs

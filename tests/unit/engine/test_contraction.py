@@ -1,4 +1,4 @@
-"""Numerical safety: underflow is noticed, never returned."""
+"""Numerical safety: a result that underflow may have changed is noticed and never returned."""
 
 from __future__ import annotations
 

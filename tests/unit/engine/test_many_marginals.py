@@ -35,7 +35,7 @@ def joint(model: GraphicalModel) -> np.ndarray:
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 900.0])
 @pytest.mark.parametrize("impossible", [0.0, 0.1])
-def test_all_sets_up_to_four_attributes(scale, impossible):
+def test_all_sets_of_up_to_four_columns(scale, impossible):
     fitted = model(scale, impossible)
     full = joint(fitted)
     sets = [attrs for size in range(5) for attrs in itertools.combinations(DOMAIN.names, size)]

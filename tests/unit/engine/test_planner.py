@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from itertools import pairwise
 
@@ -56,12 +55,6 @@ def test_interpreted_and_compiled_annealing_agree_beyond_one_word():
         results.append((cost, search.pairs(tree)))
     assert search.words == 2
     assert results[0] == results[1]
-
-
-def test_a_plan_survives_json():
-    domain = mixed_domain(9)
-    plan = make_plan(domain, random_cliques(domain, 6, 3, seed=2))
-    assert ContractionPlan.from_json(domain, json.loads(json.dumps(plan.to_json()))) == plan
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Shared places, arrays made again, gathered operations and halved instructions change nothing but the cost."""
+"""Shared places, arrays computed again, gathered operations and halved instructions change nothing but the cost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_shared_places_change_no_number(seed, large_cells, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_still_needed_is_never_overwritten(seed, monkeypatch):
+def test_arrays_still_needed_are_never_overwritten(seed, monkeypatch):
     """Follows which logical array every cell of the buffer holds, operation by operation."""
     monkeypatch.setattr(reuse, "_LARGE_CELLS", 50)
     layout = make_layout(random_plan(seed))

@@ -27,7 +27,7 @@ def test_shared_sets_are_closed_under_intersection_and_ordered_by_size() -> None
     assert found == [(), ("c",), ("a", "c"), ("b", "c"), ("c", "d")]
 
 
-def test_a_clique_inside_another_is_shared() -> None:
+def test_a_column_set_inside_another_is_shared() -> None:
     assert shared_sets(DOMAIN, [("a",), ("a", "b")]) == [(), ("a",)]
 
 

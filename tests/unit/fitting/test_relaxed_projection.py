@@ -29,8 +29,8 @@ def measured() -> list[NoisyMarginal]:
 
 def objective(model: RelaxedProjection, pull: float) -> float:
     """The formula of the docstring, from the model's marginals."""
-    laws = model.distributions()
-    counts = RelaxedRows(DOMAIN, 1.0, laws.astype(float))
+    distributions = model.distributions()
+    counts = RelaxedRows(DOMAIN, 1.0, distributions.astype(float))
     total, least = 1000.0, 5.0
     value = 0.0
     for one in measured():
@@ -39,8 +39,10 @@ def objective(model: RelaxedProjection, pull: float) -> float:
             if one.groups is not None:
                 found = np.bincount(one.groups.ravel(), weights=found.ravel(), minlength=len(one.values))
             value += 0.5 * (least / one.stddev) ** 2 * ((found - one.values / total) ** 2).sum()
-    base = np.repeat(np.concatenate(EVEN)[:, None], laws.shape[1], axis=1)
-    return value + pull * least / total * float((laws * np.log(laws / base)).sum() / laws.shape[1])
+    base = np.repeat(np.concatenate(EVEN)[:, None], distributions.shape[1], axis=1)
+    return value + pull * least / total * float(
+        (distributions * np.log(distributions / base)).sum() / distributions.shape[1]
+    )
 
 
 @pytest.mark.parametrize("pull", [0.0, 3.0])
@@ -76,7 +78,7 @@ def test_counts_that_rows_can_have_are_reached() -> None:
 
 
 def test_the_pull_keeps_what_was_not_counted_independent() -> None:
-    """a and b are one; nothing is said about c and d, whose tie to each other stays at what chance made it."""
+    """a and b are equal; c and d are not measured, so their dependence stays at its random start."""
     counts = [NoisyMarginal(("a", "b"), np.array([[500.0, 0], [0, 500.0], [0, 0]]), 5.0)]
     ties = []
     for pull in (0.0, 0.25):

@@ -12,7 +12,7 @@ SHAPES = [(2,), (5,), (2, 2), (3, 4), (2, 3, 4), (2, 1, 3), (2, 2, 2, 2)]
 
 
 def projection(shape: tuple[int, ...]) -> np.ndarray:
-    """The orthogonal projection onto what the total, and single axes where there are several, cannot express."""
+    """The orthogonal projection onto the complement of the total, and of the single axes where there are several."""
     cells = int(np.prod(shape))
     index = np.indices(shape).reshape(len(shape), cells)
     known = [np.ones((1, cells))]

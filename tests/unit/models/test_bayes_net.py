@@ -75,8 +75,8 @@ def test_resampling_keeps_the_first_columns_and_redraws_the_rest_given_them() ->
     assert np.all(kept_two[:, [0, 1]] == [4, 2])
     assert np.all(kept_all == [4, 2, 0, 1])
     assert len(np.unique(codes[: rows // 3, 0])) == 5
-    law = model.tables[2][model.buckets["a"][4]]
-    assert abs((kept_two[:, 3] == 1).mean() - law[1]) < 6 * 0.5 / np.sqrt(rows / 3)
+    distribution = model.tables[2][model.buckets["a"][4]]
+    assert abs((kept_two[:, 3] == 1).mean() - distribution[1]) < 6 * 0.5 / np.sqrt(rows / 3)
 
 
 def test_log_probabilities_multiply_to_the_joint() -> None:

@@ -1,4 +1,4 @@
-"""The Gaussian copula: thresholds and correlations undo what sampling does."""
+"""The Gaussian copula: thresholds and correlations are the inverse of sampling."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_zeros_of_a_warm_model_stay(counts):
     assert again.marginal(("a", "c"))[0, 0] == 0
 
 
-def test_zeros_that_would_make_the_model_far_dearer_are_left_out():
+def test_zeros_that_would_make_the_model_far_slower_are_left_out():
     names = tuple("abcdef")
     domain = Domain(names, (110,) * 6)
     singles = [NoisyMarginal((name,), np.full(110, 10.0), 1.0) for name in names]
@@ -137,14 +137,14 @@ def test_zeros_that_leave_no_row_are_an_error():
         fit(DOMAIN, [], total=10.0, zeros={("a", "b"): one, ("a", "c"): other})
 
 
-def test_attributes_without_measurement_are_uniform(counts):
+def test_columns_without_measurement_are_uniform(counts):
     model = fit(DOMAIN, measured(counts, 5.0))
     np.testing.assert_allclose(model.marginal(("e",)), model.total / 5)
     np.testing.assert_allclose(model.marginal(("a", "e")), np.outer(model.marginal(("a",)), np.full(5, 0.2)))
     assert fit(DOMAIN, [], total=10.0).marginal(("a",)).sum() == pytest.approx(10.0)
 
 
-def test_a_warm_start_after_one_more_clique_needs_fewer_steps(counts):
+def test_a_warm_start_after_one_more_column_set_needs_fewer_steps(counts):
     cliques = [*CLIQUES, ("a", "c")]
     noisy = measured(counts, 5.0, cliques=cliques)
     warm = fit(DOMAIN, noisy[:-1])

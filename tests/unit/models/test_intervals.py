@@ -225,7 +225,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize(("attrs", "weights"), QUESTIONS)
 def test_contrasts_and_single_columns_together_answer_with_the_stated_error(attrs, weights):
-    """Unbiased, and the squared error has a chi-square law: a deviation that is 15 % off would be seen."""
+    """Unbiased, and the squared error is chi-square distributed: a deviation that is 15 % off would be detected."""
     counts, rng, runs = table(), np.random.default_rng(5), 3000
     true = float((weights * marginal(counts, attrs)).sum())
     found = [ErrorBars(DOMAIN, noisy_contrasts(counts, rng)).linear(attrs, weights) for _ in range(runs)]

@@ -46,7 +46,7 @@ def test_rows_fit_the_measured_marginals(settings: GumSettings, cliques: list[tu
         assert np.abs(found - measurement.values).sum() < 0.06 * model.total
 
 
-def test_attributes_without_any_measurement_come_out_even() -> None:
+def test_columns_without_any_measurement_are_even() -> None:
     model = gum_model(DOMAIN, measured(1.0, [("a", "b")]), rng=np.random.default_rng(0))
     assert np.ptp(model.marginal(("d",))) < 3
 

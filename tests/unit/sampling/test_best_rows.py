@@ -12,25 +12,25 @@ from lookalike.sampling.best_rows import PerturbedLeader
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (3, 2, 4))
-LAWS = [np.array([0.6, 0.3, 0.1]), np.array([0.5, 0.5]), np.array([0.7, 0.1, 0.1, 0.1])]
+DISTRIBUTIONS = [np.array([0.6, 0.3, 0.1]), np.array([0.5, 0.5]), np.array([0.7, 0.1, 0.1, 0.1])]
 
 
 def share(codes: np.ndarray, column: int, size: int) -> np.ndarray:
     return np.bincount(codes[:, column], minlength=size) / len(codes)
 
 
-def test_rows_without_queries_are_independent_draws_from_the_laws() -> None:
+def test_rows_without_queries_are_independent_draws_from_the_distributions() -> None:
     """Standard errors are 0.0016 at most; 0.01 is six of them."""
-    codes = PerturbedLeader(DOMAIN, LAWS).rows(100_000, np.random.default_rng(0))
-    for column, law in enumerate(LAWS):
-        np.testing.assert_allclose(share(codes, column, len(law)), law, atol=0.01)
+    codes = PerturbedLeader(DOMAIN, DISTRIBUTIONS).rows(100_000, np.random.default_rng(0))
+    for column, distribution in enumerate(DISTRIBUTIONS):
+        np.testing.assert_allclose(share(codes, column, len(distribution)), distribution, atol=0.01)
     both = np.bincount(codes[:, 0] * 4 + codes[:, 2], minlength=12).reshape(3, 4) / len(codes)
-    np.testing.assert_allclose(both, np.outer(LAWS[0], LAWS[2]), atol=0.01)
+    np.testing.assert_allclose(both, np.outer(DISTRIBUTIONS[0], DISTRIBUTIONS[2]), atol=0.01)
 
 
 def test_each_row_is_as_good_as_any_that_differs_in_one_column() -> None:
     """The noise is drawn again from the same seed, and every row compared with all others of the domain."""
-    leader = PerturbedLeader(DOMAIN, LAWS)
+    leader = PerturbedLeader(DOMAIN, DISTRIBUTIONS)
     rng = np.random.default_rng(1)
     for clique in (("a", "b"), ("b", "c"), ("a", "c"), ("a", "b", "c"), ("b",)):
         for cell in product(*(range(size) for size in DOMAIN.shape(clique))):
@@ -54,7 +54,7 @@ def test_each_row_is_as_good_as_any_that_differs_in_one_column() -> None:
 
 
 def test_a_preferred_cell_gets_more_rows_and_an_avoided_one_fewer() -> None:
-    leader = PerturbedLeader(DOMAIN, LAWS)
+    leader = PerturbedLeader(DOMAIN, DISTRIBUTIONS)
     leader.prefer(("a", "c"), (2, 3), 4.0)
     leader.prefer(("b",), (0,), -2.0)
     codes = leader.rows(20_000, np.random.default_rng(3))
@@ -63,20 +63,20 @@ def test_a_preferred_cell_gets_more_rows_and_an_avoided_one_fewer() -> None:
     assert (codes[:, 1] == 0).mean() == pytest.approx(1 / (1 + np.exp(2)), abs=0.02)
 
 
-def test_columns_are_led_back_to_their_laws() -> None:
-    leader, rng = PerturbedLeader(DOMAIN, LAWS), np.random.default_rng(4)
+def test_columns_return_to_their_distributions() -> None:
+    leader, rng = PerturbedLeader(DOMAIN, DISTRIBUTIONS), np.random.default_rng(4)
     leader.prefer(("a", "c"), (2, 3), 3.0)
     codes = leader.rows(20_000, rng)
-    off = np.abs(share(codes, 0, 3) - LAWS[0]).sum()
+    off = np.abs(share(codes, 0, 3) - DISTRIBUTIONS[0]).sum()
     for _ in range(15):
-        leader.keep_columns(LAWS, codes, 0.3)
+        leader.keep_columns(DISTRIBUTIONS, codes, 0.3)
         codes = leader.rows(20_000, rng)
-    assert np.abs(share(codes, 0, 3) - LAWS[0]).sum() < 0.2 * off
+    assert np.abs(share(codes, 0, 3) - DISTRIBUTIONS[0]).sum() < 0.2 * off
     both = (codes[:, 0] == 2) & (codes[:, 2] == 3)
-    assert both.mean() > 3 * LAWS[0][2] * LAWS[2][3]
+    assert both.mean() > 3 * DISTRIBUTIONS[0][2] * DISTRIBUTIONS[2][3]
 
 
-def test_exponential_noise_leaves_an_even_law_even() -> None:
+def test_exponential_noise_leaves_an_even_distribution_even() -> None:
     even = [np.full(size, 1 / size) for size in DOMAIN.sizes]
     codes = PerturbedLeader(DOMAIN, even).rows(50_000, np.random.default_rng(5), noise="exponential")
     np.testing.assert_allclose(share(codes, 2, 4), 0.25, atol=0.015)

@@ -151,7 +151,7 @@ def test_a_chain_peels_down_to_one_column_whose_counts_are_kept() -> None:
     assert known == set(FOUR.names)
 
 
-def test_larger_cliques_are_not_peeled() -> None:
+def test_larger_column_sets_are_not_peeled() -> None:
     core, leaves = peel_leaves(targets_of([("a", "b", "c"), ("c", "d")]))
     assert core.cliques == (("a", "b", "c"),)
     assert list(leaves) == ["d"]

@@ -1,4 +1,4 @@
-"""Rows have the model's distribution, also between attributes that no measurement joins."""
+"""Rows have the model's distribution, also between columns that no measurement joins."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_low_variance_counts_of_factors_are_within_a_few_rows():
 
 
 def test_without_fresh_permutations_unmeasured_pairs_would_be_wrong(monkeypatch):
-    """The bug that a test on measured sets cannot see: this is what the test above must catch."""
+    """The test above must detect this bug, which no test on measured sets can detect."""
 
     class Fixed:
         def __init__(self) -> None:
