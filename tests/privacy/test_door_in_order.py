@@ -6,11 +6,13 @@ Each test fails when the plant that its docstring names is put in.
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -171,6 +173,19 @@ def test_a_release_carries_no_source() -> None:
     for part in (release, release.fitted, release.model):
         assert b"lookalike.sources.memory" not in pickle.dumps(part)
         assert b"lookalike.sources.open" not in pickle.dumps(part)
+    assert not any(isinstance(held, MemorySource | OpenedTable | GuardedTable) for held in reached(release))
+
+
+def reached(start: object) -> list[object]:
+    """Every object that can be reached from this one, but through functions, classes and modules."""
+    found: dict[int, object] = {id(start): start}
+    waiting = [start]
+    while waiting:
+        for held in gc.get_referents(waiting.pop()):
+            if id(held) not in found and not isinstance(held, type | FunctionType | ModuleType):
+                found[id(held)] = held
+                waiting.append(held)
+    return list(found.values())
 
 
 def test_as_many_rows_are_made_as_the_model_estimates() -> None:
