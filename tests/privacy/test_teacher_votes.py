@@ -118,5 +118,5 @@ def test_requests_that_were_not_paid_for_are_refused() -> None:
         request(Listener(), teachers=7, parts=6)
     with pytest.raises(BudgetExceededError):
         request(Listener()).priced(DOMAIN, BUDGET, BUDGET.rho, Neighbours())
-    with pytest.raises(BudgetError, match="4 were paid for"):
+    with pytest.raises(BudgetError, match="4 are paid for"):
         request(Listener(np.tile(ALL, (2, 1))), stddev=1.0).release(ALL, DOMAIN, None)

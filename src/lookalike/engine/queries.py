@@ -14,6 +14,7 @@ from lookalike.engine.contraction import Network
 from lookalike.engine.layout import merged_loops
 from lookalike.engine.numpy_executor import run_all
 from lookalike.engine.plan import clique_mask
+from lookalike.errors import SchemaError
 from lookalike.schema.domain import ColumnSet
 
 
@@ -149,7 +150,8 @@ class _Part:
         layout = network.layout
         self.mask = clique_mask(layout.plan.domain, query.attrs)
         leaf = layout.leaf_holding(self.mask)
-        assert leaf is not None
+        if leaf is None:
+            raise SchemaError(f"No factor of the model holds {', '.join(query.attrs)}; measure a larger set.")
         self.leaf_mask = layout.leaf_masks[leaf]
         self.start, self.end = layout.leaf_offsets[leaf], layout.leaf_offsets[leaf + 1]
         leaf_positions = layout.positions(self.leaf_mask)
