@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,6 +37,9 @@ FINE_SHARE = 0.02
 MEMORY_MB = 800.0
 """Maximum memory of the model, in megabytes."""
 _STEPS, _LAST_STEPS = 60, 200
+_STEEP_RHO, _MAX_MORE_STEPS = 0.3, 4.0
+"""Above this rho (about epsilon 3.2) fits take sqrt(rho / _STEEP_RHO) times the steps, four times at most: the less
+noise, the worse the problem's condition. Without them single columns of acs were off by 0.1 % at epsilon 32."""
 
 
 @method(
@@ -161,12 +165,12 @@ class PrivMRF(Method):
         shares = allocate([cells(clique) for clique in sets], first)
         cover.measured = MeasuredSets(sets, cells.weights(sets), shares)
         measured = door.measure(sets, [door.stddev_for(share) for share in shares], step=FIRST)
-        model = _refit(domain, [*oneways, *measured], independent, _STEPS)
+        model = _refit(door, [*oneways, *measured], independent, _STEPS)
         for left in range(self.batches, 0, -1):
             progress("choosing and measuring further sets", 0.8 - 0.5 * left / self.batches)
             sample = cover.sample(graph.cliques, self.candidates, rng)
             measured += self._further(door, model, cover, sample, rho, door.remaining / left)
-            model = _refit(domain, [*oneways, *measured], model, _STEPS if left > 1 else _LAST_STEPS)
+            model = _refit(door, [*oneways, *measured], model, _STEPS if left > 1 else _LAST_STEPS)
         return model
 
     def _further(
@@ -193,5 +197,6 @@ def _columns(model: GraphicalModel) -> dict[str, np.ndarray]:
     return {name: model.marginal((name,)) for name in model.domain.names}
 
 
-def _refit(domain: Domain, measured: Sequence[NoisyMarginal], warm: GraphicalModel, iterations: int) -> GraphicalModel:
-    return fit(domain, measured, total=estimated_total(measured), warm=warm, iterations=iterations)
+def _refit(door: GuardedTable, measured: Sequence[NoisyMarginal], warm: GraphicalModel, steps: int) -> GraphicalModel:
+    more = min(max(1.0, math.sqrt(float(door.budget.rho) / _STEEP_RHO)), _MAX_MORE_STEPS)
+    return fit(door.domain, measured, total=estimated_total(measured), warm=warm, iterations=int(more * steps))
