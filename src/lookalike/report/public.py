@@ -217,7 +217,8 @@ def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list
         i, j = names.index(one), names.index(two)
         measured[i, j] = measured[j, i] = any({one, two} <= set(m.attrs) for m in bars.measurements)
     small = [c for c in cliques if _fits(schema.domain.shape(c))]
-    strongest = sorted(small, key=lambda c: -values[names.index(c[0]), names.index(c[1])])[:_PAIRS]
+    # Rounded, since a stored model may sum in another order: ties stay in the order of the schema.
+    strongest = sorted(small, key=lambda c: -round(values[names.index(c[0]), names.index(c[1])], 6))[:_PAIRS]
     pairs = [
         _pair(schema, pair, tables[pair], float(values[names.index(pair[0]), names.index(pair[1])]), bars)
         for pair in strongest
