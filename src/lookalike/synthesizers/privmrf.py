@@ -38,8 +38,7 @@ MEMORY_MB = 800.0
 """Maximum memory of the model, in megabytes."""
 _STEPS, _LAST_STEPS = 60, 200
 _STEEP_RHO, _MAX_MORE_STEPS = 0.3, 4.0
-"""Above this rho (about epsilon 3.2) fits take sqrt(rho / _STEEP_RHO) times the steps, four times at most: the less
-noise, the worse the problem's condition. Without them single columns of acs were off by 0.1 % at epsilon 32."""
+"""Above this rho fits take sqrt(rho / _STEEP_RHO) times the steps: the less noise, the worse their condition."""
 
 
 @method(
