@@ -17,11 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import times
-from lookalike.schema.arrays import saturated, texts_of, to_numbers
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.arrays import saturated, to_numbers
+from lookalike.schema.binned import Binned
 from lookalike.schema.columns import NULL, Column, Identifier
-from lookalike.schema.storage import is_text, storage_type, value_type
+from lookalike.schema.storage import is_text, value_type
 
 MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
 """Texts that stand for a missing value where they are frequent enough to stand out from the noise."""
@@ -67,8 +66,6 @@ NUMBER_FORMS = {
     "float": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?",
 }
 COMMA_FORMS = {f"comma {k}": rf"[+-]?[0-9]+,[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)}
-TEXT_FORMS: tuple[str, ...] = (*(f"marker {m}" for m in MARKERS), *NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text")
-"""Classes of `TextForm`, in the order of their codes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,69 +83,6 @@ class Probe(Column):
 
     def codes(self, array: pa.Array) -> np.ndarray:
         raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextForm(Probe):
-    """How a text is written: as which missing marker, number or time, or as none of these."""
-
-    classes: ClassVar[tuple[str, ...]] = TEXT_FORMS
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        distinct = texts_of(array).dictionary_encode()
-        texts = distinct.dictionary
-        codes = np.full(len(texts), len(TEXT_FORMS) - 1, dtype=np.int32)
-        patterns = {**NUMBER_FORMS, **COMMA_FORMS, **TIME_FORMS}
-        trimmed = pc.utf8_trim_whitespace(texts)
-        for form, pattern in reversed(patterns.items()):
-            matches = pc.match_substring_regex(trimmed, f"^{pattern}$").to_numpy(zero_copy_only=False)
-            codes[matches] = TEXT_FORMS.index(form)
-        found = pc.index_in(texts, value_set=pa.array(MARKERS)).fill_null(-1).to_numpy(zero_copy_only=False)
-        codes = np.where(found >= 0, found, codes)
-        null = MARKERS.index(NULL)
-        return np.append(codes, null)[distinct.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nulls(Probe):
-    """Whether a row has a value."""
-
-    classes: ClassVar[tuple[str, ...]] = ("value", "null")
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        return array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False).astype(np.int32)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places(Probe):
-    """How many decimals a float needs, up to six; then floats that need more, and null."""
-
-    classes: ClassVar[tuple[str, ...]] = (*(f"places {k}" for k in range(MAX_PLACES + 1)), "float", "null")
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        numbers = array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
-        codes = np.full(len(numbers), MAX_PLACES + 1, dtype=np.int32)
-        with np.errstate(all="ignore"):
-            for places in range(MAX_PLACES, -1, -1):
-                codes[np.round(numbers, places) == numbers] = places
-        codes[np.isnan(numbers)] = MAX_PLACES + 2
-        return codes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution(Probe):
-    """The coarsest unit of which a timestamp is a whole number, and null."""
-
-    classes: ClassVar[tuple[str, ...]] = (*times.TICKS, "null")
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        reader = Datetime(self.name, resolution="microsecond")
-        micros, readable = to_numbers(reader, array)
-        codes = np.full(len(micros), len(times.TICKS) - 1, dtype=np.int32)
-        for code, tick in reversed(list(enumerate(times.TICKS.values()))):
-            codes[micros % tick == 0] = code
-        codes[~readable] = len(times.TICKS)
-        return codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,15 +173,3 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     """Whole ticks of internal numbers, clipped to +-2^62."""
     with np.errstate(all="ignore"):
         return saturated(np.rint(numbers if base.tick is None else numbers / float(base.tick)))
-
-
-def form_probe(column: Column) -> Probe:
-    """The probe that shows a column's type, format and missing markers, by its storage type."""
-    value = value_type(storage_type(column))
-    if is_text(value):
-        return TextForm(column.name)
-    if pa.types.is_floating(value):
-        return Places(column.name)
-    if pa.types.is_timestamp(value):
-        return Resolution(column.name)
-    return Nulls(column.name)

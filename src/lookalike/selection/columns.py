@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal, completed
+from lookalike.measurements.marginals import NoisyMarginal, averaged, completed
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
@@ -40,7 +40,13 @@ def scored_pairs(domain: Domain) -> list[ColumnSet]:
 
 def measure_columns(door: GuardedTable, rho: float, *, step: str) -> list[NoisyMarginal]:
     """The noisy counts of every column for rho in all, shared by numbers of values as `allocate` does."""
-    return measure_sets(door, singles(door.domain), rho, step=step)
+    return [with_known(m, door) for m in measure_sets(door, singles(door.domain), rho, step=step)]
+
+
+def with_known(measured: NoisyMarginal, door: GuardedTable) -> NoisyMarginal:
+    """The counts of a column, averaged with those that were released before, by inverse variance."""
+    earlier = [m for m in door.known if m.attrs == measured.attrs and m.values.shape == measured.values.shape]
+    return averaged([measured, *earlier])[0]
 
 
 def fit_columns(door: GuardedTable, rho: float, *, step: str) -> tuple[list[NoisyMarginal], GraphicalModel]:
