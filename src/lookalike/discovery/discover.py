@@ -47,12 +47,12 @@ class _Step(NamedTuple):
     mechanism: str = "gaussian"
 
 
-ROWS = _Step("discover: number of rows", 0.02, "decides how much discovery spends, and how many bins there are")
+ROWS = _Step("discover: number of rows", 0.012, "decides how much discovery spends, and how many bins there are")
 CLASSES = _Step(
-    "discover: classes of values", 0.48, "how values are written, missing markers, small numbers, magnitudes"
+    "discover: classes of values", 0.42, "how values are written, missing markers, small numbers, magnitudes"
 )
 VALUES = _Step(
-    "discover: values and bins", 0.45, "values of categories above a noisy threshold; counts of narrower bins",
+    "discover: values and bins", 0.518, "values of categories above a noisy threshold; counts of narrower bins",
     "threshold, gaussian",
 )  # fmt: skip
 ROUNDING = _Step(
@@ -62,7 +62,7 @@ PERSONS = _Step("discover: rows per person", 0.03, "how many persons have 1, 2, 
 STEPS = (ROWS, CLASSES, VALUES, ROUNDING, PERSONS)
 
 _OPEN_CLASSES = ("type", "missing", "decimals", "bounds", "bins")
-_LEAST_SHARE, _CLASS_ROWS = 0.2, 90.0
+_LEAST_SHARE, _CLASS_ROWS = 0.16, 140.0
 """Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out; for at least the
 first constant of their largest share of the budget. What follows gets as much for each column."""
 _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
@@ -70,8 +70,9 @@ _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 _MANY_LEFT, _MAX_WEIGHT = 2.0, 20.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
 deviations. That number, at most the second constant, is the column's weight in the budget of the pass."""
-_TEXT_FACTOR = 2.5
-"""How much more the list of values of a text gets than its histogram, because a threshold hides more than noise."""
+_TEXT_WEIGHT, _TINY = 2.5, 40.0
+"""How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
+and the signal below which numbers get nothing more."""
 _GRID_ROUNDS = (0.6, 0.4)
 """Shares of the two rounds of finer cells: the first cuts up what the classes show, the second shows single values."""
 _CELL_ROWS, _CELLS, _MAX_PARTS, _FLOAT_PARTS = 2.0, (4, 256), 2048, 16
@@ -116,7 +117,7 @@ class Discovery:
         max_bins: about how many bins a number or time gets; fewer on small tables, more on very large ones.
     """
 
-    share: float = 0.7
+    share: float = 0.8
     delta_share: float = 0.3
     max_bins: int = 16
 
@@ -228,18 +229,21 @@ class _Search:
                 )
 
     def find_values_and_cells(self) -> None:
-        """Frequent values of texts and finer cells of numbers, each column with the same part of the budget."""
+        """Frequent values of texts and finer cells of numbers; on tiny tables the values alone."""
         listed = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
-        floats = [name for name, grid in self.grids.items() if not grid.unit]
-        cut = [name for name, grid in self.grids.items() if _worth_cutting(grid)]
-        most = self.rho * VALUES.share / max(len(listed) + len(floats) + len(cut), 1)
-        each = min(self.each * (_TEXT_FACTOR if len(listed) else 1.0), most)
-        self.find_values(listed, floats, each)
+        floats = [name for name, grid in self.grids.items() if not grid.unit and self.signal > _TINY]
+        cut = [name for name, grid in self.grids.items() if _worth_cutting(grid) and self.signal > _TINY]
+        shares = _TEXT_WEIGHT * len(listed) + len(floats) + len(cut)
+        each = min(self.each, self.rho * VALUES.share / max(shares, 1.0))
+        self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each)
+        for name in listed:
+            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])
         for name in floats:
             self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
-        self.find_cells(cut, each * len(cut))
+        if cut:
+            self.find_cells(cut, each * len(cut))
 
-    def find_values(self, names: Sequence[str], floats: Sequence[str], each: float) -> None:
+    def find_values(self, weights: dict[str, float], each: float) -> None:
         """Frequent values of all columns, then with less noise those of columns that have many other values too.
 
         The more rows are left over, the larger is a column's share of the second pass, so that long lists get more.
@@ -247,8 +251,7 @@ class _Search:
         budget = self.door.budget
         passes = _VALUE_PASSES if self.signal > _SMALL else (1.0,)
         probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(passes)
-        weights = dict.fromkeys([*names, *floats], 1.0)
-        rho = each * len(weights)
+        rho = each * sum(weights.values())
         for part in passes:
             for name, weight in weights.items():
                 stddev = self.door.stddev_for(rho * part * weight / sum(weights.values()))
@@ -256,12 +259,10 @@ class _Search:
                 self.found[name] = {**self.found.get(name, {}), **values}
                 self.noise[name] = stddev
             weights = {n: min(self._left_over(n), _MAX_WEIGHT) for n in weights if self._left_over(n) > _MANY_LEFT}
-        for name in names:
-            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])
 
     def find_cells(self, names: Sequence[str], rho: float) -> None:
         """Counts of narrower cells where there are rows, and of single values where one may stand out."""
-        stddev = self.door.stddev_for(rho * _GRID_ROUNDS[0], max(len(names), 1))
+        stddev = self.door.stddev_for(rho * _GRID_ROUNDS[0], len(names))
         cells = int(np.clip(self.rows / (_CELL_ROWS * stddev), *_CELLS))
         cuts = (
             lambda grid: binning.parts_by_rows(grid, cells),

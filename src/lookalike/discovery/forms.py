@@ -138,9 +138,9 @@ def _time_format(histogram: Histogram, rows: dict[str, float]) -> str | None:
 
 
 def class_grid(column: Binned, histogram: Histogram) -> Grid:
-    """Cells of the number line, or decades, with the rows that the classes of the column's forms show there."""
+    """Cells of the number line, or years, with the rows that the classes of the column's forms show there."""
     if isinstance(column, Datetime):
-        return _decade_grid(column, histogram)
+        return _year_grid(column, histogram)
     forms = [form for form in histogram.probe.forms if form.name in (*NUMBER_FORMS, *COMMA_FORMS, "places 0")]
     forms = [form for form in forms if form.axis in ("whole", "decimal", "float")]
     found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
@@ -209,12 +209,12 @@ def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: 
     return Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
 
 
-def _decade_grid(column: Datetime, histogram: Histogram) -> Grid:
-    decades = AXES["decade"]
-    forms = [form for form in histogram.probe.forms if form.axis == "decade"]
+def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
+    years = AXES["year"]
+    forms = [form for form in histogram.probe.forms if form.axis == "year"]
     found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
     counts = np.sum([histogram.of(form.name) for form in found], axis=0)
     tick = times.TICKS[column.resolution]
-    years = np.append(decades, LAST_YEAR).astype(np.int64) - 1970
-    edges = years.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
+    since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
+    edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
     return Grid.of(edges[:-1], int(edges[-1]) - 1, counts, np.full(len(counts), len(found) * histogram.stddev**2), 1)

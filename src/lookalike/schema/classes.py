@@ -2,7 +2,7 @@
 
 Discovery counts the classes of every open column in one histogram. A class is a *form* (a missing marker, whole
 numbers, numbers with two decimals, dates of one format, texts ...) and a cell of the form's *axis*: small whole numbers
-one by one, larger ones by magnitude (10, 15, 20, 30, ...), dates by decade, texts by length. The lists are constants, so
+one by one, larger ones by magnitude (10, 15, 20, 30, ...), dates by year or decade, texts by length. The lists are constants, so
 the counts are an ordinary marginal. Every value belongs to exactly one class, and no value raises an error.
 """
 
@@ -33,7 +33,7 @@ from lookalike.schema.storage import is_text, storage_type, value_type
 
 SENTINELS = (99, 999, 9_999, 99_999, 999_999, 9_999_999, 99_999_999)
 """Whole numbers that often stand for something else than themselves; their negatives as well."""
-FIRST_YEAR, LAST_YEAR = 1900, 2200
+LAST_YEAR = 2200
 _LENGTHS = (0, 1, 2, 3, 4, 5, 7, 9, 13, 21, 41)
 _LEAST = 5e-324
 """The smallest positive float: a cell that ends there holds zero alone."""
@@ -67,7 +67,7 @@ AXES: dict[str, np.ndarray] = {
     "whole": _whole_axis(),
     "decimal": _both_signs(_magnitudes(-MAX_PLACES, 15), _LEAST),
     "float": _both_signs(_magnitudes(-12, 18), _LEAST),
-    "decade": np.concatenate([np.arange(0, FIRST_YEAR, 100), np.arange(FIRST_YEAR, LAST_YEAR, 10)]).astype(float),
+    "year": np.unique([*range(0, 1900, 100), *range(1900, LAST_YEAR, 10), *range(1990, 2030)]).astype(float),
     "length": np.array(_LENGTHS, dtype=float),
 }
 """Lower edges of the cells of each axis; the first cell also holds all below it, the last one all above."""
@@ -94,7 +94,7 @@ def _number_axis(name: str) -> str:
 TEXT_FORMS = (
     *(Form(f"marker {marker}") for marker in MARKERS),
     *(Form(name, _number_axis(name)) for name in (*NUMBER_FORMS, *COMMA_FORMS)),
-    *(Form(name, "decade") for name in TIME_FORMS),
+    *(Form(name, "year") for name in TIME_FORMS),
     Form("text", "length"),
 )
 FLOAT_FORMS = (
@@ -102,7 +102,7 @@ FLOAT_FORMS = (
     Form("null"),
 )
 WHOLE_FORMS = (Form("whole", "whole"), Form("null"))
-STAMP_FORMS = (*(Form(name, "decade") for name in times.TICKS), Form("null"))
+STAMP_FORMS = (*(Form(name, "year") for name in times.TICKS), Form("null"))
 OTHER_FORMS = (Form("value"), Form("null"))
 
 
