@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 
 from lookalike.discovery.binning import SIGNIFICANT
-from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.binned import Binned, Continuous, Datetime
 from lookalike.schema.columns import Categorical, Column, Undeclared, measured
-from lookalike.schema.probes import (
-    COMMA_FORMS,
-    MARKERS,
-    MAX_PLACES,
-    NUMBER_FORMS,
-    TIME_FORMS,
-    Places,
-    Probe,
-    Resolution,
-    TextForm,
-)
+from lookalike.schema.form_columns import column_of, markers_of
+from lookalike.schema.probes import Places, Probe, Resolution, TextForm
+from lookalike.schema.text_forms import MAX_PLACES, NAMED, Form
 
 MOSTLY = 0.95
 """Share of the values that must be written as numbers, or as times of one format, to make the column one."""
@@ -31,12 +23,14 @@ def decided(column: Column, probe: Probe, counts: np.ndarray, stddev: float) -> 
     noisy = {name: float(count) for name, count in zip(probe.classes, counts, strict=True)}
     significant = {name for name, count in noisy.items() if count > SIGNIFICANT * stddev}
     if isinstance(probe, TextForm):
+        forms = {NAMED[name]: noisy[name] for name in significant}
+        if isinstance(column, Undeclared):
+            column = _kind(column, forms)
         # A declared value is never taken for a missing marker.
         values = column.values or () if isinstance(column, Categorical) else ()
-        markers = tuple(marker for marker in MARKERS if f"marker {marker}" in significant and marker not in values)
-        absent = sum(noisy[f"marker {marker}"] for marker in markers)
-        if isinstance(column, Undeclared):
-            column = _kind(column, noisy, significant)
+        found = markers_of(forms, words=isinstance(column, Binned))
+        markers = tuple(marker for marker in found if marker not in values)
+        absent = sum(count for form, count in forms.items() if form.text in markers and form.family != "boolean")
     else:
         markers = ("",) if "null" in significant else ()
         absent = noisy["null"] if markers else 0.0
@@ -56,54 +50,10 @@ def _decimals(significant: set[str]) -> int | None:
     return None if "float" in significant or not places else places[-1]
 
 
-def _kind(column: Undeclared, noisy: dict[str, float], significant: set[str]) -> Column:
+def _kind(column: Undeclared, counts: dict[Form, float]) -> Column:
     """A number, time or text, by how at least the share MOSTLY of the values is written."""
-    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage, "provenance": {"missing": "open"}}
-    with_bins: dict[str, Any] = {**shared, "provenance": {"missing": "open", "bins": "open"}}
-    values = [*NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text"]
-    total = max(sum(noisy[form] for form in values if form in significant), 1.0)
-    commas = sum(noisy[form] for form in ("whole", *COMMA_FORMS) if form in significant)
-    if commas >= MOSTLY * total and significant & set(COMMA_FORMS):
-        places = [k for k in range(1, MAX_PLACES + 1) if f"comma {k}" in significant]
-        return _decimal_number(column.name, places, significant, comma=True, **with_bins)
-    numbers = sum(noisy[form] for form in NUMBER_FORMS if form in significant)
-    if numbers >= MOSTLY * total and "padded" not in significant:
-        return _number(column.name, significant, with_bins)
-    format = _time_format(noisy, significant)
-    if format and sum(noisy[form] for form in TIME_FORMS if form in significant) >= MOSTLY * total:
-        zone = "UTC" if "z" in format else ""
-        return Datetime(column.name, format=format, zone=zone, **with_bins)
-    return Categorical(column.name, **shared)
-
-
-def _number(name: str, significant: set[str], shared: dict[str, Any]) -> Column:
-    """A whole or decimal number, with as many decimals as its texts show."""
-    places = [k for k in range(1, MAX_PLACES + 1) if f"places {k}" in significant]
-    if "float" in significant:
-        return Continuous(name, **shared)
-    if not places:
-        # Programs that keep whole numbers as floats, often because one is missing, write all of them with a zero.
-        point_zero = "whole.0" in significant and "whole" not in significant
-        return Continuous(name, decimals=0, least_decimals=1, **shared) if point_zero else Integer(name, **shared)
-    if "whole.0" in significant:
-        places.insert(0, 1)
-    return _decimal_number(name, places, significant, **shared)
-
-
-def _decimal_number(name: str, places: list[int], significant: set[str], **shared: Any) -> Column:
-    """A number with the largest of these numbers of decimals, and the smallest where texts leave out final zeros."""
-    least = 0 if "whole" in significant else places[0]
-    return Continuous(name, decimals=places[-1], least_decimals=least if least < places[-1] else None, **shared)
-
-
-def _time_format(noisy: dict[str, float], significant: set[str]) -> str | None:
-    """The most frequent format; dates that could be day-first or month-first follow those that could not."""
-    found = {form: noisy[form] for form in TIME_FORMS if form in significant}
-    if not found:
-        return None
-    best = max(found, key=lambda form: found[form])
-    if not best.startswith("either:"):
-        return best
-    clock = best.removeprefix("either:")
-    options = (f"%d/%m/%Y{clock}", f"%m/%d/%Y{clock}")
-    return max(options, key=lambda form: noisy[form])
+    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage}
+    marks = {"missing": "open", "bins": "open"}
+    money = any(form.family == "money" for form in counts)
+    found = None if money else column_of(column.name, counts, mostly=MOSTLY, provenance=marks, **shared)
+    return found or Categorical(column.name, provenance={"missing": "open"}, **shared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
@@ -14,6 +15,11 @@ from lookalike.errors import SchemaError
 from lookalike.schema import times
 from lookalike.schema.columns import DEFAULT_BINS, MAX_CODES, MAX_FORMAT, Column, Outside
 from lookalike.schema.hierarchy import bin_groups
+
+THOUSANDS = (",", ".", " ", "\u00a0", "\u202f", "'", "\u2019")
+"""Separators of groups of three digits."""
+MAX_AFFIX = 20
+_NO_AFFIX = re.compile(r"[\d+\-]|[.,]$|^[.,]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +173,39 @@ class Binned(Column):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Integer(Binned):
+class Number(Binned):
+    """What integers and decimals share: how texts write them, which is public and matters for texts only.
+
+    Attributes:
+        prefix: what stands before the digits, such as a currency: a minus comes before it, as in `-$5`.
+        suffix: what stands after the number, as in `15.6 %`. A percent is the number that is written: 15.6.
+        thousands: what stands between groups of three digits, as in `1,234`.
+        plus: whether numbers that are not negative begin with a plus.
+    """
+
+    prefix: str = ""
+    suffix: str = ""
+    thousands: str = ""
+    plus: bool = False
+
+    def __post_init__(self) -> None:
+        Binned.__post_init__(self)
+        for key, text in (("prefix", self.prefix), ("suffix", self.suffix)):
+            shown = text.lstrip() if key == "prefix" else text.rstrip()
+            self._require(
+                len(text) <= MAX_AFFIX and not _NO_AFFIX.search(text) and shown == text,
+                f"has {key} {text!r}",
+                f"Give at most {MAX_AFFIX} characters, no digits or signs, and no space at the outer end.",
+            )
+        known = ", ".join(repr(text) for text in THOUSANDS)
+        self._require(self.thousands in ("", *THOUSANDS), f"has groupChar {self.thousands!r}", f"Use one of {known}.")
+        mark = "," if isinstance(self, Continuous) and self.comma else "."
+        if isinstance(self, Continuous):
+            self._require(self.thousands != mark, f"has {mark!r} for thousands and decimals", "Change one of them.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer(Number):
     """Whole numbers between public bounds.
 
     `width` pads text with leading zeros, as in `007`.
@@ -206,7 +244,7 @@ class Integer(Binned):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Continuous(Binned):
+class Continuous(Number):
     """Decimal numbers between public bounds, with a fixed number of places or (None) as many as a float has.
 
     `least_decimals` is the smallest number of decimals that texts show where they leave out final zeros. `comma` is set
@@ -220,7 +258,7 @@ class Continuous(Binned):
     facts: ClassVar[tuple[str, ...]] = ("bounds", "bins", "missing", "decimals")
 
     def __post_init__(self) -> None:
-        Binned.__post_init__(self)
+        Number.__post_init__(self)
         if self.decimals is None:
             return
         remedy = "Give 0 to 15, with no more than 15 digits in all."
