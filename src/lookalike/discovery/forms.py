@@ -17,11 +17,15 @@ from lookalike.schema.text_forms import MAX_PLACES, NAMED, Form
 MOSTLY = 0.95
 """Share of the values that must be written as numbers, or as times of one format, to make the column one."""
 
+_MANY = 0.5
+"""What is added to SIGNIFICANT where the classes are the forms of texts, because they are so many."""
+
 
 def decided(column: Column, probe: Probe, counts: np.ndarray, stddev: float) -> tuple[Column, float]:
     """The column with its kind and markers, and the estimated number of its missing values."""
     noisy = {name: float(count) for name, count in zip(probe.classes, counts, strict=True)}
-    significant = {name for name, count in noisy.items() if count > SIGNIFICANT * stddev}
+    needed = SIGNIFICANT + (_MANY if isinstance(probe, TextForm) else 0.0)
+    significant = {name for name, count in noisy.items() if count > needed * stddev}
     if isinstance(probe, TextForm):
         forms = {NAMED[name]: noisy[name] for name in significant}
         if isinstance(column, Undeclared):

@@ -31,10 +31,10 @@ _ARROW_CODES = re.compile(r"(?:[^%]|%[YmdHMS])*")
 
 def to_numbers(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Internal numbers of an array, and which of them could be read; nulls count as not read."""
-    if not isinstance(column, Number):
+    if isinstance(column, Datetime):
         numbers, readable = _read_times(column, array)
         return numbers // times.TICKS[column.resolution], readable
-    if is_text(array.type):
+    if is_text(array.type) and isinstance(column, Number):
         return _read_text(column, array)
     numbers = _floats(array)
     readable = ~np.isnan(numbers)
@@ -48,10 +48,10 @@ def to_numbers(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]
 
 def to_array(column: Binned, numbers: np.ndarray, null: np.ndarray, kind: pa.DataType) -> pa.Array:
     """Values as an Arrow array of type `kind`. `numbers` are ticks, or floats where the column has no fixed tick."""
-    if not isinstance(column, Number):
+    if isinstance(column, Datetime):
         return _write_times(column, numbers, null, kind)
     fixed_decimals = isinstance(column, Continuous) and column.decimals is not None
-    if is_text(kind) or (fixed_decimals and pa.types.is_decimal(kind)):
+    if isinstance(column, Number) and (is_text(kind) or (fixed_decimals and pa.types.is_decimal(kind))):
         texts = _texts(column, numbers, plain=not is_text(kind))
         return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), texts).cast(kind)
     numbers = column.numbers_at(numbers)

@@ -224,6 +224,8 @@ class Datetime(Binned):
             for key, last in (("minimum", 0), ("maximum", times.TICKS["day"] // times.TICKS[self.resolution] - 1)):
                 if getattr(self, key) is None:
                     object.__setattr__(self, key, self.external(last))
+                within = 0 <= self.internal(getattr(self, key)) <= times.TICKS["day"] // times.TICKS[self.resolution]
+                self._require(within, f"has {key} {getattr(self, key)!r}", "Give a time of day, such as 23:59.")
         Binned.__post_init__(self)
 
     @property

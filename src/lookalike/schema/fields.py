@@ -1,10 +1,11 @@
 """One field of a schema file to one column, and back.
 
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
-`categoriesOrdered`, `decimalChar`, `groupChar`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under
-`dp`: `bins`, `outside`, `other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `prefix`, `suffix`,
-`plus`, `clock`, `resolution`, `zone`, `shape`, `rounding`, `hierarchy`, `pattern` (makes the column an identifier),
-`person`, `max_rows`, `repeats`, `storage`, `provenance`. The type `any` leaves the kind to discovery.
+`categoriesOrdered`, `decimalChar`, `groupChar`, `trueValues`, `falseValues`, `constraints` (`required`, `minimum`,
+`maximum`, `enum`). Ours, under `dp`: `bins`, `outside`, `other` (label of the catch-all), `decimals`, `least_decimals`,
+`width`, `prefix`, `suffix`, `plus`, `clock`, `resolution`, `zone`, `shape`, `rounding`, `hierarchy`, `pattern` (makes
+the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `provenance`. The type `any` leaves the kind to
+discovery.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from lookalike.schema.documents import as_text
 TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "time", "any")
 _FIELD_KEYS = (
     "name", "type", "format", "title", "description", "missingValues", "categoriesOrdered", "constraints", "dp",
-    "decimalChar", "groupChar",
+    "decimalChar", "groupChar", "trueValues", "falseValues",
 )  # fmt: skip
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
@@ -196,7 +197,9 @@ def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
 
 
 def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
-    default = ("false", "true") if field.type == "boolean" else None
+    default = None
+    if field.type == "boolean":
+        default = [text for key in ("false", "true") for text in field.texts(field.entry, f"{key}Values", (key,)) or ()]
     values = field.texts(field.constraints, "enum", default)
     kind = Ordinal if field.flag(field.entry, "categoriesOrdered") else Categorical
     if "other" in field.dp:
@@ -268,10 +271,10 @@ def field_of(column: Column) -> dict[str, Any]:
             steps, shares = zip(*column.rounding, strict=True)
             dp["rounding"] = {"steps": list(steps), "shares": list(shares)}
     if isinstance(column, Number):
-        marks = {"decimalChar": column.decimal_mark, "groupChar": column.thousands}
-        entry.update(
-            {key: mark for key, mark in marks.items() if mark not in (".", "") or (key, mark) == ("groupChar", ".")}
-        )
+        if column.decimal_mark != ".":
+            entry["decimalChar"] = column.decimal_mark
+        if column.thousands:
+            entry["groupChar"] = column.thousands
         dp.update({key: True for key in ("plus", "clock") if getattr(column, key, False)})
     if isinstance(column, Datetime):
         entry["format"] = column.format

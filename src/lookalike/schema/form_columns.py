@@ -14,7 +14,7 @@ from lookalike.schema.text_forms import FORMS, NAMED, Form, day_first
 
 
 def column_of(
-    name: str, counts: Mapping[Form, float], *, mostly: float = 0.95, **shared: Any
+    name: str, counts: Mapping[Form, float], *, mostly: float = 0.95, padded: bool = False, **shared: Any
 ) -> Integer | Continuous | Datetime | None:
     """The column of numbers or times that at least the share `mostly` of the values agrees with, None for text.
 
@@ -22,6 +22,7 @@ def column_of(
         name: of the column.
         counts: (noisy) numbers of rows of the forms that stand out.
         mostly: share of the values that must agree. Missing markers and words are no values.
+        padded: whether whole numbers with leading zeros are numbers of that width; else they are codes, so text.
         shared: facts that the column has beside those that the forms show. Where `detail_of` asks for it, `prefix`
             and `suffix` of money, or the `zone` of times with an offset, are among them; else money would not be
             read, percents end with `%`, and times are turned into UTC.
@@ -30,7 +31,10 @@ def column_of(
     needed = mostly * max(sum(values.values()), 1.0)
     numbers = {form: count for form, count in values.items() if form.is_number}
     if numbers and sum(numbers.values()) >= needed:
-        return _number(name, numbers, needed, shared)
+        width = _width(numbers)
+        if width and not padded:
+            return None
+        return Integer(name, width=width, **shared) if width else _number(name, numbers, needed, shared)
     times = {form: count for form, count in values.items() if form.family == "time"}
     return _time(name, times, needed, shared) if times and sum(times.values()) >= needed else None
 
@@ -49,11 +53,17 @@ def markers_of(counts: Mapping[Form, float], *, words: bool) -> tuple[str, ...]:
     return tuple(form.text for form in FORMS if form.family in families and form in counts)
 
 
+def _width(counts: Mapping[Form, float]) -> int:
+    """The width of most numbers with leading zeros, 0 where none have them."""
+    widths = {form.width: count for form, count in counts.items() if form.width}
+    return max(widths, key=lambda width: widths[width], default=0)
+
+
 def _number(name: str, counts: dict[Form, float], needed: float, shared: dict[str, Any]) -> Integer | Continuous | None:
     """A whole or decimal number, with the separators and as many decimals as its texts show."""
     comma, thousands = _separators(counts)
     agreeing = [form for form in counts if _agrees(form, comma, thousands)]
-    if sum(counts[form] for form in agreeing) < needed or any(form.width for form in counts):
+    if sum(counts[form] for form in agreeing) < needed:
         return None
     facts = {**shared, "thousands": thousands}
     if any(form.plus for form in agreeing):

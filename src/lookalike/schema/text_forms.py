@@ -283,16 +283,10 @@ def affix_of(texts: pa.Array) -> np.ndarray:
     """Position in `AFFIXES` of what stands around the number in every text, as int32. Never fails."""
     distinct = texts_of(texts).dictionary_encode()
     trimmed = pc.utf8_trim_whitespace(distinct.dictionary)
-    around = [
-        pc.replace_substring_regex(trimmed, pattern, "\\1").to_pylist()
-        for pattern in (
-            r"(?s)^[+-]?([^0-9+.,-]*)[+-]?[0-9].*$",
-            r"(?s)^[^0-9]*[0-9](?:[0-9.,'\x{2019}\s\x{a0}]*[0-9])?(.*)$",
-        )
-    ]
-    known = {affix: place for place, affix in enumerate(AFFIXES)}
-    found = [known.get(affix, len(AFFIXES) - 1) for affix in zip(*around, strict=True)]
-    return _spread(np.array([*found, len(AFFIXES) - 1], dtype=np.int32), distinct)
+    around = [pc.replace_substring_regex(trimmed, pattern, "\\1") for pattern in (_BEFORE, _AFTER)]
+    known = pa.array(["\n".join(affix) for affix in AFFIXES])
+    found = pc.index_in(pc.binary_join_element_wise(*around, "\n"), value_set=known).fill_null(len(AFFIXES) - 1)
+    return _spread(np.append(found.to_numpy(zero_copy_only=False), len(AFFIXES) - 1).astype(np.int32), distinct)
 
 
 def offset_of(texts: pa.Array) -> np.ndarray:
