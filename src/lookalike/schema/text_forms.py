@@ -65,6 +65,7 @@ CURRENCIES = (
     "CZK", "HUF", "RUB", "TRY", "ZAR", "KRW", "SGD", "HKD", "ILS",
 )  # fmt: skip
 """Signs and codes of currencies, those that begin with another's text first."""
+_CURRENCY = f"({'|'.join(map(time_texts.escaped, CURRENCIES))})"
 AFFIXES: tuple[tuple[str, str], ...] = (
     *((f"{sign}{space}", "") for sign, space in product(CURRENCIES, ("", *SPACES))),
     *(("", f"{space}{sign}") for sign, space in product((*CURRENCIES, "%"), ("", *SPACES))),
@@ -152,7 +153,6 @@ def _number_forms() -> Iterator[Form]:
     bodies = list(_bodies())
     alone = [(name, body, facts) for name, body, facts in bodies if not facts.get("thousands")]
     space = f"[{''.join(SPACES)}]?"
-    sign = f"({'|'.join(time_texts.escaped(currency) for currency in CURRENCIES)})"
     yield Form("whole.0", r"-?(0|[1-9][0-9]{0,14})\.0", "plain", decimals=0)
     for name, body, facts in bodies:
         yield Form(name, f"-?{body}", "plain", **facts)
@@ -165,7 +165,12 @@ def _number_forms() -> Iterator[Form]:
         yield Form(f"percent {name}", f"-?{body}{space}%", "percent", **facts)
         yield Form(f"percent plus {name}", rf"\+{body}{space}%", "percent", plus=True, **facts)
     for name, body, facts in bodies:
-        yield Form(f"money {name}", f"(-?{sign}{space}|{sign}{space}-){body}|-?{body}{space}{sign}", "money", **facts)
+        yield Form(
+            f"money {name}",
+            f"(-?{_CURRENCY}{space}|{_CURRENCY}{space}-){body}|-?{body}{space}{_CURRENCY}",
+            "money",
+            **facts,
+        )
 
 
 def _time_forms() -> Iterator[Form]:
@@ -244,13 +249,15 @@ def _first_match(texts: pa.Array) -> np.ndarray:
     """The first form of a number or time that each text has, the last form of the table where it has none.
 
     Few texts are tried with few expressions: an expression is first compared with the shapes of the texts, their
-    digits all replaced by 0, of which a column has few.
+    digits replaced by 0 and currencies by one sign, of which a column has few.
     """
     found = np.full(len(texts), len(FORMS) - 1, dtype=np.int64)
     rows = np.flatnonzero(_matches(texts, _CHARACTERS))
-    shapes = pc.replace_substring_regex(texts.take(pa.array(rows)), "[0-9]", "0").dictionary_encode()
+    shapes = pc.replace_substring_regex(texts.take(pa.array(rows)), "[0-9]", "0")
+    shapes = pc.replace_substring_regex(shapes, _CURRENCY, "¤").dictionary_encode()
     shape_of = shapes.indices.to_numpy(zero_copy_only=False)
-    for place in range(len(_EXACT), len(FORMS) - 1):
+    likely = {family for family, pattern in _FAMILIES.items() if _matches(shapes.dictionary, pattern).any()}
+    for place in (place for place, form in enumerate(FORMS) if form.family in likely):
         fits = _matches(shapes.dictionary, _SHAPES[place])
         if fits.any():
             tried = rows[fits[shape_of]]
@@ -264,12 +271,20 @@ def _matches(texts: pa.Array, pattern: str) -> np.ndarray:
 
 
 def _shape(pattern: str) -> str:
-    """The expression of the texts of a pattern with all digits replaced by 0; numbers of repeats stay."""
-    return re.sub(r"(\{[0-9,]+\})|\[[0-9-]+\]|[0-9]", lambda part: part[1] or "0", pattern)
+    """The expression of the shapes of a pattern's texts; numbers of repeats stay."""
+    plain = pattern.replace(_CURRENCY, "¤")
+    return re.sub(r"(\{[0-9,]+\})|\[[0-9-]+\]|[0-9]", lambda part: part[1] or "0", plain)
 
 
+_FAMILIES = {
+    "plain": f"[0.,+'\u2019{''.join(SPACES)}-]*(?:[eE].*)?",
+    "percent": ".*%",
+    "money": ".*¤.*",
+    "time": ".*[:/A-Za-z].*|0+[.-]0+(?:[.-]0+)?",
+}
+"""Expressions of the shapes of each family's texts, and of some others."""
 _SHAPES = tuple(_shape(form.pattern) for form in FORMS)
-_LETTERS = "|".join((*time_texts.NAMES, "T", "Z", "e", "E", *map(time_texts.escaped, CURRENCIES)))
+_LETTERS = "|".join((*time_texts.NAMES, "T", "Z", "e", "E", _CURRENCY))
 _OTHERS = rf"[0-9.,:/+%'\x{{2019}}{''.join(SPACES)}-]*"
 _CHARACTERS = f"{_OTHERS}(?:(?:{_LETTERS}){_OTHERS})*"
 """Texts of the characters and names that occur in numbers and times; all others are text."""

@@ -217,8 +217,8 @@ def canonical(draw, form):
 
 @given(st.data())
 def test_every_form_of_numbers_is_recognized_and_comes_back_as_it_was(data):
-    form = data.draw(st.sampled_from(NUMBERS))
-    text = data.draw(canonical(form))
-    assert FORMS[form_of(pa.array([text]))[0]] == form
-    column = column_for([text], padded=True)
-    assert there_and_back(column, [text]) == [text]
+    forms = data.draw(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=8))
+    texts = [data.draw(canonical(form)) for form in forms]
+    assert [FORMS[place] for place in form_of(pa.array(texts))] == forms
+    text = texts[0]
+    assert there_and_back(column_for([text], padded=True), [text]) == [text]
