@@ -121,22 +121,28 @@ class Rows:
 def visible(counts: np.ndarray, stddevs: np.ndarray, limit: float) -> np.ndarray:
     """Which cells belong to blocks of neighbours whose sum stands out from its noise, in the smallest such blocks.
 
+    Several rows of cells may be given at once, as arrays of two axes.
+
     >>> visible(np.array([0.0, 9.0, 0.0, 3.0, 3.0, 0.0]), np.ones(6), 4.0).tolist()
     [False, True, False, True, True, False]
     """
-    found = np.zeros(len(counts), dtype=bool)
-    size = 1
-    while size <= max(len(counts), 1):
-        left = np.concatenate([[0.0], np.cumsum(np.where(found, 0.0, counts))])
-        noise = np.concatenate([[0.0], np.cumsum(np.where(found, 0.0, stddevs**2))])
-        starts = np.arange(0, max(len(counts) - size + 1, 1), max(size // 2, 1))
-        ends = np.minimum(starts + size, len(counts))
-        variance = noise[ends] - noise[starts]
-        stands = (variance > 0) & (left[ends] - left[starts] > limit * np.sqrt(np.maximum(variance, 1e-300)))
-        for start, end in zip(starts[stands], ends[stands], strict=True):
-            found[start:end] = True
+    if counts.ndim == 1:
+        return visible(counts[None], stddevs[None], limit)[0]
+    found, cells, size = np.zeros(counts.shape, dtype=bool), counts.shape[1], 1
+    while size <= cells:
+        left, noise = _running_sums(np.where(found, 0.0, counts)), _running_sums(np.where(found, 0.0, stddevs**2))
+        starts = np.arange(0, cells - size + 1, max(size // 2, 1))
+        variance = noise[:, starts + size] - noise[:, starts]
+        sums = left[:, starts + size] - left[:, starts]
+        stands = (variance > 0) & (sums > limit * np.sqrt(np.maximum(variance, 1e-300)))
+        for row, place in np.argwhere(stands):
+            found[row, starts[place] : starts[place] + size] = True
         size *= 2
     return found
+
+
+def _running_sums(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
 
 
 def occupied(grid: Grid, rows: Rows) -> Grid:

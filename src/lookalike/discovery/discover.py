@@ -73,6 +73,8 @@ deviations. That number, at most the second constant, is the column's weight in 
 _TEXT_WEIGHT, _TINY = 2.5, 40.0
 """How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
 and the signal below which numbers get nothing more."""
+_DETAIL_SHARE = 0.1
+"""Largest share of the step for currencies and offsets."""
 _GRID_ROUNDS = (0.6, 0.4)
 """Shares of the two rounds of finer cells: the first cuts up what the classes show, the second shows single values."""
 _CELL_ROWS, _CELLS, _MAX_PARTS, _FLOAT_PARTS = 2.0, (4, 256), 2048, 16
@@ -216,17 +218,30 @@ class _Search:
     def find_classes(self) -> None:
         """Kind, format, decimals and missing markers of columns, and the rows of each magnitude."""
         probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
-        for probe, answer in zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True):
-            histogram = Histogram(probe, answer.values, answer.stddev)
-            column, self.absent[probe.name] = forms.decided(self.columns[probe.name], histogram)
-            self.columns[probe.name], self.histograms[probe.name] = column, histogram
-            self.noise[probe.name] = answer.stddev
+        answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
+        histograms = [Histogram(probe, answer.values, answer.stddev) for probe, answer in answers]
+        details = self._find_details(histograms)
+        for histogram in histograms:
+            probe, name = histogram.probe, histogram.probe.name
+            column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}))
+            self.columns[name], self.histograms[name], self.noise[name] = column, histogram, histogram.stddev
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
-                grid = self.classes[probe.name] = forms.class_grid(column, histogram)
+                grid = self.classes[name] = forms.class_grid(column, histogram)
                 lacks = "bounds" in column.open_facts
-                self.grids[probe.name] = (
-                    binning.occupied(grid, self._rows_of(probe.name)) if lacks else _within_bounds(column, grid)
+                self.grids[name] = (
+                    binning.occupied(grid, self._rows_of(name)) if lacks else _within_bounds(column, grid)
                 )
+
+    def _find_details(self, histograms: Sequence[Histogram]) -> dict[str, dict[str, Any]]:
+        """What stands around the numbers, and the offsets of the times, of columns whose forms leave that open."""
+        probes = [forms.open_detail(self.columns[histogram.probe.name], histogram) for histogram in histograms]
+        asked = [probe for probe in probes if probe is not None]
+        each = min(self.each, self.rho * VALUES.share * _DETAIL_SHARE / max(len(asked), 1))
+        answers = self._measure(asked, VALUES, each * len(asked))
+        return {
+            probe.name: forms.detail_facts(probe, answer.values, answer.stddev)
+            for probe, answer in zip(asked, answers, strict=True)
+        }
 
     def find_values_and_cells(self) -> None:
         """Frequent values of texts and finer cells of numbers; on tiny tables the values alone."""
@@ -234,7 +249,7 @@ class _Search:
         floats = [name for name, grid in self.grids.items() if not grid.unit and self.signal > _TINY]
         cut = [name for name, grid in self.grids.items() if _worth_cutting(grid) and self.signal > _TINY]
         shares = _TEXT_WEIGHT * len(listed) + len(floats) + len(cut)
-        each = min(self.each, self.rho * VALUES.share / max(shares, 1.0))
+        each = min(self.each, self.rho * VALUES.share * (1 - _DETAIL_SHARE) / max(shares, 1.0))
         self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each)
         for name in listed:
             self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])

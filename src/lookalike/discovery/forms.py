@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,15 @@ import numpy as np
 from lookalike.discovery.binning import LIKELY, SIGNIFICANT, SURE, Grid, visible
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
-from lookalike.schema.classes import AXES, LAST_YEAR, Form, ValueClasses
-from lookalike.schema.columns import Categorical, Column, Undeclared, measured
-from lookalike.schema.probes import COMMA_FORMS, MARKERS, MAX_PLACES, NUMBER_FORMS, TIME_FORMS
+from lookalike.schema.classes import AXES, LAST_YEAR, Affixes, FormAxis, Offsets, ValueClasses
+from lookalike.schema.columns import Categorical, Column, Identifier, Undeclared, measured
+from lookalike.schema.form_columns import column_of, detail_of, markers_of
+from lookalike.schema.probes import Probe
 from lookalike.schema.storage import whole_range
+from lookalike.schema.text_forms import AFFIXES, FORMS, MAX_PLACES, NAMED, OFFSETS, Form
 
 MOSTLY = 0.9
 """Share of the values that must be written as numbers, or as times of one format, to make the column one."""
-
 SOME = 4.5
 """Standard deviations by which a form must stand out among the few that a kind of column may have."""
 
@@ -33,6 +34,7 @@ class Histogram:
     probe: ValueClasses
     counts: np.ndarray
     stddev: float
+    _seen: dict[float, dict[str, np.ndarray]] = field(default_factory=dict)
 
     def of(self, form: str) -> np.ndarray:
         """Counts of a form's cells."""
@@ -40,8 +42,17 @@ class Histogram:
 
     def seen(self, form: str, limit: float = SURE) -> np.ndarray:
         """Which of the form's cells belong to blocks that stand out from the noise."""
-        counts = self.of(form)
-        return visible(counts, np.full(len(counts), self.stddev), limit)
+        if limit not in self._seen:
+            self._seen[limit] = self._all_seen(limit)
+        return self._seen[limit][form]
+
+    def _all_seen(self, limit: float) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {}
+        for axis in {form.axis for form in self.probe.forms}:
+            names = [form.name for form in self.probe.forms if form.axis == axis]
+            counts = np.array([self.of(name) for name in names])
+            found.update(zip(names, visible(counts, np.full(counts.shape, self.stddev), limit), strict=True))
+        return found
 
     def mass(self, form: str, limit: float = SURE) -> float:
         """Rows of the form in cells that stand out; 0 where none does."""
@@ -53,21 +64,77 @@ class Histogram:
         return {form: rows for form, rows in found.items() if rows > 0}
 
 
-def decided(column: Column, histogram: Histogram) -> tuple[Column, dict[str, float]]:
-    """The column with its kind and missing markers, and the estimated rows of each marker."""
-    declared = column.values or () if isinstance(column, Categorical) else ()
-    names = {f"marker {marker}": marker for marker in MARKERS if marker not in declared} | {"null": ""}
-    absent = {names[form]: rows for form, rows in histogram.masses(names, SIGNIFICANT).items()}
-    if isinstance(column, Undeclared):
-        column = _kind(column, histogram)
+def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tuple[Column, dict[str, float]]:
+    """The column with its kind and missing markers, and the estimated rows of each marker.
+
+    Args:
+        column: as far as it is known.
+        histogram: noisy counts of the classes of its values.
+        facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
+    """
+    if "text" in histogram.probe.starts:
+        forms = text_forms(histogram)
+        if isinstance(column, Undeclared):
+            column = _kind(column, forms, facts)
+        declared = column.values or () if isinstance(column, Categorical) else ()
+        found = markers_of(forms, words=isinstance(column, Binned))
+        absent = {form.text: rows for form, rows in forms.items() if form.text in found and form.text not in declared}
+    else:
+        absent = {"": rows for rows in histogram.masses(["null"], SIGNIFICANT).values()}
+    if isinstance(column, Identifier) and not column.person:
+        column = _with_digits(column, histogram)
     if isinstance(column, Continuous) and "decimals" in column.open_facts:
         column = measured(column, "decimals", decimals=_float_decimals(histogram))
     if isinstance(column, Datetime) and "second" in histogram.probe.starts:
-        found = [unit for unit in times.TICKS if histogram.mass(unit) > 0]
-        column = replace(column, resolution=found[-1] if found else "microsecond")
+        units = [unit for unit in times.TICKS if histogram.mass(unit) > 0]
+        column = replace(column, resolution=units[-1] if units else "microsecond")
     if "missing" in column.open_facts:
         column = measured(column, "missing", missing=tuple(absent))
     return column, {marker: rows for marker, rows in absent.items() if marker in column.missing}
+
+
+def text_forms(histogram: Histogram) -> dict[Form, float]:
+    """Rows of each form of texts that stands out; where no form of values does, of the one that stands out most.
+
+    Forms of the kind that most values have need less to stand out: the others are much more numerous.
+    """
+    markers = [form.name for form in FORMS if form.family in ("missing", "word")]
+    values = [form.name for form in FORMS if form.family not in ("missing", "word")]
+    found = _most_likely(histogram, values)
+    if found:
+        most = NAMED[max(found, key=lambda name: found[name])]
+        alike = [form.name for form in FORMS if form.family == most.family != "text" and not form.plus]
+        found = {**histogram.masses(alike, SOME), **found}
+    return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SIGNIFICANT)).items()}
+
+
+def open_detail(column: Column, histogram: Histogram) -> Probe | None:
+    """The probe for what stands around a column's numbers or for the offset of its times, where its forms need it."""
+    if not isinstance(column, Undeclared):
+        return None
+    detail = detail_of(text_forms(histogram))
+    return Affixes(column.name) if detail == "affix" else Offsets(column.name) if detail == "offset" else None
+
+
+def detail_facts(probe: Probe, counts: np.ndarray, stddev: float) -> dict[str, Any]:
+    """What most values have around their number, or as offset; nothing where that does not stand out."""
+    best = int(np.argmax(counts[:-1]))
+    if counts[best] < SIGNIFICANT * stddev:
+        return {}
+    if isinstance(probe, Affixes):
+        return dict(zip(("prefix", "suffix"), AFFIXES[best], strict=True))
+    return {"zone": OFFSETS[best]}
+
+
+def _with_digits(column: Identifier, histogram: Histogram) -> Identifier:
+    """The identifier with made-up numbers of as many digits as its own, where these are whole numbers."""
+    seen = histogram.seen("whole") if "whole" in histogram.probe.starts else np.zeros(0, dtype=bool)
+    if not seen.any() or histogram.mass("whole") < histogram.mass(
+        "text" if "text" in histogram.probe.starts else "null"
+    ):
+        return column
+    digits = len(str(int(AXES["whole"][np.flatnonzero(seen)[-1]])))
+    return replace(column, pattern="#" * max(digits, 4))
 
 
 def _float_decimals(histogram: Histogram) -> int | None:
@@ -76,23 +143,14 @@ def _float_decimals(histogram: Histogram) -> int | None:
     return None if "float" in places or not places else max(int(form.split()[-1]) for form in places)
 
 
-def _kind(column: Undeclared, histogram: Histogram) -> Column:
+def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) -> Column:
     """A number, time or text, by how at least the share MOSTLY of the values is written."""
-    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage, "provenance": {"missing": "open"}}
-    with_bins: dict[str, Any] = {**shared, "provenance": {"missing": "open", "bins": "open"}}
-    rows = _most_likely(histogram, [*NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text"])
-    total = sum(rows.values())
-    commas = sum(rows.get(form, 0.0) for form in ("whole", *COMMA_FORMS))
-    if any(form in rows for form in COMMA_FORMS) and commas >= MOSTLY * total:
-        found = {*rows, *histogram.masses(COMMA_FORMS, SOME)}
-        return _decimal_number(column.name, found, "comma", comma=True, **with_bins)
-    numbers = sum(rows.get(form, 0.0) for form in NUMBER_FORMS)
-    if numbers and numbers >= MOSTLY * total and "padded" not in rows:
-        return _number(column.name, {*rows, *histogram.masses(NUMBER_FORMS, SOME)}, with_bins)
-    format = _time_format(histogram, rows)
-    if format and sum(rows.get(form, 0.0) for form in TIME_FORMS) >= MOSTLY * total:
-        return Datetime(column.name, format=format, zone="UTC" if "z" in format else "", **with_bins)
-    return Categorical(column.name, **shared)
+    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage}
+    marks = {"missing": "open", "bins": "open"}
+    money = any(form.family == "money" for form in counts)
+    readable = not money or "prefix" in facts
+    found = column_of(column.name, counts, mostly=MOSTLY, provenance=marks, **shared, **facts) if readable else None
+    return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
 
 
 def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
@@ -104,48 +162,14 @@ def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
     return {}
 
 
-def _number(name: str, found: set[str], shared: dict[str, Any]) -> Column:
-    """A whole or decimal number, with as many decimals as its texts show."""
-    if "float" in found:
-        return Continuous(name, **shared)
-    if any(form.startswith("places") for form in found):
-        return _decimal_number(name, found, "places", **shared)
-    # Programs that keep whole numbers as floats, often because one is missing, write all of them with a zero.
-    point_zero = "whole.0" in found and "whole" not in found
-    return Continuous(name, decimals=0, least_decimals=1, **shared) if point_zero else Integer(name, **shared)
-
-
-def _decimal_number(name: str, found: set[str], style: str, **shared: Any) -> Column:
-    """A number with the largest of its numbers of decimals, and the smallest where texts leave out final zeros."""
-    places = sorted(k for k in range(1, MAX_PLACES + 1) if f"{style} {k}" in found)
-    if "whole.0" in found and style == "places":
-        places.insert(0, 1)
-    least = 0 if "whole" in found else places[0]
-    return Continuous(name, decimals=places[-1], least_decimals=least if least < places[-1] else None, **shared)
-
-
-def _time_format(histogram: Histogram, rows: dict[str, float]) -> str | None:
-    """The most frequent format; dates that could be day-first or month-first follow those that could not."""
-    found = {form: rows[form] for form in TIME_FORMS if form in rows}
-    if not found:
-        return None
-    best = max(found, key=lambda form: found[form])
-    if not best.startswith("either:"):
-        return best
-    clock = best.removeprefix("either:")
-    options = (f"%d/%m/%Y{clock}", f"%m/%d/%Y{clock}")
-    return max(options, key=lambda form: float(histogram.of(form).max()))
-
-
 def class_grid(column: Binned, histogram: Histogram) -> Grid:
     """Cells of the number line, or years, with the rows that the classes of the column's forms show there."""
     if isinstance(column, Datetime):
         return _year_grid(column, histogram)
-    forms = [form for form in histogram.probe.forms if form.name in (*NUMBER_FORMS, *COMMA_FORMS, "places 0")]
-    forms = [form for form in forms if form.axis in ("whole", "decimal", "float")]
+    axes = ("power", "float", "decimal", "whole")
+    forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
     found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
-    axes = {form.axis for form in found}
-    axis = next(name for name in ("float", "decimal", "whole") if name in axes)
+    axis = next(name for name in axes if any(form.axis == name for form in found))
     counts, variances = _summed(histogram, found, axis)
     # Other forms of the same kind may hold a part of the rows, too few to stand out anywhere but in the same cells.
     core = visible(counts, np.sqrt(variances), LIKELY)
@@ -156,8 +180,17 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
     return _on_ticks(column, AXES[axis], counts, variances)
 
 
+def _fits(column: Binned, name: str) -> bool:
+    """Whether values of a form can be values of a number column: the same family, no finer decimals."""
+    form = NAMED.get(name)
+    if form is None or form.name in ("whole", "whole.0", "float"):
+        return True
+    dressed = bool(getattr(column, "prefix", "") or getattr(column, "suffix", ""))
+    return (form.family != "plain") == dressed and form.comma in (False, getattr(column, "comma", False))
+
+
 def _summed(
-    histogram: Histogram, found: list[Form], axis: str, core: np.ndarray | None = None
+    histogram: Histogram, found: list[FormAxis], axis: str, core: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Counts of several forms on one axis, with their variances; only in the core cells if there are some given."""
     edges, variance = AXES[axis], histogram.stddev**2
@@ -178,12 +211,12 @@ def _summed(
     return counts, variances if core is not None else np.maximum(variances, variance)
 
 
-def _cells_on(form: Form, axis: str) -> np.ndarray:
+def _cells_on(form: FormAxis, axis: str) -> np.ndarray:
     """The cell of an axis in which each cell of a form begins."""
     return np.maximum(np.searchsorted(AXES[axis], AXES[form.axis], side="right") - 1, 0)
 
 
-def _has_rows(histogram: Histogram, form: Form, axis: str, core: np.ndarray) -> bool:
+def _has_rows(histogram: Histogram, form: FormAxis, axis: str, core: np.ndarray) -> bool:
     """Whether a form has rows in the cells where others have most of theirs."""
     own = histogram.of(form.name)[core[_cells_on(form, axis)]]
     return bool(own.size and own.sum() > _PART * histogram.stddev * np.sqrt(own.size))
@@ -211,6 +244,8 @@ def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: 
 
 def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
     years = AXES["year"]
+    if column.clock:
+        return _hour_grid(column, histogram)
     forms = [form for form in histogram.probe.forms if form.axis == "year"]
     found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
     counts = np.sum([histogram.of(form.name) for form in found], axis=0)
@@ -218,3 +253,13 @@ def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
     since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
     edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
     return Grid.of(edges[:-1], int(edges[-1]) - 1, counts, np.full(len(counts), len(found) * histogram.stddev**2), 1)
+
+
+def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
+    """The hours of a day with the rows of clock times."""
+    forms = [form for form in histogram.probe.forms if form.axis == "hour"]
+    found = [form for form in forms if histogram.mass(form.name, LIKELY)] or forms[:1]
+    counts = np.sum([histogram.of(form.name) for form in found], axis=0)
+    ticks = times.TICKS["hour"] // times.TICKS[column.resolution]
+    noise = np.full(len(counts), len(found) * histogram.stddev**2)
+    return Grid.of(np.arange(24, dtype=np.int64) * ticks, 24 * ticks - 1, counts, noise, 1)

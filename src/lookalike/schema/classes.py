@@ -17,19 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import times
+from lookalike.schema import time_texts, times
 from lookalike.schema.arrays import texts_of, to_numbers
 from lookalike.schema.binned import Continuous, Datetime
-from lookalike.schema.columns import NULL, Column
-from lookalike.schema.probes import (
-    COMMA_FORMS,
-    MARKERS,
-    MAX_PLACES,
-    NUMBER_FORMS,
-    TIME_FORMS,
-    Probe,
-)
+from lookalike.schema.columns import Column
+from lookalike.schema.probes import Probe
 from lookalike.schema.storage import is_text, storage_type, value_type
+from lookalike.schema.text_forms import AFFIXES, FORMS, MAX_PLACES, OFFSETS, Form, affix_of, form_of, offset_of
 
 SENTINELS = (99, 999, 9_999, 99_999, 999_999, 9_999_999, 99_999_999)
 """Whole numbers that often stand for something else than themselves; their negatives as well."""
@@ -67,6 +61,8 @@ AXES: dict[str, np.ndarray] = {
     "whole": _whole_axis(),
     "decimal": _both_signs(_magnitudes(-MAX_PLACES, 15), _LEAST),
     "float": _both_signs(_magnitudes(-12, 18), _LEAST),
+    "power": _both_signs(10.0 ** np.arange(-3, 16), _LEAST),
+    "hour": np.arange(24, dtype=float),
     "year": np.unique([*range(0, 1900, 100), *range(1900, LAST_YEAR, 10), *range(1990, 2030)]).astype(float),
     "length": np.array(_LENGTHS, dtype=float),
 }
@@ -74,7 +70,7 @@ AXES: dict[str, np.ndarray] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FormAxis:
     """A way of writing values, and the axis along which they are counted."""
 
     name: str
@@ -85,50 +81,93 @@ class Form:
         return len(AXES[self.axis])
 
 
+def _axis_of(form: Form) -> str:
+    """The axis of a form of texts: plain numbers have the finest."""
+    if form.family == "time":
+        return "year" if any(code in form.format for code in ("Y", "%y")) else "hour"
+    if form.family == "text":
+        return "length"
+    if not form.is_number:
+        return "none"
+    return _number_axis(form.name) if form.name in _PLAIN else "power"
+
+
 def _number_axis(name: str) -> str:
     if name in ("whole", "whole.0", "places 0"):
         return "whole"
-    return "length" if name == "padded" else "float" if name == "float" else "decimal"
+    return "float" if name == "float" else "decimal"
 
 
-TEXT_FORMS = (
-    *(Form(f"marker {marker}") for marker in MARKERS),
-    *(Form(name, _number_axis(name)) for name in (*NUMBER_FORMS, *COMMA_FORMS)),
-    *(Form(name, "year") for name in TIME_FORMS),
-    Form("text", "length"),
-)
-FLOAT_FORMS = (
-    *(Form(n, _number_axis(n)) for n in (*(f"places {k}" for k in range(MAX_PLACES + 1)), "float")),
-    Form("null"),
-)
-WHOLE_FORMS = (Form("whole", "whole"), Form("null"))
-STAMP_FORMS = (*(Form(name, "year") for name in times.TICKS), Form("null"))
-OTHER_FORMS = (Form("value"), Form("null"))
+_PLAIN = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float")
+_FLOATS = (*(f"places {k}" for k in range(MAX_PLACES + 1)), "float")
+FORM_AXES: dict[str, tuple[FormAxis, ...]] = {
+    "text": tuple(FormAxis(form.name, _axis_of(form)) for form in FORMS),
+    "float": (*(FormAxis(name, _number_axis(name)) for name in _FLOATS), FormAxis("null")),
+    "whole": (FormAxis("whole", "whole"), FormAxis("null")),
+    "stamp": (*(FormAxis(name, "year") for name in times.TICKS), FormAxis("null")),
+    "other": (FormAxis("value"), FormAxis("null")),
+}
+"""The forms that values of each storage may have, in the order of their codes."""
+
+
+def _slices(forms: tuple[FormAxis, ...]) -> dict[str, slice]:
+    ends = np.cumsum([form.cells for form in forms]).tolist()
+    return {form.name: slice(end - form.cells, end) for form, end in zip(forms, ends, strict=True)}
+
+
+_SLICES = {storage: _slices(forms) for storage, forms in FORM_AXES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueClasses(Probe):
     """The class of every value of a column: its form and its cell on the form's axis."""
 
-    forms: tuple[Form, ...]
+    kind: str
 
     @property
-    def regular(self) -> int:
-        return sum(form.cells for form in self.forms)
+    def forms(self) -> tuple[FormAxis, ...]:
+        return FORM_AXES[self.kind]
 
     @property
     def starts(self) -> dict[str, slice]:
         """The classes of each form, in the order of the codes."""
-        ends = np.cumsum([form.cells for form in self.forms]).tolist()
-        return {form.name: slice(end - form.cells, end) for form, end in zip(self.forms, ends, strict=True)}
+        return _SLICES[self.kind]
+
+    @property
+    def regular(self) -> int:
+        return max(part.stop for part in self.starts.values())
 
     def codes(self, array: pa.Array) -> np.ndarray:
-        forms, positions = _READERS[self.forms](array)
+        forms, positions = _READERS[self.kind](array)
         codes = np.zeros(len(forms), dtype=np.int32)
-        for number, (form, part) in enumerate(zip(self.forms, self.starts.values(), strict=True)):
-            rows = forms == number
-            codes[rows] = part.start + _cells(AXES[form.axis], positions[rows])
+        for number in np.unique(forms).tolist():
+            form, rows = self.forms[number], forms == number
+            codes[rows] = self.starts[form.name].start + _cells(AXES[form.axis], positions[rows])
         return codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affixes(Probe):
+    """What stands before and after a number, such as a currency."""
+
+    @property
+    def regular(self) -> int:
+        return len(AFFIXES)
+
+    def codes(self, array: pa.Array) -> np.ndarray:
+        return affix_of(array)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets(Probe):
+    """The offset from UTC with which a time is written."""
+
+    @property
+    def regular(self) -> int:
+        return len(OFFSETS)
+
+    def codes(self, array: pa.Array) -> np.ndarray:
+        return offset_of(array)
 
 
 def _cells(edges: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -139,52 +178,49 @@ def class_probe(column: Column) -> ValueClasses:
     """The probe of a column whose type, format, missing markers or magnitude is open, by its storage type."""
     value = value_type(storage_type(column))
     if is_text(value):
-        return ValueClasses(column.name, forms=TEXT_FORMS)
+        return ValueClasses(column.name, kind="text")
     if pa.types.is_floating(value) or pa.types.is_decimal(value):
-        return ValueClasses(column.name, forms=FLOAT_FORMS)
+        return ValueClasses(column.name, kind="float")
     if pa.types.is_integer(value):
-        return ValueClasses(column.name, forms=WHOLE_FORMS)
+        return ValueClasses(column.name, kind="whole")
     if pa.types.is_timestamp(value) or pa.types.is_date(value):
-        return ValueClasses(column.name, forms=STAMP_FORMS)
-    return ValueClasses(column.name, forms=OTHER_FORMS)
+        return ValueClasses(column.name, kind="stamp")
+    return ValueClasses(column.name, kind="other")
 
 
 def _read_texts(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Number of the form and position on its axis, of every text."""
     distinct = texts_of(array).dictionary_encode()
-    forms, positions = _text_forms(distinct.dictionary)
-    places = distinct.indices.fill_null(len(forms)).to_numpy(zero_copy_only=False)
-    return np.append(forms, MARKERS.index(NULL))[places], np.append(positions, 0.0)[places]
+    forms = form_of(distinct.dictionary).astype(np.int64)
+    positions = _positions(pc.utf8_trim_whitespace(distinct.dictionary), forms)
+    rows = distinct.indices.fill_null(len(forms)).to_numpy(zero_copy_only=False)
+    return np.append(forms, form_of(pa.nulls(1, pa.string())))[rows], np.append(positions, 0.0)[rows]
 
 
-def _text_forms(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    names = [form.name for form in TEXT_FORMS]
-    trimmed = pc.utf8_trim_whitespace(texts)
-    forms = np.full(len(texts), names.index("text"), dtype=np.int64)
-    positions = pc.utf8_length(trimmed).to_numpy(zero_copy_only=False).astype(float)
-    for patterns, read in ((TIME_FORMS, _years), (COMMA_FORMS, _comma_numbers), (NUMBER_FORMS, _numbers)):
-        for name, pattern in reversed(patterns.items()):
-            matches = pc.match_substring_regex(trimmed, f"^{pattern}$").to_numpy(zero_copy_only=False)
-            forms[matches] = names.index(name)
-        own = np.isin(forms, [names.index(name) for name in patterns if name != "padded"])
-        if own.any():
-            positions[own] = read(trimmed.filter(pa.array(own)))
-    found = pc.index_in(texts, value_set=pa.array(MARKERS)).fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.where(found >= 0, found, forms), positions
+def _positions(texts: pa.Array, forms: np.ndarray) -> np.ndarray:
+    """Where each text is on the axis of its form: its number, year, hour or length."""
+    positions = pc.utf8_length(texts).to_numpy(zero_copy_only=False).astype(float)
+    for number in np.unique(forms).tolist():
+        form, rows = FORMS[number], np.flatnonzero(forms == number)
+        if form.is_number:
+            positions[rows] = _numbers(texts.take(pa.array(rows)), form)
+        elif form.family == "time":
+            micros, _ = time_texts.read(texts.take(pa.array(rows)), form.format)
+            by_year = FORM_AXES["text"][number].axis == "year"
+            positions[rows] = _years(micros) if by_year else micros // times.TICKS["hour"]
+    return positions
 
 
-def _numbers(texts: pa.Array, *, comma: bool = False) -> np.ndarray:
-    return np.nan_to_num(to_numbers(Continuous("x", comma=comma), texts)[0])
+def _numbers(texts: pa.Array, form: Form) -> np.ndarray:
+    """The numbers of texts of one form, without what stands around them."""
+    digits = pc.replace_substring_regex(texts, "[^0-9.,eE-]" if form.family == "plain" else "[^0-9.,-]", "")
+    if form.comma:
+        digits = pc.replace_substring(pc.replace_substring(digits, ".", ""), ",", ".")
+    return np.nan_to_num(to_numbers(Continuous("x"), pc.replace_substring(digits, ",", ""))[0])
 
 
-def _comma_numbers(texts: pa.Array) -> np.ndarray:
-    return _numbers(texts, comma=True)
-
-
-def _years(texts: pa.Array) -> np.ndarray:
-    """The year of a date: the first four digits in a row."""
-    years = pc.struct_field(pc.extract_regex(texts, r"(?P<year>[0-9]{4})"), "year")
-    return years.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+def _years(micros: np.ndarray) -> np.ndarray:
+    return micros.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64) + 1970.0
 
 
 def _read_floats(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -209,8 +245,7 @@ def _read_stamps(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     for number, tick in reversed(list(enumerate(times.TICKS.values()))):
         forms[micros % tick == 0] = number
     forms[~readable] = len(times.TICKS)
-    years = micros.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64) + 1970
-    return forms, years.astype(float)
+    return forms, _years(micros)
 
 
 def _read_others(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -219,9 +254,9 @@ def _read_others(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 _READERS = {
-    TEXT_FORMS: _read_texts,
-    FLOAT_FORMS: _read_floats,
-    WHOLE_FORMS: _read_wholes,
-    STAMP_FORMS: _read_stamps,
-    OTHER_FORMS: _read_others,
+    "text": _read_texts,
+    "float": _read_floats,
+    "whole": _read_wholes,
+    "stamp": _read_stamps,
+    "other": _read_others,
 }

@@ -21,51 +21,7 @@ from lookalike.schema.arrays import saturated, to_numbers
 from lookalike.schema.binned import Binned
 from lookalike.schema.columns import NULL, Column, Identifier
 from lookalike.schema.storage import is_text, value_type
-
-MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
-"""Texts that stand for a missing value where they are frequent enough to stand out from the noise."""
-
-MAX_PLACES = 6
-_D, _M, _Y = r"(0[1-9]|[12][0-9]|3[01])", r"(0[1-9]|1[0-2])", r"[0-9]{4}"
-_DAY_ONLY, _LOW = r"(1[3-9]|2[0-9]|3[01])", r"(0[1-9]|1[0-2])"
-_HM = r"([01][0-9]|2[0-3]):[0-5][0-9]"
-_CLOCKS = {
-    "": "",
-    " %H:%M": f" {_HM}",
-    " %H:%M:%S": f" {_HM}:[0-5][0-9]",
-    " %H:%M:%S.%f": rf" {_HM}:[0-5][0-9]\.[0-9]{{6}}",
-}
-_ISO_CLOCKS = {
-    "T%H:%M": f"T{_HM}", "T%H:%M:%S": f"T{_HM}:[0-5][0-9]", "T%H:%M:%SZ": f"T{_HM}:[0-5][0-9]Z",
-    "T%H:%M:%S%:z": f"T{_HM}:[0-5][0-9][+-][0-9]{{2}}:[0-9]{{2}}",
-    " %H:%M:%S%:z": f" {_HM}:[0-5][0-9][+-][0-9]{{2}}:[0-9]{{2}}",
-    "T%H:%M:%S%z": f"T{_HM}:[0-5][0-9][+-][0-9]{{4}}",
-}  # fmt: skip
-
-
-def _time_forms() -> dict[str, str]:
-    """Format to regular expression; `either:` marks days up to 12, which day-first and month-first both read."""
-    forms: dict[str, str] = {}
-    for clock, pattern in {**_CLOCKS, **_ISO_CLOCKS}.items():
-        forms[f"%Y-%m-%d{clock}"] = f"{_Y}-{_M}-{_D}{pattern}"
-    for clock, pattern in list(_CLOCKS.items())[:3]:
-        forms[f"%Y/%m/%d{clock}"] = f"{_Y}/{_M}/{_D}{pattern}"
-        forms[f"%d.%m.%Y{clock}"] = rf"{_D}\.{_M}\.{_Y}{pattern}"
-        forms[f"either:{clock}"] = f"{_LOW}/{_LOW}/{_Y}{pattern}"
-        forms[f"%d/%m/%Y{clock}"] = f"{_DAY_ONLY}/{_M}/{_Y}{pattern}"
-        forms[f"%m/%d/%Y{clock}"] = f"{_M}/{_DAY_ONLY}/{_Y}{pattern}"
-    return forms
-
-
-TIME_FORMS = _time_forms()
-NUMBER_FORMS = {
-    "whole": r"[+-]?(0|[1-9][0-9]*)",
-    "padded": r"[+-]?0[0-9]+",
-    "whole.0": r"[+-]?(0|[1-9][0-9]*)\.0",
-    **{f"places {k}": rf"[+-]?[0-9]*\.[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)},
-    "float": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?",
-}
-COMMA_FORMS = {f"comma {k}": rf"[+-]?[0-9]+,[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)}
+from lookalike.schema.text_forms import MARKERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
