@@ -83,7 +83,7 @@ class Places(Probe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution(Probe):
-    """The coarsest unit of which a timestamp is a whole number, and null."""
+    """The coarsest unit of which a timestamp or time of day is a whole number, and null."""
 
     classes: ClassVar[tuple[str, ...]] = (*times.TICKS, "null")
 
@@ -194,6 +194,6 @@ def form_probe(column: Column) -> Probe:
         return TextForm(column.name)
     if pa.types.is_floating(value):
         return Places(column.name)
-    if pa.types.is_timestamp(value):
+    if pa.types.is_timestamp(value) or pa.types.is_time(value):
         return Resolution(column.name)
     return Nulls(column.name)
