@@ -222,7 +222,7 @@ class _Search:
         histograms = [Histogram(probe, answer.values, answer.stddev) for probe, answer in answers]
         details = self._find_details(histograms)
         for histogram in histograms:
-            probe, name = histogram.probe, histogram.probe.name
+            name = histogram.probe.name
             column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}))
             self.columns[name], self.histograms[name], self.noise[name] = column, histogram, histogram.stddev
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):

@@ -17,13 +17,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import time_texts, times
+from lookalike.schema import times
 from lookalike.schema.arrays import texts_of, to_numbers
-from lookalike.schema.binned import Continuous, Datetime
+from lookalike.schema.binned import Datetime
 from lookalike.schema.columns import Column
 from lookalike.schema.probes import Probe
 from lookalike.schema.storage import is_text, storage_type, value_type
-from lookalike.schema.text_forms import AFFIXES, FORMS, MAX_PLACES, OFFSETS, Form, affix_of, form_of, offset_of
+from lookalike.schema.text_forms import (
+    AFFIXES,
+    FORMS,
+    MAX_PLACES,
+    OFFSETS,
+    Form,
+    affix_of,
+    form_of,
+    number_of,
+    offset_of,
+)
 
 SENTINELS = (99, 999, 9_999, 99_999, 999_999, 9_999_999, 99_999_999)
 """Whole numbers that often stand for something else than themselves; their negatives as well."""
@@ -105,6 +115,7 @@ FORM_AXES: dict[str, tuple[FormAxis, ...]] = {
     "float": (*(FormAxis(name, _number_axis(name)) for name in _FLOATS), FormAxis("null")),
     "whole": (FormAxis("whole", "whole"), FormAxis("null")),
     "stamp": (*(FormAxis(name, "year") for name in times.TICKS), FormAxis("null")),
+    "clock": (*(FormAxis(name, "hour") for name in times.TICKS), FormAxis("null")),
     "other": (FormAxis("value"), FormAxis("null")),
 }
 """The forms that values of each storage may have, in the order of their codes."""
@@ -185,6 +196,8 @@ def class_probe(column: Column) -> ValueClasses:
         return ValueClasses(column.name, kind="whole")
     if pa.types.is_timestamp(value) or pa.types.is_date(value):
         return ValueClasses(column.name, kind="stamp")
+    if pa.types.is_time(value):
+        return ValueClasses(column.name, kind="clock")
     return ValueClasses(column.name, kind="other")
 
 
@@ -202,21 +215,14 @@ def _positions(texts: pa.Array, forms: np.ndarray) -> np.ndarray:
     positions = pc.utf8_length(texts).to_numpy(zero_copy_only=False).astype(float)
     for number in np.unique(forms).tolist():
         form, rows = FORMS[number], np.flatnonzero(forms == number)
-        if form.is_number:
-            positions[rows] = _numbers(texts.take(pa.array(rows)), form)
-        elif form.family == "time":
-            micros, _ = time_texts.read(texts.take(pa.array(rows)), form.format)
-            by_year = FORM_AXES["text"][number].axis == "year"
-            positions[rows] = _years(micros) if by_year else micros // times.TICKS["hour"]
+        axis = FORM_AXES["text"][number].axis
+        if axis in ("none", "length"):
+            continue
+        numbers = np.nan_to_num(number_of(texts.take(pa.array(rows)), form))
+        if axis == "year":
+            numbers = _years(numbers.astype(np.int64))
+        positions[rows] = numbers // times.TICKS["hour"] if axis == "hour" else numbers
     return positions
-
-
-def _numbers(texts: pa.Array, form: Form) -> np.ndarray:
-    """The numbers of texts of one form, without what stands around them."""
-    digits = pc.replace_substring_regex(texts, "[^0-9.,eE-]" if form.family == "plain" else "[^0-9.,-]", "")
-    if form.comma:
-        digits = pc.replace_substring(pc.replace_substring(digits, ".", ""), ",", ".")
-    return np.nan_to_num(to_numbers(Continuous("x"), pc.replace_substring(digits, ",", ""))[0])
 
 
 def _years(micros: np.ndarray) -> np.ndarray:
@@ -248,6 +254,12 @@ def _read_stamps(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return forms, _years(micros)
 
 
+def _read_clocks(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    forms, _ = _read_stamps(array)
+    micros, _ = to_numbers(Datetime("x", resolution="microsecond"), array)
+    return forms, (micros // times.TICKS["hour"]).astype(float)
+
+
 def _read_others(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     null = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     return null.astype(np.int64), np.zeros(len(null))
@@ -258,5 +270,6 @@ _READERS = {
     "float": _read_floats,
     "whole": _read_wholes,
     "stamp": _read_stamps,
+    "clock": _read_clocks,
     "other": _read_others,
 }

@@ -43,8 +43,8 @@ class Probe(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roundness(Probe):
-    """The largest of the given steps, in ticks, of which a number is a multiple; the last class is for zero and for
-    what is not a number."""
+    """The largest of the given steps, in ticks (minutes of clock times, months), of which a number is a multiple; the
+    last class is for zero and for what is not a number."""
 
     base: Binned
     steps: tuple[int, ...]
@@ -55,7 +55,7 @@ class Roundness(Probe):
 
     def codes(self, array: pa.Array) -> np.ndarray:
         numbers, readable = to_numbers(self.base, array)
-        ticks = as_ticks(self.base, numbers)
+        ticks = self.base.steps_of(as_ticks(self.base, numbers))
         codes = np.zeros(len(ticks), dtype=np.int32)
         for code, step in enumerate(self.steps):
             codes[ticks % step == 0] = code

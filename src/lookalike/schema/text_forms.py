@@ -11,6 +11,8 @@
    on which side (`affix_of`, `AFFIXES`), or which offset from UTC (`offset_of`, `OFFSETS`).
 
 A form has few attributes, by which counts can be added up: its `family`, its separators and its number of decimals.
+Where forms are too many, as when values are counted by form and size at once, `group` has about a dozen beside the
+single texts: the forms of a group have one axis. `number_of` gives the numbers on it, whatever the separators.
 Some texts do not tell all: `1,234` may be grouped or have three decimals, `03/04/2014` may be in March or in April.
 They have forms of their own (`unsure`) that follow the others of the column; without others, `1,234` is grouped and
 the month comes first.
@@ -35,8 +37,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import time_texts
-from lookalike.schema.arrays import texts_of
+from lookalike.schema import time_texts, times
+from lookalike.schema.arrays import texts_of, to_numbers
+from lookalike.schema.binned import Continuous, Datetime
 from lookalike.schema.columns import NULL
 
 Family = Literal["missing", "word", "boolean", "plain", "percent", "money", "time", "text"]
@@ -112,6 +115,25 @@ class Form:
     @property
     def is_number(self) -> bool:
         return self.family in ("plain", "percent", "money")
+
+    @property
+    def group(self) -> str:
+        """A coarser class: whole, padded, decimal, float, percent, money, clock, month, date, datetime, or its name."""
+        if self.family == "plain":
+            return (
+                "float"
+                if self.decimals is None
+                else "decimal"
+                if self.decimals
+                else "padded"
+                if self.width
+                else "whole"
+            )
+        if self.family == "time":
+            unit = times.calendar_unit(self.format)
+            whole_days = times.resolution_of(self.format) == "day"
+            return "clock" if times.is_clock(self.format) else "month" if unit else "date" if whole_days else "datetime"
+        return self.family if self.is_number else self.name
 
     @property
     def detail(self) -> Literal["", "affix", "offset"]:
@@ -288,6 +310,21 @@ _LETTERS = "|".join((*time_texts.NAMES, "T", "Z", "e", "E", _CURRENCY))
 _OTHERS = rf"[0-9.,:/+%'\x{{2019}}{''.join(SPACES)}-]*"
 _CHARACTERS = f"{_OTHERS}(?:(?:{_LETTERS}){_OTHERS})*"
 """Texts of the characters and names that occur in numbers and times; all others are text."""
+
+
+def number_of(texts: pa.Array, form: Form) -> np.ndarray:
+    """The number that each text of a form writes, without what surrounds it; of a time the microseconds since 1970,
+    or since midnight. NaN for texts that are no such number or time. Never fails."""
+    if form.family == "time":
+        reader = Datetime("x", format=form.format, resolution="microsecond")
+        numbers, readable = to_numbers(reader, texts)
+        return np.where(readable, numbers.astype(float), np.nan)
+    if not form.is_number:
+        return np.full(len(texts), np.nan)
+    plain = pc.replace_substring_regex(texts_of(texts), f"{_CURRENCY}|%", "")
+    spaceless = pc.replace_substring_regex(plain, f"^([+-]?)[{''.join(SPACES)}]+", "\\1")
+    numbers, readable = to_numbers(Continuous("x", thousands=form.thousands, comma=form.comma), spaceless)
+    return np.where(readable, numbers, np.nan)
 
 
 _BEFORE = r"(?s)^[+-]?([^0-9+.,-]*)[+-]?[0-9].*$"

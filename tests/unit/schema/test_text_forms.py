@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from lookalike.schema.arrays import to_array, to_numbers
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.form_columns import column_of, detail_of, markers_of
-from lookalike.schema.text_forms import AFFIXES, BOOLEANS, FORMS, NAMED, OFFSETS, affix_of, form_of, offset_of
+from lookalike.schema.text_forms import (
+    AFFIXES,
+    BOOLEANS,
+    FORMS,
+    NAMED,
+    OFFSETS,
+    affix_of,
+    form_of,
+    number_of,
+    offset_of,
+)
 
 HOSTILE = [
     None, "", " ", "\x00", "1\x002", "9" * 5000, "1e400", "-1e-400", "1e99999", "١٢٣", "\u200f12", "12\u202e", "😀",
@@ -182,6 +192,39 @@ def test_an_odd_minority_does_not_change_the_column_and_a_majority_does():
     assert isinstance(column, Continuous)
     assert column.thousands == ","
     assert column_of("x", {**counts, NAMED["text"]: 1000.0}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "number"),
+    [
+        ("-$1,234.50", "money", -1234.5),
+        ("$ -5", "money", -5.0),
+        ("1.234,50 €", "money", 1234.5),
+        ("+15,6 %", "percent", 15.6),
+        ("1 234", "whole", 1234.0),
+        ("1,234", "whole", 1234.0),
+        ("1.234", "decimal", 1.234),
+        ("007", "padded", 7.0),
+        ("1e3", "float", 1000.0),
+        ("1e400", "float", np.inf),
+        ("2 Jan 1970", "date", 86_400e6),
+        ("1970-01-01 00:00:01", "datetime", 1e6),
+        ("Feb 1970", "month", 31 * 86_400e6),
+        ("12:01 AM", "clock", 60e6),
+        ("31 Feb 2014", "date", np.nan),
+        ("unknown", "word unknown", np.nan),
+        ("abc", "text", np.nan),
+    ],
+)
+def test_groups_and_numbers_of_forms(text, group, number):
+    form = FORMS[form_of(pa.array([text]))[0]]
+    assert form.group == group
+    np.testing.assert_equal(number_of(pa.array([text, None]), form), [number, np.nan])
+
+
+def test_groups_are_few():
+    singles = {form.group for form in FORMS if form.text or form.family == "missing"}
+    assert len({form.group for form in FORMS} - singles) == 11
 
 
 NUMBERS = [form for form in FORMS if form.is_number and form.decimals is not None and form.name != "whole.0"]
