@@ -34,6 +34,7 @@ INSTEAD = "mst"
 RESAMPLE = "resample"
 """Not a method: a fresh sample of the real rows, no privacy at all. What it is off by is the noise of sampling."""
 WALL_LIMIT = 3600
+FRAMES = "┏┃┡│└┗├╇━─"
 KEY = ("label", "part", "table", "epsilon", "asked", "repeat")
 
 
@@ -54,8 +55,14 @@ def synth(table: Path, out: Path, epsilon: float, method: str, limit: int) -> Li
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     line: Line = {"method": method, "cpu_seconds": round(seconds, 1), "exit": done.returncode}
-    line["notes"] = [text.strip() for text in done.stderr.splitlines() if text.strip()][-20:]
+    line["notes"] = notes(done.stderr.replace(f"{table.parent}{os.sep}", "").replace(f"{out.parent}{os.sep}", ""))
     return line
+
+
+def notes(printed: str) -> list[str]:
+    """What the command printed besides the plan and its table of steps."""
+    lines = [text.strip() for text in printed.splitlines()]
+    return [text for text in lines if text and text[0] not in FRAMES and not text.startswith("Plan:")]
 
 
 def synth_in_time(table: Path, out: Path, epsilon: float, method: str, limit: int) -> Line:

@@ -102,7 +102,7 @@ def print_one(label: str, epsilon: float, lines: list[Line], columns: bool) -> N
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)))
         for line in tables if columns else ():
             if line["table"] == row[0]:
-                print("\n".join(faults(line)))
+                print("\n".join([*faults(line), *(f"    > {note}" for note in line["notes"])]))
     for line in lines:
         if "rules" in line:
             print("flights:", line["rules"])

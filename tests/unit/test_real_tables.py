@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.real_tables import downstream, rules, run, show
+from benchmarks.real_tables import document, downstream, rules, run, show
 from benchmarks.real_tables.kinds import column_of, named_as, number_of, texts_of, time_of
 from benchmarks.real_tables.measures import (
     cells_of,
@@ -221,6 +221,10 @@ def test_a_run_that_passes_its_limit_is_repeated_with_the_fast_method(
     assert done == {"method": "mst", "cpu_seconds": 9.0, "exit": 0, "stopped_after": 9.0}
 
 
+def test_notes_are_what_is_no_plan() -> None:
+    assert run.notes("Plan: auto\n┏━━┓\n│ x │\n└──┘\n\nMade-up texts: a.\n") == ["Made-up texts: a."]
+
+
 def test_the_command_itself_is_run(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("a\n" + "1\n2\n" * 500)
@@ -230,3 +234,12 @@ def test_the_command_itself_is_run(tmp_path: Path) -> None:
     failed = run.synth(tmp_path / "none.csv", tmp_path / "out.csv", 1.0, "independent", 100)
     assert failed["exit"]
     assert failed["notes"]
+
+
+def test_the_page_says_what_the_stored_runs_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "real_tables.md"
+    page.write_text(document.PAGE.read_text())
+    stored = page.read_text()
+    monkeypatch.setattr(document, "PAGE", page)
+    document.main([])
+    assert page.read_text() == stored
