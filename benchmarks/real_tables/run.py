@@ -113,7 +113,7 @@ def one_run(key: Line, limit: int, keep: Path | None = None) -> Line:
         out = Path(folder) / "out.csv"
         if keep and out.exists():
             keep.mkdir(parents=True, exist_ok=True)
-            (keep / "-".join([*map(str, key.values())])).with_suffix(".csv").write_bytes(out.read_bytes())
+            (keep / f"{'-'.join(map(str, key.values()))}.csv").write_bytes(out.read_bytes())
     return key | line
 
 

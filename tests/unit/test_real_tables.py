@@ -198,12 +198,14 @@ def test_a_run_is_stored_shown_and_not_repeated(
     table.write_text("rain,sky\n" + "".join(f"{i % 7},{'sun' if i % 3 else 'NA'}\n" for i in range(1200)))
     monkeypatch.setattr(run, "file_of", lambda name: tmp_path / f"{name}.csv")
     words = ["--label", "x", "--tables", "weather", "--method", "resample", "--out", str(out)]
+    words += ["--epsilons", "0.3", "--keep", str(tmp_path / "kept")]
     run.main(words)
     run.main(words)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(lines) == 1
     assert (lines[0]["label"], lines[0]["rows"], lines[0]["made_constant"]) == ("x", [1200, 1200], 0)
     assert texts_of(table)["sky"][0] == "NA"
+    assert len(texts_of(tmp_path / "kept" / "x-table-weather-0.3-resample-0.csv")["sky"]) == 1200
     show.main(["--out", str(out), "--columns"])
     shown = capsys.readouterr().out
     assert "weather" in shown
