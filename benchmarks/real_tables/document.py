@@ -5,31 +5,19 @@ python -m benchmarks.real_tables document
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.common import DOCS, Line, markdown, parser_of, replace_parts, stored
 from benchmarks.real_tables.run import RESAMPLE, RESULTS
-from benchmarks.real_tables.show import totals
+from benchmarks.real_tables.show import MEASURES, counted, measured, totals
 from benchmarks.real_tables.tables import CONFIRMATION, DEVELOPMENT, TABLES
 
 PAGE = DOCS / "real_tables.md"
 LABELS = ("before", "after")
 GROUPS = {"development": DEVELOPMENT, "confirmation": CONFIRMATION, "all": TABLES}
 MAIN = 1.0
-MEASURES: dict[str, Callable[[Line], str]] = {
-    "constant": lambda line: f"{line['made_constant']} of {line['varying']}",
-    "text": lambda line: f"{line['made_text']} of {line['numbers']}",
-    "range off": lambda line: f"{line['range_off']} of {line['numbers']}",
-    "times off": lambda line: f"{line['times_off']} of {line['times']}",
-    "one-way": lambda line: f"{line['oneway']:.3f}",
-    "correlations": lambda line: "" if line["correlations"] is None else f"{line['correlations']:.3f}",
-    "missing": lambda line: f"{line['missing']:.3f}",
-    "written alike": lambda line: f"{line['shapes']:.3f}",
-    "CPU s": lambda line: f"{line['cpu_seconds']:.0f}",
-}
-"""The heads of the measures, and how each is read off a line or a total."""
 
 
 def chosen(lines: list[Line], label: str, epsilon: float, part: str = "table") -> list[Line]:
@@ -57,8 +45,7 @@ def sums(lines: list[Line]) -> list[str]:
             for group, members in GROUPS.items():
                 total = totals([line for line in chosen(lines, label, epsilon) if line["table"] in members])
                 if total["tables"]:
-                    cells = [form(total) for form in MEASURES.values()]
-                    rows.append([f"{epsilon:g}", label, group, total["tables"], *cells])
+                    rows.append([f"{epsilon:g}", label, group, total["tables"], *measured(total, " of ")])
     return markdown(("epsilon", "code", "tables", "number", *MEASURES), rows)
 
 
@@ -69,7 +56,7 @@ def by_table(lines: list[Line]) -> list[str]:
         (line for label in (*LABELS, RESAMPLE) for line in chosen(lines, label, MAIN)),
         key=lambda line: list(TABLES).index(line["table"]),
     ):
-        cells = [f"failed with exit code {line['exit']}"] if line["exit"] else [f(line) for f in MEASURES.values()]
+        cells = [f"failed with exit code {line['exit']}"] if line["exit"] else measured(counted(line), " of ")
         rows.append([line["table"], line["label"], line["method"], *cells])
     return markdown(("table", "code", "method", *MEASURES), rows)
 

@@ -8,31 +8,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.common import Line, parser_of, stored
-from benchmarks.real_tables.measures import range_off
+from benchmarks.real_tables.measures import mean, range_off
 from benchmarks.real_tables.run import RESULTS
 from benchmarks.real_tables.tables import CONFIRMATION, DEVELOPMENT
 
 LARGE = 1000
 WORTH_NAMING = 0.1
-COUNTS = ("columns", "varying", "made_constant", "numbers", "made_text", "range_off", "times", "times_off")
-HEADS = (
-    "table",
-    "rows",
-    "cols",
-    "method",
-    "CPU s",
-    "const",
-    "text",
-    "range",
-    "times",
-    "oneway",
-    "corr",
-    "miss",
-    "shape",
-)
+SHARES = {
+    "constant": ("made_constant", "varying"), "text": ("made_text", "numbers"), "range off": ("range_off", "numbers"),
+    "of varying": ("varying_off", "varying_numbers"), "times off": ("times_off", "times"),
+}  # fmt: skip
+"""The heads of the measures that count columns: how many of how many."""
+MEANS = {"one-way": "oneway", "correlations": "correlations", "missing": "missing", "written alike": "shapes"}
+"""The heads of the measures that are means over columns or pairs."""
+MEASURES = (*SHARES, *MEANS, "CPU s")
+
+
+def counted(line: Line) -> Line:
+    """A stored line, and how many of the numbers that vary by more than a few rows have a range that is off."""
+    numbers = [column for column in line["by_column"].values() if column["kind"] == "number" and column["varies"]]
+    return line | {"varying_off": sum(map(range_off, numbers)), "varying_numbers": len(numbers)}
+
+
+def totals(lines: list[Line]) -> Line:
+    """Counts summed and means averaged over the tables of at least 1,000 rows."""
+    lines = [counted(line) for line in lines if not line["exit"] and line["rows"][0] >= LARGE]
+    names = {"columns", *(name for pair in SHARES.values() for name in pair)}
+    sums = {name: sum(line[name] for line in lines) for name in names}
+    # A table without a pair of numbers has no correlations.
+    means = {
+        name: mean([line[name] for line in lines if name != "correlations" or line["pairs"]])
+        for name in (*MEANS.values(), "cpu_seconds")
+    }
+    return {"tables": len(lines), **sums, **means}
+
+
+def measured(line: Line, between: str) -> list[str]:
+    """All measures of a counted line or of totals, as cells."""
+    shares = [f"{line[part]}{between}{line[whole]}" for part, whole in SHARES.values()]
+    means = ["" if line[name] is None else f"{line[name]:.3f}" for name in MEANS.values()]
+    return [*shares, *means, f"{line['cpu_seconds']:.0f}"]
 
 
 def cells(line: Line) -> list[str]:
@@ -40,39 +56,14 @@ def cells(line: Line) -> list[str]:
     if line["exit"]:
         return [line["table"], "failed", *line["notes"][-1:]]
     return [
-        line["table"], str(line["rows"][0]), str(line["columns"]), line["method"], f"{line['cpu_seconds']:.0f}",
-        f"{line['made_constant']}/{line['varying']}", f"{line['made_text']}/{line['numbers']}",
-        f"{line['range_off']}/{line['numbers']}", f"{line['times_off']}/{line['times']}",
-        *(f"{line[name] or 0:.3f}" for name in ("oneway", "correlations", "missing", "shapes")),
+        line["table"], str(line["rows"][0]), str(line["columns"]), line["method"], *measured(counted(line), "/")
     ]  # fmt: skip
-
-
-def totals(lines: list[Line]) -> Line:
-    """Counts summed and distances averaged over the tables of at least 1,000 rows."""
-    lines = [line for line in lines if not line["exit"] and line["rows"][0] >= LARGE]
-    counted = {name: sum(line[name] for line in lines) for name in ("varying", "numbers", "times", "columns")}
-    counted |= {
-        name: sum(line[name] for line in lines) for name in ("made_constant", "made_text", "range_off", "times_off")
-    }
-    means = {
-        name: round(float(np.mean([line[name] for line in lines])), 4) if lines else None
-        for name in ("oneway", "missing", "shapes", "cpu_seconds")
-    }
-    paired = [line["correlations"] for line in lines if line["pairs"]]
-    means["correlations"] = round(float(np.mean(paired)), 4) if paired else None
-    return {"tables": len(lines), **counted, **means}
 
 
 def total_cells(name: str, lines: list[Line]) -> list[str]:
+    """The row of totals; nothing where there is no table."""
     sums = totals(lines)
-    if not sums["tables"]:
-        return []
-    return [
-        name, "", str(sums["columns"]), f"{sums['tables']} tables", f"{sums['cpu_seconds']:.0f}",
-        f"{sums['made_constant']}/{sums['varying']}", f"{sums['made_text']}/{sums['numbers']}",
-        f"{sums['range_off']}/{sums['numbers']}", f"{sums['times_off']}/{sums['times']}",
-        *(f"{sums[name] or 0:.3f}" for name in ("oneway", "correlations", "missing", "shapes")),
-    ]  # fmt: skip
+    return [name, f"{sums['tables']} tables", str(sums["columns"]), "", *measured(sums, "/")] if sums["tables"] else []
 
 
 def faults(line: Line) -> list[str]:
@@ -95,9 +86,10 @@ def print_one(label: str, epsilon: float, lines: list[Line], columns: bool) -> N
     print(f"\n{label}, epsilon {epsilon:g}")
     tables = [line for line in lines if line["part"] == "table"]
     groups = [("development", DEVELOPMENT), ("confirmation", CONFIRMATION), ("all", DEVELOPMENT | CONFIRMATION)]
-    rows = [list(HEADS), *map(cells, tables)]
+    heads = ["table", "rows", "columns", "method", *MEASURES]
+    rows = [heads, *map(cells, tables)]
     rows += filter(None, (total_cells(name, [t for t in tables if t["table"] in group]) for name, group in groups))
-    widths = [max(len(row[i]) for row in rows if len(row) == len(HEADS)) for i in range(len(HEADS))]
+    widths = [max(len(row[i]) for row in rows if len(row) == len(heads)) for i in range(len(heads))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)))
         for line in tables if columns else ():

