@@ -1,13 +1,13 @@
 """A raw CSV file and an epsilon, with no schema: how much does discovery cost against the public domain?
 
-    python -m benchmarks.accuracy real_tables run [--methods auto mst] [--repeats 3]
-    python -m benchmarks.accuracy real_tables table
+    python -m benchmarks.real_tables declared run [--methods auto mst] [--repeats 3]
+    python -m benchmarks.real_tables declared table
 
 Adult as it was published (adult-raw.csv: texts, `?` for missing, exact numbers) at epsilon 1. `open` runs see the file
 alone; `declared` runs a schema with the public domain: all values, the bounds of numbers, and the papers' numbers of
 equally wide bins. Both outputs are compared with the real rows over these same bins, in all 455 triples of columns.
 Distances of single columns are over 16 quantiles of each number, a binning that no run knows. One JSON line per run
-goes to benchmarks/results/real_tables.jsonl; stored runs are not repeated.
+goes to benchmarks/results/adult_raw.jsonl; stored runs are not repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 
-RESULTS = results_of("real_tables")
+RESULTS = results_of("adult_raw")
 SOURCE = DATA / "adult-raw.csv"
 QUANTILES = 16
 NUMBERS = {
