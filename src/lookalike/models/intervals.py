@@ -33,8 +33,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from lookalike.errors import InputError
-from lookalike.measurements.contrasts import Contrasts
-from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, averaged
+from lookalike.measurements import Contrasts, NoisyMarginal, NoisyResidual, averaged
 from lookalike.schema.domain import ColumnSet, Domain
 
 _ROUNDING_VARIANCE = 1.0 / 12.0

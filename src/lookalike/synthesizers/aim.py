@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from lookalike.fitting.maximum_entropy import model_zeros
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import EXPECTED_ABS, choose_worst
-from lookalike.selection.columns import singles
-from lookalike.selection.model_size import SizeGate, model_zeros
+from lookalike.selection.model_size import SizeGate
+from lookalike.selection.steps import EXPECTED_ABS, choose_worst, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import (
     Method,

@@ -12,7 +12,7 @@ from lookalike.models.network import Generator, NetworkModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import fit_columns, singles
+from lookalike.selection.steps import fit_columns, singles
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.gan_training import GeneratorTraining, WassersteinTrainer, training_progress
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
