@@ -31,9 +31,7 @@ from lookalike.schema import codec
 
 
 def rate_bounds(hits: int | np.ndarray, runs: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return a lower and an upper bound on a probability (Clopper and Pearson 1934).
-
-    Each bound is wrong with probability at most `failure`.
+    """Return bounds on a probability (Clopper and Pearson 1934), each wrong with probability at most `failure`.
 
     >>> low, high = rate_bounds(10, 10, 0.05)
     >>> round(float(low), 3), float(high)
@@ -157,18 +155,14 @@ def best_event(left: Sequence[Features], right: Sequence[Features], delta: float
             row, cut = np.unravel_index(np.argmax(worth), worth.shape)
             if worth[row, cut] > best_worth:
                 best_worth = worth[row, cut]
-                threshold = _between(float(ordered[row, cut]), float(ordered[row, cut + 1]))
+                low_value, high_value = float(ordered[row, cut]), float(ordered[row, cut + 1])
+                below_high = high_value - 0.5 * max(abs(high_value), 1.0)
+                threshold = (low_value + high_value) / 2 if np.isfinite(low_value) else below_high
                 best = Event(names[row], threshold, above, first)
     return best
 
 
-def _between(below: float, above: float) -> float:
-    """Return a number between two others, of which the lower may be minus infinity."""
-    return (below + above) / 2 if np.isfinite(below) else above - 0.5 * max(abs(above), 1.0)
-
-
-ROWS = 30
-SECRET = "Zzyzx"
+ROWS, SECRET = 30, "Zzyzx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +187,7 @@ def cases() -> list[Case]:
     texts = _texts()
     people = texts.append_column("who", pa.array([f"p{i // 2}" for i in range(ROWS)]))
     twice = {"person": "who", "neighbours": Neighbours(max_rows_per_person=2)}
-    lone = {"who": "lone", "town": SECRET}
-    sizes = {"a": 2, "b": 2, "c": 2}
+    lone, sizes = {"who": "lone", "town": SECRET}, {"a": 2, "b": 2, "c": 2}
     codes = pa.table({name: np.zeros(ROWS, dtype=np.int32) for name in sizes})
     return [
         Case("new category", texts, _row(texts, town=SECRET)),
@@ -209,15 +202,14 @@ def cases() -> list[Case]:
 
 def _texts() -> pa.Table:
     """Return a table of texts, as in a CSV file: categories, whole numbers, decimals, days."""
-    number = np.arange(ROWS)
-    return pa.table(
-        {
-            "town": pa.array(np.array(["Ox", "Rye"])[number % 2]),
-            "age": pa.array([str(20 + 3 * (i % 15)) for i in number]),
-            "pay": pa.array([f"{1000 + 37 * i}.50" for i in number]),
-            "seen": pa.array([f"2024-{1 + i % 12:02d}-1{i % 9}" for i in number]),
-        }
-    )
+    number = range(ROWS)
+    columns = {
+        "town": [("Ox", "Rye")[i % 2] for i in number],
+        "age": [str(20 + 3 * (i % 15)) for i in number],
+        "pay": [f"{1000 + 37 * i}.50" for i in number],
+        "seen": [f"2024-{1 + i % 12:02d}-1{i % 9}" for i in number],
+    }
+    return pa.table(columns)
 
 
 def _row(table: pa.Table, **values: str | None) -> pa.Table:
@@ -244,8 +236,7 @@ class Finding:
         event: the event in words, "none" if all runs wrote the same.
         hits: number of runs with the event, on the table where it is more likely and on the other.
         runs: number of runs of each table in which the event was counted.
-        epsilon: the epsilon that the event shows.
-        detectable: the largest epsilon that this number of runs can show.
+        epsilon, detectable: the epsilon that the event shows; the largest that this number of runs can show.
     """
 
     event: str
@@ -321,12 +312,11 @@ def everything(
     release = synthesize(
         table, ledger=ledger, progress=lambda message, done: messages.append(f"{message} {done:.3g}"), **arguments
     )
-    entries = [{key: value for key, value in entry.items() if key not in _CLOCKS} for entry in ledger.entries()]
     return {
         "table": _columns(release.rows),
         "schema": release.schema.to_yaml(),
         "released": [np.ravel(m.values)[:64].astype(float).tolist() for m in release.fitted.measurements],
-        "ledger": entries,
+        "ledger": [{key: entry[key] for key in entry if key not in _CLOCKS} for entry in ledger.entries()],
         "plan": [f"{step.step} {step.rho:.9g} {step.releases}" for step in release.plan],
         "progress": messages,
         "report": release.report() if report else "",
@@ -346,9 +336,9 @@ def given_back(release: Release, ledger: Ledger, extra: pa.Table) -> dict[str, A
 
     For each: its length, its words and whole numbers, and how often each value of the rows `extra` occurs in it.
     """
-    fitted = release.fitted
-    parts = {"fitted": fitted, "model": release.model, "plan": release.plan, "schema": release.schema}
-    things = {"release": release, "ledger": ledger, "spent": release.spent, "form": fitted.form, **parts}
+    parts = ("spent", "fitted", "model", "plan", "schema")
+    things = {"release": release, "ledger": ledger, "form": release.fitted.form}
+    things |= {name: getattr(release, name) for name in parts}
     values = sorted({str(value) for row in extra.to_pylist() for value in row.values() if value is not None})
     found: dict[str, Any] = {}
     for name, thing in things.items():
@@ -387,11 +377,7 @@ def _stored(value: str) -> set[bytes]:
 
 
 def likelihood(release: Release, extra: pa.Table) -> float:
-    """Return how strongly the noisy counts suggest that the rows were in the table.
-
-    It is the sum over all released marginals of count / stddev^2 in the cells of the rows: with Gaussian noise the most
-    powerful statistic of those marginals.
-    """
+    """Return the most powerful statistic of the noisy counts: the sum of count / stddev^2 in the cells of the rows."""
     codes = codec.encode(release.schema, extra.select(list(release.schema.names)))
     domain, total = release.schema.domain, 0.0
     for marginal in release.fitted.measurements:

@@ -243,9 +243,8 @@ class _Storage:
         self.sizes, self.end = plan.domain.sizes, start
 
     def allocate(self, mask: int) -> Array:
-        array = Array(self.end, mask)
-        self.end += aligned(cells_of(self.sizes, mask))
-        return array
+        start, self.end = self.end, self.end + aligned(cells_of(self.sizes, mask))
+        return Array(start, mask)
 
 
 class _AdjointSweep:

@@ -87,8 +87,7 @@ class MeasuredCells:
         self.shapes = [domain.shape(m.attrs) for m in measurements]
         self.offsets = np.cumsum([0, *(m.values.size for m in measurements)])
         self.observed = np.concatenate([m.values.ravel() for m in measurements])
-        sizes = np.diff(self.offsets)
-        self.sigma = np.repeat([m.stddev for m in measurements], sizes)
+        self.sigma = np.repeat([m.stddev for m in measurements], np.diff(self.offsets))
         self.measurable = ContrastSpace(
             int(self.offsets[-1]),
             (
@@ -97,17 +96,14 @@ class MeasuredCells:
                 if m.contrasts is not None and len(m.contrasts) > 1
             ),
         )
-        self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], sizes)
+        self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], np.diff(self.offsets))
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
         """Return flat cell numbers as a matrix with one row per marginal and one column per row of codes."""
         result = np.empty((len(self.scopes), len(codes)), np.int32)
         for s, scope in enumerate(self.scopes):
-            cell = cell_numbers(codes, scope, self.domain.sizes, np.int32)
-            groups = self.groups[s]
-            if groups is not None:
-                cell = groups.ravel()[cell]
-            result[s] = cell + self.offsets[s]
+            cell, groups = cell_numbers(codes, scope, self.domain.sizes, np.int32), self.groups[s]
+            result[s] = (cell if groups is None else groups.ravel()[cell]) + self.offsets[s]
         return result
 
     def misfit(self, codes: np.ndarray, total: float, weights: np.ndarray | None = None) -> float:
@@ -215,7 +211,7 @@ _SWEEPS = 3
 
 @dataclass(frozen=True, slots=True)
 class SupportSettings:
-    """How the weighted rows are made.
+    """How the weighted rows are made. `exchange` says how rows are chosen from them.
 
     Attributes:
         max_rows: maximum number of weighted rows at a time; five per row of the table are enough.
@@ -223,7 +219,6 @@ class SupportSettings:
         renewals: how often rows are redrawn by weight and changed by a Gibbs sweep.
         iterations: maximum number of steps of the last fit of weights; earlier fits take no more.
         ridge, l1, single: see `WeightPenalty`.
-        exchange: how rows are chosen from the weighted ones.
     """
 
     max_rows: int = 150_000
@@ -274,8 +269,7 @@ class ReweightedModel:
         sets = [m.attrs for m in measurements]
         if not sets or len(set(sets)) != len(sets):
             raise ValueError("a reweighted model needs noisy marginals, each column set once")
-        self.network = network
-        self.measurements = tuple(measurements)
+        self.network, self.measurements = network, tuple(measurements)
         self.settings = settings or SupportSettings()
 
     @property
@@ -304,8 +298,7 @@ class ReweightedModel:
             grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
             return self._weighted_domain(measured, np.asfortranarray(self._possible(grid.T)), network)
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _MIN_ROWS, max(self.settings.max_rows, _MIN_ROWS)))
-        codes = self.network.sample(size, rng)
-        base = network
+        codes, base = self.network.sample(size, rng), network
         early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         for _ in range(self.settings.renewals):
             theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
@@ -330,9 +323,8 @@ class ReweightedModel:
 
         More rows than half the number of weighted ones are made in parts, each from newly drawn weighted rows.
         """
-        part = max(len(self.rows.codes) // 2, 1)
-        if self.domain.cells() <= self.settings.whole_domain:
-            part = max(rows, 1)
+        whole = self.domain.cells() <= self.settings.whole_domain
+        part = max(rows if whole else len(self.rows.codes) // 2, 1)
         codes = np.empty((rows, len(self.domain)), np.int32, order="F")
         for number, first in enumerate(range(0, rows, part)):
             source = self.rows if number == 0 else self.weighted_rows(seed=number)
@@ -373,8 +365,7 @@ class ReweightedModel:
         self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, iterations: int, grain: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
         penalty = WeightPenalty(self.settings.ridge, self.settings.l1, grain=grain, single=self.settings.single)
-        cells = measured.cells(codes)
-        return fit_weights(measured, cells, self.total, base, penalty, iterations=iterations)
+        return fit_weights(measured, measured.cells(codes), self.total, base, penalty, iterations=iterations)
 
     def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weights, raked to the network's counts of columns that the network explains and the weights do not.
@@ -403,7 +394,6 @@ class ReweightedModel:
         are needed for the other sets. With other penalties 120 steps are not enough.
         """
         penalty = WeightPenalty(self.settings.ridge, l1=0.0, trust=np.inf, single=self.settings.single)
-        uniform, steps = np.zeros(start.size), 2 * self.settings.iterations
-        cells = measured.cells(codes)
+        uniform, steps, cells = np.zeros(start.size), 2 * self.settings.iterations, measured.cells(codes)
         fitted = fit_weights(measured, cells, self.total, uniform, penalty, start=start, iterations=steps)
         return WeightedRows(codes, fitted[1])

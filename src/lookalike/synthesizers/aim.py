@@ -12,17 +12,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.model_size import SizeGate
 from lookalike.selection.steps import EXPECTED_ABS, choose_worst, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_rounds,
-    check_shares,
-    choice,
-    method,
-    paper,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, UNKNOWN, Split, Step
 
 PUBLISHED_ROUNDS_PER_COLUMN = 16
@@ -74,10 +64,10 @@ class AIM(Method):
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
         check_positive(
-            noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations, penalty=self.penalty
-        )
+            rounds=self.rounds, noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations,
+            penalty=self.penalty,
+        )  # fmt: skip
 
     def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)

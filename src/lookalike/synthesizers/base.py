@@ -170,12 +170,6 @@ def check_shares(*shares: float) -> None:
         raise BudgetError(f"The shares of the budget are {listed}; each must be positive and their sum below 1.")
 
 
-def check_rounds(rounds: int | None) -> None:
-    """Check a number of rounds; None leaves it to the method."""
-    if rounds is not None and rounds < 1:
-        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or null to let the method decide.")
-
-
 def check_positive(**settings: float | None) -> None:
     """Check settings that must be above 0, by name; None leaves a setting to the method."""
     for name, value in settings.items():

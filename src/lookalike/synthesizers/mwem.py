@@ -15,16 +15,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.enforce import structural_zeros
 from lookalike.selection.steps import choose_worst
 from lookalike.selection.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_rounds,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, Split, Step, count_rows
 
 
@@ -61,8 +52,7 @@ class MWEM(Method):
     def __post_init__(self) -> None:
         check_shares(self.rows_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
-        check_positive(replays=self.replays, max_cells=self.max_cells)
+        check_positive(rounds=self.rounds, replays=self.replays, max_cells=self.max_cells)
 
     def split(self, domain: Domain, rho: float) -> Split:
         self._check_size(domain)

@@ -13,16 +13,7 @@ from lookalike.schema.domain import Domain
 from lookalike.selection.model_size import SizeGate
 from lookalike.selection.steps import EXPECTED_ABS, choose_worst
 from lookalike.selection.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_rounds,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, Split, Step, count_rows
 
 
@@ -60,8 +51,7 @@ class MWEMPGM(Method):
     def __post_init__(self) -> None:
         check_shares(self.rows_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
-        check_positive(model_ms=self.model_ms, iterations=self.iterations)
+        check_positive(rounds=self.rounds, model_ms=self.model_ms, iterations=self.iterations)
 
     def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
