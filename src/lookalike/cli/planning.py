@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lookalike.forecast import ExpectedError, Forecast, Resources
     from lookalike.privacy.kernel.accounting import Budget
     from lookalike.synthesizers.base import Method
-from lookalike.synthesizers.split import Step
+    from lookalike.synthesizers.split import Step
 
 _MAX_COLUMNS_SHOWN = 20
 
