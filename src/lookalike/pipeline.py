@@ -17,7 +17,7 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
-from lookalike.measurements.marginals import NoisyMarginal, completed, spread_over_cells
+from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
 from lookalike.models.model import Model
 from lookalike.models.rows import RowsModel, gum_model
 from lookalike.places import with_side_files

@@ -22,7 +22,7 @@ from lookalike.discovery import binning, forms
 from lookalike.discovery.binning import Grid, Rows
 from lookalike.discovery.forms import Histogram
 from lookalike.errors import BudgetError
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability

@@ -19,8 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
 from lookalike.privacy.kernel.accounting import Accountant, Budget, Charge
 from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.measurements.contrasts import CellTable, Contrasts, ContrastSpace, merged_columns
-from lookalike.measurements.marginals import NoisyMarginal, averaged, completed, estimated_total
+from lookalike.measurements import (
+    CellTable,
+    Contrasts,
+    ContrastSpace,
+    NoisyMarginal,
+    averaged,
+    completed,
+    estimated_total,
+    merged_columns,
+)
 
 SHAPES = [(2,), (5,), (2, 2), (3, 4), (2, 3, 4), (2, 1, 3), (2, 2, 2, 2)]
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lookalike.audit.events import Event, best_event, features
-from lookalike.audit.trial import Claim, judge, try_pair
+from lookalike.audit import Claim, Event, best_event, features, judge, try_pair
 
 
 def test_everything_becomes_a_number():

@@ -1,21 +1,21 @@
-"""Steps that many methods share: noisy counts of columns and column sets, and noisy scores of pairs of columns."""
+"""Steps that many methods share: shares of a budget, noisy counts of column sets, noisy scores, the choice of a set."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal, averaged, completed
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import CellTable, NoisyMarginal, averaged, completed
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import allocate
 from lookalike.selection.grouping import counted_table, visible_groups
-from lookalike.selection.model_size import model_zeros
 
 MAX_SCORED_CELLS = 20_000_000
 """Maximum number of cells of all scored pairs together: their exact counts are held in memory at once."""
@@ -113,3 +113,76 @@ def score_pairs(
     """All pairs of columns, and how far each is from the model of independent columns; for rho in all."""
     pairs: list[ColumnSet] = list(combinations(door.domain.names, 2))
     return pairs, score_sets(door, pairs, independent.marginals(pairs), rho, step=step)
+
+
+EXPECTED_ABS = math.sqrt(2 / math.pi)
+"""Mean absolute value of a standard normal; noise on c cells has an expected L1 norm of this * stddev * c."""
+
+TYPICAL_SETS = 25
+"""Typical number of sets that share a budget. An equal share of rho gives the stddev of a typical measurement, by which
+sets are judged before their number is known. Chosen with the first version of privmrf and kept by ppsyn and mosaic; no
+page compares other values."""
+
+_MIN_ADDITION = 1e-3
+"""Additions below this part of the mean one are left out: they would be charged without being of use."""
+
+
+def allocate(cells: Sequence[float] | np.ndarray, rho: float) -> np.ndarray:
+    """Return the shares of rho with the least total expected L1 error, rho * c_i^(2/3) / sum_j c_j^(2/3).
+
+    A marginal of c cells measured with rho_i has noise of variance 1/(2 rho_i) per cell and so an expected L1 error
+    of c / sqrt(pi rho_i); the shares solve the Lagrangian of their sum (PrivSyn eq. 1). c^(2/3) is called the weight of
+    a marginal.
+
+    >>> allocate([8, 64], 1.0)
+    array([0.2, 0.8])
+    """
+    weights = np.asarray(cells, dtype=float) ** (2 / 3)
+    return rho * weights / weights.sum()
+
+
+def noise_error(weight: Any, rho: float) -> Any:
+    """Return the expected L1 error of marginals that share rho by weight: (sum of weights)^(3/2) / sqrt(pi rho).
+
+    Args:
+        weight: sum of the marginals' weights, cells^(2/3) each; a number or an array of them.
+        rho: the budget that they share.
+    """
+    return weight**1.5 / math.sqrt(math.pi * rho)
+
+
+def top_up(weights: np.ndarray, spent: np.ndarray, rho: float) -> np.ndarray:
+    """Return what to add to each measurement so that all together come as near to shares by weight as possible.
+
+    The sum of the additions is rho; a set that has more than its share already gets nothing. Shares are lam * weight
+    with the lam that solves sum max(0, lam * weight - spent) = rho. Tiny additions go to the other sets.
+
+    >>> top_up(np.array([1.0, 1.0, 2.0]), np.array([3.0, 0.0, 0.0]), 3.0)
+    array([0., 1., 2.])
+    """
+    order = np.argsort(spent / weights)
+    weight, had = np.cumsum(weights[order]), np.cumsum(spent[order])
+    level = (rho + had) / weight
+    start = (spent / weights)[order]
+    last = int(np.flatnonzero(start < level)[-1])
+    additions = np.maximum(0.0, level[last] * weights - spent)
+    additions[additions < _MIN_ADDITION * rho / len(additions)] = 0.0
+    return additions * (rho / additions.sum())
+
+
+def choose_worst(
+    door: GuardedTable,
+    cliques: Sequence[ColumnSet],
+    references: Sequence[np.ndarray],
+    *,
+    rho: float,
+    penalties: np.ndarray,
+    weights: np.ndarray | None = None,
+    step: str,
+) -> int:
+    """Return an index drawn by the exponential mechanism on weight_i * (|| M_i(D) - reference_i ||_1 - penalty_i).
+
+    Costs rho. Penalties and weights are public; the usual penalty is the expected noise of measuring the marginal.
+    """
+    score = ResidualL1(tuple(cliques), tuple(references))
+    return door.choose(score, math.sqrt(8 * rho), step=step, weights=weights, offsets=penalties)

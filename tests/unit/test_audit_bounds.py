@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from lookalike.audit.events import epsilon_shown, gaussian_epsilon_shown, rate_bounds
+from lookalike.audit import epsilon_shown, gaussian_epsilon_shown, rate_bounds
 from lookalike.privacy.epsilon import gaussian_epsilon
 
 RUNS, FAILURE = 25, 0.05
