@@ -1,9 +1,9 @@
 """Private discovery of the facts that a schema leaves open, inside the run's own budget.
 
-Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which shows
-kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and finer
-cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only frequent
-values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
+Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which
+shows kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and
+finer cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only
+frequent values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
 
 What is counted here is used again: the counts of the codes found enter the fit of every method (`Found.known`). The
 noisy number of rows decides how much of the budget discovery spends, and how many bins numbers get.
