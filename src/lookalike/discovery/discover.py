@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from lookalike.discovery import binning, forms
+from lookalike.discovery import rules as rule_search
 from lookalike.discovery.binning import Grid
 from lookalike.errors import BudgetError
 from lookalike.measurements.marginals import NoisyMarginal, estimated_total
@@ -81,14 +82,19 @@ class Discovery:
         share: part of the budget that discovery may spend; the method can use what is left.
         delta_share: part of delta for the thresholds of frequent values.
         max_bins: about how many bins a number or time gets.
+        rules: whether rules between columns are searched for (`rules.py`); None for where the schema has open facts.
+        rules_share: part of the budget that this search may spend, beside `share`.
     """
 
     share: float = 0.2
     delta_share: float = 0.1
     max_bins: int = 16
+    rules: bool | None = None
+    rules_share: float = rule_search.SHARE
 
     def __post_init__(self) -> None:
-        for name, value in (("share", self.share), ("delta_share", self.delta_share)):
+        shares = {"share": self.share, "delta_share": self.delta_share, "rules_share": self.rules_share}
+        for name, value in shares.items():
             if not 0 < value < 1:
                 raise BudgetError(f"The {name} of discovery is {value:g}; it must be between 0 and 1, such as 0.2.")
         if self.max_bins < 2:
@@ -108,11 +114,25 @@ class Discovery:
         """Name, mechanism, largest rho and purpose of every step that the open facts of a schema may need."""
         rho = float(budget.rho) * self.share
         open_facts = {fact for facts in schema.open_facts.values() for fact in facts}
-        return [
+        steps = [
             (step.name, step.mechanism, rho * step.share, step.note)
             for step in STEPS
             if ("repeats" in open_facts if step == PERSONS else open_facts - {"repeats"})
         ]
+        if self.wants_rules(schema):
+            steps.append((rule_search.STEP, "gaussian", self._rules_rho(budget), rule_search.NOTE))
+        return steps
+
+    def wants_rules(self, schema: Schema) -> bool:
+        """Whether rules are searched for in a table with this schema."""
+        return bool(schema.open_facts) if self.rules is None else self.rules
+
+    def _rules_rho(self, budget: Budget) -> float:
+        return float(budget.rho) * self.rules_share
+
+    def find_rules(self, door: GuardedTable) -> rule_search.FoundRules:
+        """The door's schema, which has no open facts, with the rules that its rows keep."""
+        return rule_search.find_rules(door, self._rules_rho(door.budget))
 
     def fill(self, door: GuardedTable) -> Schema:
         """The door's schema with all open facts filled, marked as measured."""

@@ -92,3 +92,18 @@ class HourLate(RowProbe):
         late = (numbers[hour.name] - part_of(micros, "hour")) % 24
         known = self.present(codes, 0) & self.present(codes, 1) & (numbers[hour.name] >= 0) & (numbers[hour.name] < 24)
         return np.where(known, late, 24).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueAndMissing(RowProbe):
+    """The code of the first column, once for rows that have a value in the second and once for rows that have none."""
+
+    @property
+    def regular(self) -> int:
+        return 2 * self.schema.columns[0].size
+
+    def _regular_labels(self) -> list[str]:
+        return [f"{label}, {what}" for label in self.schema.columns[0].labels() for what in ("value", "missing")]
+
+    def row_codes(self, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
+        return (2 * codes[:, 0] + ~self.present(codes, 1)).astype(np.int32)
