@@ -16,16 +16,16 @@ from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.constraints import Parts, Sum
-from lookalike.schema.parts import PARTS, part_of
+from lookalike.schema.parts import PARTS, in_zone, part_of
 from lookalike.schema.schema import Schema
 
-MAX_CELLS = 1_000_000
+MAX_CELLS = 200_000
 """Largest table of counts in which one column may determine another."""
 _MAX_SUM_COLUMNS = 40
 """Columns among which sums are looked for: there are a third of its cube of triples."""
 _NEAR, _SPREAD = 0.15, 1.25
 """How far the mean of a sum may be off, in its standard deviations, and the factor by which the latter may."""
-_OVERLAP = 0.05
+_OVERLAP = 0.2
 """Share of pairs of independent values that must break a comparison, or it would tell nothing."""
 _LATEST = {
     "month": 10, "day": 28, "day of year": 300, "hour": 12, "minute": 45, "second": 45, "clock": 1200, "quarter": 4,
@@ -85,7 +85,7 @@ def _can_be(number: Binned, time: Datetime, part: str) -> bool:
 
 def written_together(schema: Schema) -> list[Sum]:
     """Numbers that write others side by side: 100*hour + minute, 100*year + month, 10000*year + 100*month + day."""
-    columns = whole_numbers(schema)
+    columns = [c for c in whole_numbers(schema) if (c.decimals or 0 if isinstance(c, Continuous) else 0) <= 1]
     hours = [c for c in columns if _within(c, 0, 24) and c.maximum >= 12]
     sixties = [c for c in columns if _within(c, 0, 60) and c.maximum >= 45]
     years, months = [c for c in columns if _within(c, 1000, 2999)], [c for c in columns if _within(c, 1, 12)]
@@ -98,7 +98,8 @@ def written_together(schema: Schema) -> list[Sum]:
             (0, 240_000, (hours, sixties, sixties), (10_000, 100, 1)),
             (10_000_101, 29_991_231, (years, months, days), (10_000, 100, 1)),
         ):
-            if _within(total, low, high) and total.maximum > high / 3:
+            # Texts such as 517.0 are whole numbers with one decimal. A year from 2013 on is no time of the day.
+            if _within(total, low, high) and total.maximum > high / 3 and (low or total.minimum < high / 4):
                 found += [Sum(total.name, names, factors) for names in _choices(parts, total)]
     return found
 
@@ -207,11 +208,10 @@ def _compared(one: Binned, two: Binned) -> tuple[float, float, float]:
     """Chances that an independent value of one is less, or more, and how far both distribution functions cross."""
     (left, p), (right, q) = histogram(one), histogram(two)
     points = np.union1d(left, right)
-    below_one = np.array([p[left <= x].sum() for x in points])
-    below_two = np.array([q[right <= x].sum() for x in points])
-    less = float(p @ np.array([q[right > x].sum() for x in left]))
-    more = float(p @ np.array([q[right < x].sum() for x in left]))
-    gap = below_one - below_two
+    reached, other = (np.concatenate(([0.0], np.cumsum(weights))) for weights in (p, q))
+    less = float(p @ (1.0 - other[np.searchsorted(right, left, side="right")]))
+    more = float(p @ other[np.searchsorted(right, left, side="left")])
+    gap = reached[np.searchsorted(left, points, side="right")] - other[np.searchsorted(right, points, side="right")]
     return less, more, float(min(gap.max(initial=0.0), -gap.min(initial=0.0)))
 
 
@@ -248,3 +248,16 @@ def value_and_missing(schema: Schema, max_values: int = 12) -> list[tuple[str, s
     few = [c.name for c in listed(schema) if c.regular <= max_values]
     absent = [c.name for c in schema.columns if c.missing and not c.derived and not isinstance(c, Identifier)]
     return [(one, two) for one in few for two in absent if one != two]
+
+
+def best_zone(time: Datetime, late: np.ndarray, rows: float) -> str | None:
+    """The zone whose hours are ahead of UTC as often as the counts say; "" for UTC itself, None where none fits."""
+    shares = late / max(float(late.sum()), 1.0)
+    low, high = (time.internal(end) * times.TICKS[time.resolution] for end in (time.minimum, time.maximum))
+    moments = np.linspace(low, high, 2000).astype(np.int64) // times.TICKS["hour"] * times.TICKS["hour"]
+    distances: dict[str, float] = {}
+    for zone in ("", *ZONES):
+        hours = (part_of(in_zone(moments, zone), "hour") - part_of(moments, "hour")) % 24
+        distances[zone] = float(np.abs(np.bincount(hours, minlength=24) / len(hours) - shares).sum() / 2)
+    best = min(distances, key=lambda zone: distances[zone])
+    return best if distances[best] < 0.2 and late.sum() > 0.5 * rows else None

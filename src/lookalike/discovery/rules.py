@@ -7,7 +7,8 @@ search has four rounds, each with a fixed share of what is set aside, and every 
 1. the number of rows, which limits the number of candidates: noise must stay small beside the rows;
 2. a screening of all candidates; then of time zones, and of pairs of columns that may determine a third;
 3. tables of counts from which determined values are read;
-4. the rules that are left, each exactly as it will be enforced, on the values of the rows.
+4. the rules that are left, exactly as they will be enforced, on the values of the rows: first the rows that break any
+   of most of them, which is one count with little noise; if that is not small, each rule by itself.
 
 A rule is found if, up to noise, hardly a row breaks it. Columns that it computes from others are marked `derived` and
 not modelled. What stays unsure is not a rule, and is modelled like everything else.
@@ -16,47 +17,45 @@ not modelled. What stays unsure is not a rule, and is modelled like everything e
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import chain, islice
 
 import numpy as np
 
 from lookalike.discovery import candidates, tables
+from lookalike.discovery.choosing import Family, Likely, chosen_rules
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import Undetermined
 from lookalike.schema.binned import Datetime
 from lookalike.schema.columns import Column
 from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
-from lookalike.schema.parts import in_zone, part_of
 from lookalike.schema.row_probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
 from lookalike.schema.schema import Schema
-from lookalike.schema.times import TICKS
 
 STEP = "discover: rules"
 NOTE = "rows that break candidates for rules between columns"
 SHARE = 0.03
 """Largest part of a run's budget for the search; most tables need less."""
-_ROWS, _SCREENING, _SECOND, _TABLES, _CONFIRMING = 0.05, 0.3, 0.2, 0.25, 0.2
-"""Shares of the rounds."""
+_ROWS, _SCREENING, _SECOND, _TABLES = 0.05, 0.3, 0.2, 0.25
+"""Shares of the rounds; the last has what they leave."""
+_TOGETHER = 0.3
+"""Share of the last round for all rules together."""
 _MAX_QUESTIONS, _MIN_QUESTIONS = 150, 3
 _SCREENED = 0.05
 """Noise of the screening, at most, as a part of the number of rows; candidates beyond that are left out. Also the part
 of rows that may break a candidate, noise apart."""
 _BROKEN, _SURELY = 0.01, 0.05
 """A rule is found if no more than the first part of rows breaks it up to noise, and surely fewer than the second."""
-_ORDERED = 0.0, 0.01
+_ORDERED = 0.0, 0.02
 """The same for comparisons, which many rows keep by chance."""
 _TABLE = 0.1, 0.15
 """The same for tables of determined values, in which noise hides those of rare rows: that they are determined at all
 was asked before."""
 _SURE = 2.0
 """Standard deviations of noise up to which something may be noise."""
-_LIKELY_PAIR = 0.8
+_LIKELY_PAIR = 0.9
 """A pair of columns may determine a third of which the better one alone leaves open at most this part."""
-_COARSE = ("year", "quarter", "month", "day of year", "date", "clock")
-"""Parts that follow from a time's bin, or from other parts; the finer ones are modelled and given to the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +76,11 @@ class FoundRules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Likely:
-    """A rule that passed the screening.
-
-    Attributes:
-        derived: columns that it computes.
-        among: number of rows that could break it, by which the rows that do are judged.
-        broken: noisy number of rows that break it.
-    """
-
-    rule: Constraint
-    derived: tuple[str, ...]
-    among: float
-    broken: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Question:
     """A probe, or a family of columns for the score of determined columns, and what its noisy answer makes likely."""
 
-    asked: RowProbe | tuple[tuple[str, ...], str]
-    read: Callable[[np.ndarray, float], Iterable[_Likely]]
+    asked: RowProbe | Family
+    read: Callable[[np.ndarray, float], Iterable[Likely]]
 
 
 def find_rules(door: GuardedTable, rho: float) -> FoundRules:
@@ -111,25 +94,33 @@ class _Search:
     Attributes:
         open: for every target, by source, the noisy number of rows that the best rule leaves open; the source () is
             the most frequent value alone.
-        late: for times in UTC, the noisy distribution of hours by which a column of hours is ahead.
+        determined: (source, target) where the screening lets little open, to be asked again with less noise.
+        late: for times in UTC, the hours by which a column of hours is ahead: its name, and the noisy counts of those
+            that stand out from the noise.
     """
 
     def __init__(self, door: GuardedTable, rho: float) -> None:
         self.door, self.rho, self.schema = door, rho, door.schema
         self.comparable = dict.fromkeys(candidates.comparable(self.schema))
-        self.rows = 0.0
+        self.rows, self.left = 0.0, rho
         self.open: dict[str, dict[tuple[str, ...], float]] = {}
+        self.determined: list[Family] = []
         self.late: dict[str, tuple[str, np.ndarray]] = {}
 
     def run(self) -> FoundRules:
-        stddev = self.door.stddev_for(self.rho * _ROWS)
-        self.rows = max(float(self.door.measure([()], stddev, step=STEP)[0].values), 1.0)
+        answer = self.door.measure([()], self._stddev(self.rho * _ROWS, 1), step=STEP)[0]
+        self.rows = max(float(answer.values), 1.0)
         likely = self._asked(self._first_questions(), _SCREENING)
         likely += self._asked(self._second_questions(), _SECOND)
-        chosen = _chosen(self.schema, likely)
+        chosen = chosen_rules(self.schema, likely)
         return self._confirmed([*chosen, *self._tabulated(chosen)])
 
     # Questions and their answers.
+
+    def _stddev(self, rho: float, questions: int) -> float:
+        """The noise of so many questions that cost rho together, which is then no longer left."""
+        self.left -= rho
+        return self.door.stddev_for(rho, questions)
 
     def _limit(self, share: float) -> int:
         """How many questions a round may ask, so that its noise stays small beside the rows."""
@@ -140,30 +131,31 @@ class _Search:
         """What one question costs at noise of one row, in units of that of a single row."""
         return 2.0 * self.rho * self.door.stddev_for(self.rho) ** 2
 
-    def _asked(self, questions: Sequence[_Question], share: float) -> list[_Likely]:
-        """What the noisy answers to the first questions make likely; all have the same noise."""
-        questions = questions[: self._limit(share)]
-        if not questions:
+    def _asked(self, questions: Iterable[_Question], share: float) -> list[Likely]:
+        """What the noisy answers to the first questions make likely."""
+        asked = list(islice(questions, self._limit(share)))
+        if not asked:
             return []
-        stddev = self.door.stddev_for(self.rho * share, len(questions))
-        answers = self._answers([question.asked for question in questions], stddev)
-        return list(chain.from_iterable(q.read(a, stddev) for q, a in zip(questions, answers, strict=True)))
+        answers = self._answers([question.asked for question in asked], self._stddev(self.rho * share, len(asked)))
+        return list(
+            chain.from_iterable(question.read(*answer) for question, answer in zip(asked, answers, strict=True))
+        )
 
-    def _answers(self, asked: Sequence[RowProbe | tuple[tuple[str, ...], str]], stddev: float) -> list[np.ndarray]:
-        """Noisy counts of the probes' classes, and noisy scores of the families."""
+    def _answers(self, asked: Sequence[RowProbe | Family], stddev: float) -> list[tuple[np.ndarray, float]]:
+        """Noisy counts of the probes' classes and noisy scores of the families, each with its noise."""
         probes = {i: replace(probe, name=f"q{i}") for i, probe in enumerate(asked) if isinstance(probe, RowProbe)}
         families = {i: family for i, family in enumerate(asked) if not isinstance(family, RowProbe)}
-        found: dict[int, np.ndarray] = {}
+        found: dict[int, tuple[np.ndarray, float]] = {}
         if probes:
             view = self.door.encoded(Schema(tuple(probes.values())))
             counts = view.measure([(probe.name,) for probe in probes.values()], stddev, step=STEP)
-            found = dict(zip(probes, (answer.values for answer in counts), strict=True))
+            found = dict(zip(probes, ((answer.values, stddev) for answer in counts), strict=True))
         if families:
             cliques = tuple(self.door.domain.canonical((*sources, target)) for sources, target in families.values())
             score = Undetermined(cliques, tuple(target for _, target in families.values()))
             noise = self.door.score_stddev_for(score, self._cost(stddev, len(families)))
             scores = self.door.noisy_scores(score, noise, step=STEP)
-            found |= dict(zip(families, (np.array([value]) for value in scores), strict=True))
+            found |= dict(zip(families, ((np.array([value]), noise) for value in scores), strict=True))
         return [found[i] for i in range(len(asked))]
 
     def _cost(self, stddev: float, questions: int) -> float:
@@ -176,28 +168,27 @@ class _Search:
     def _likely(self, rule: Constraint, derived: tuple[str, ...] = (), among: float | None = None) -> _Question:
         """A question about one rule: whether few enough rows break it."""
 
-        def read(counts: np.ndarray, stddev: float) -> list[_Likely]:
+        def read(counts: np.ndarray, stddev: float) -> list[Likely]:
             scale = self.rows if among is None else among
             broken = float(counts[1])
-            return [_Likely(rule, derived, scale, broken)] if broken <= _SCREENED * scale + _SURE * stddev else []
+            return [Likely(rule, derived, scale, broken)] if broken <= _SCREENED * scale + _SURE * stddev else []
 
-        return _Question(_rule_probe(self.schema, rule, derived), read)
+        return _Question(_rule_probe(self.schema, [Likely(rule, derived, 1.0, 0.0)]), read)
 
-    def _first_questions(self) -> list[_Question]:
+    def _first_questions(self) -> Iterator[_Question]:
         """The screening: groups of candidates in turn, so that a small number of questions has some of each."""
-        schema = self.schema
+        schema, compared = self.schema, self.comparable
         parts, hours = self._part_candidates()
-        groups: list[list[_Question]] = [
-            [*hours, *(self._likely(rule) for rule in parts)],
-            [self._likely(rule, (rule.total,)) for rule in candidates.written_together(schema)],
-            [self._likely(rule, (rule.total,)) for rule in candidates.sums(schema)],
+        lacking = (pair for pair in candidates.missing_pairs(schema) if pair not in compared)
+        return _in_turn(
+            chain(hours, (self._likely(rule) for rule in parts)),
+            (self._likely(rule, (rule.total,)) for rule in candidates.written_together(schema)),
+            (self._likely(rule, (rule.total,)) for rule in candidates.sums(schema)),
             self._determined(candidates.determined_pairs(schema, self.rows)),
-            [self._comparison(*pair) for pair in self.comparable],
-            [self._comparison(*pair) for pair in candidates.missing_pairs(schema) if pair not in self.comparable],
-            [self._value_missing(*pair) for pair in candidates.value_and_missing(schema)],
-        ]
-        in_turn = chain.from_iterable(zip_longest(*groups))
-        return [question for question in in_turn if question is not None]
+            (self._comparison(*pair) for pair in compared),
+            (self._comparison(*pair) for pair in lacking),
+            (self._value_missing(*pair) for pair in candidates.value_and_missing(schema)),
+        )
 
     def _part_candidates(self) -> tuple[list[Parts], list[_Question]]:
         """Parts to be tested at once, and questions about hours of times in UTC, which may be those of a zone."""
@@ -208,28 +199,31 @@ class _Search:
         return [rule for rule in parts if rule.time not in open_zones], [self._hours(rule) for rule in hours]
 
     def _hours(self, rule: Parts) -> _Question:
-        def read(counts: np.ndarray, stddev: float) -> list[_Likely]:
-            known, before = counts[:-1], self.late.get(rule.time)
+        def read(counts: np.ndarray, stddev: float) -> list[Likely]:
+            known, before = np.where(counts[:-1] > 1.5 * _SURE * stddev, counts[:-1], 0.0), self.late.get(rule.time)
             if before is None or known.max() > before[1].max():
                 self.late[rule.time] = rule.parts[0][1], known
             return []
 
         return _Question(HourLate("", schema=Schema(self._part(rule.time, rule.parts[0][1]))), read)
 
-    def _determined(self, families: Sequence[tuple[tuple[str, ...], str]]) -> list[_Question]:
+    def _determined(self, families: Sequence[Family]) -> Iterator[_Question]:
         """Questions about columns that others determine, each target first with nothing to determine it."""
         alone = [((), target) for target in dict.fromkeys(target for _, target in families)]
-        return [self._family(sources, target) for sources, target in (*alone, *families)]
+        return (self._family(sources, target) for sources, target in (*alone, *families))
 
     def _family(self, sources: tuple[str, ...], target: str) -> _Question:
-        def read(value: np.ndarray, stddev: float) -> list[_Likely]:
+        def read(value: np.ndarray, stddev: float) -> list[Likely]:
             left = self.open.setdefault(target, {})
+            again = sources in left or len(sources) > 1
             left[sources], free = float(value[0]), left.get((), 0.0)
-            if not sources or not _holds(left[sources], free, stddev, _BROKEN, _SURELY):
+            if not again and sources and left[sources] <= _SCREENED * free + _SURE * stddev < free / 4:
+                self.determined.append((sources, target))
+            if not again or not _holds(left[sources], free, stddev, _BROKEN, _SURELY):
                 return []
             coarse = 2 * self.schema[target].regular < max(self.schema[name].regular for name in sources)
             source = sources[0] if len(sources) == 1 else sources
-            return [_Likely(Determines(source, target, ()), () if coarse else (target,), free, left[sources])]
+            return [Likely(Determines(source, target, ()), () if coarse else (target,), free, left[sources])]
 
         return _Question((sources, target), read)
 
@@ -237,20 +231,20 @@ class _Search:
         first, second = self.schema[one], self.schema[two]
         ordered = (one, two) in self.comparable
 
-        def read(counts: np.ndarray, stddev: float) -> list[_Likely]:
+        def read(counts: np.ndarray, stddev: float) -> list[Likely]:
             both, lost, gone, less, _, more = counts.tolist()
-            found: list[_Likely] = []
+            found: list[Likely] = []
             few = _SCREENED * self.rows + _SURE * stddev
             if ordered and max(less, more) <= few and lost + gone <= few:
-                found.append(_Likely(Sum(two, (one,)), (two,), self.rows, less + more))
-            elif ordered and min(less, more) <= few:
-                larger, smaller = (two, one) if more <= few else (one, two)
-                found.append(_Likely(AtLeast(larger, smaller), (), self.rows, min(less, more)))
+                found.append(Likely(Sum(two, (one,)), (two,), self.rows, less + more))
+            elif ordered and min(less, more) <= _SURE * stddev:
+                larger, smaller = (two, one) if more < less else (one, two)
+                found.append(Likely(AtLeast(larger, smaller), (), self.rows, min(less, more)))
             if both > 4 * _SURE * stddev:
                 for names, count in (((one, two), lost), ((two, one), gone)):
                     if count <= _SCREENED * both + _SURE * stddev:
                         words = f"{_quoted(names[0])} is missing and {_quoted(names[1])} is not missing"
-                        found.append(_Likely(Never(words), (), both, count))
+                        found.append(Likely(Never(words), (), both, count))
             return found
 
         return _Question(Comparison("", schema=Schema((first, second))), read)
@@ -258,38 +252,38 @@ class _Search:
     def _value_missing(self, one: str, two: str) -> _Question:
         column = self.schema[one]
 
-        def read(counts: np.ndarray, stddev: float) -> list[_Likely]:
+        def read(counts: np.ndarray, stddev: float) -> list[Likely]:
             there, gone = counts.reshape(-1, 2).T
-            found: list[_Likely] = []
+            found: list[Likely] = []
             for code, text in enumerate(tables.texts_of_codes(column)[: column.regular]):
                 others = max(gone.sum() - gone[code], 0.0), max(there.sum() - there[code], 0.0)
                 tells = others[1] > 0.25 * sum(others) and gone[code] > 4 * _SURE * stddev
                 if tells and there[code] <= _SCREENED * gone[code] + _SURE * stddev:
                     words = f"{_quoted(one)} = {_quoted(text)} and {_quoted(two)} is not missing"
-                    found.append(_Likely(Never(words), (), float(gone[code]), float(there[code])))
+                    found.append(Likely(Never(words), (), float(gone[code]), float(there[code])))
             return found
 
         return _Question(ValueAndMissing("", schema=Schema(self._part(one, two))), read)
 
     # What the screening leaves to be asked.
 
-    def _second_questions(self) -> list[_Question]:
-        zones = [self._likely(rule) for rule in self._zoned_parts()]
-        pairs = [self._family(sources, target) for sources, target in self._pairs_of_sources()]
-        return [q for q in chain.from_iterable(zip_longest(zones, pairs)) if q is not None]
+    def _second_questions(self) -> Iterator[_Question]:
+        families = [*self.determined, *self._pairs_of_sources()]
+        pairs = (self._family(sources, target) for sources, target in families)
+        return _in_turn((self._likely(rule) for rule in self._zoned_parts()), pairs)
 
     def _zoned_parts(self) -> list[Parts]:
         """Parts of times in UTC, in the zone that explains the hours best."""
         found: list[Parts] = []
         for rule in candidates.parts_of_times(self.schema):
             if rule.time in self.late:
-                zone = _best_zone(_time(self.schema, rule), self.late[rule.time][1], self.rows)
+                zone = candidates.best_zone(_time(self.schema, rule), self.late[rule.time][1], self.rows)
                 found += [] if zone is None else [replace(rule, zone=zone)]
         return found
 
-    def _pairs_of_sources(self) -> list[tuple[tuple[str, ...], str]]:
+    def _pairs_of_sources(self) -> list[Family]:
         """For targets that one column determines in part, this column with every other."""
-        found: list[tuple[tuple[str, ...], str]] = []
+        found: list[Family] = []
         names = {column.name: column for column in candidates.listed(self.schema)}
         for target, left in self._partly_known().items():
             best = min(left, key=lambda sources: left[sources])
@@ -306,21 +300,21 @@ class _Search:
     def _partly_known(self) -> dict[str, dict[tuple[str, ...], float]]:
         """Targets of which a single column leaves open some part, but not most, of what is open without it."""
         partly: dict[str, dict[tuple[str, ...], float]] = {}
-        for target, left in self._single_scores().items():
+        for target, left in self.open.items():
+            if () not in left:
+                continue
             free, single = left[()], {k: v for k, v in left.items() if len(k) == 1}
-            if single and _SCREENED * free < min(single.values()) <= _LIKELY_PAIR * free:
+            known = any(one == target for _, one in self.determined)
+            if single and not known and min(single.values()) <= _LIKELY_PAIR * free:
                 partly[target] = single
         return partly
 
-    def _single_scores(self) -> dict[str, dict[tuple[str, ...], float]]:
-        return {target: left for target, left in self.open.items() if () in left}
-
-    def _tabulated(self, chosen: Sequence[_Likely]) -> list[_Likely]:
+    def _tabulated(self, chosen: Sequence[Likely]) -> list[Likely]:
         """Determined columns with the values that noisy counts give, in place of the empty tables of the screening."""
         empty = [likely for likely in chosen if isinstance(likely.rule, Determines)]
         if not empty:
             return []
-        stddev = self.door.stddev_for(self.rho * _TABLES, len(empty))
+        stddev = self._stddev(self.rho * _TABLES, len(empty))
         cliques = [likely.rule.columns for likely in empty]
         counted = self.door.measure(cliques, stddev, step=STEP)
         return [
@@ -329,23 +323,44 @@ class _Search:
             if isinstance(likely.rule, Determines)
         ]
 
-    def _confirmed(self, likely: Sequence[_Likely]) -> FoundRules:
-        """The schema with the rules that hold, each counted as it will be enforced."""
-        ready = [found for found in likely if not isinstance(found.rule, Determines) or found.rule.table]
-        if not ready:
-            return FoundRules(self.schema)
-        stddev = self.door.stddev_for(self.rho * _CONFIRMING, len(ready))
-        probes = [_rule_probe(self.schema, found.rule, found.derived) for found in ready]
-        held: list[tuple[_Likely, FoundRule]] = []
-        for found, counts in zip(ready, self._answers(probes, stddev), strict=True):
-            broken = float(counts[1])
-            if _holds(broken, found.among, stddev, *_limits(found.rule)):
-                rule = replace(found.rule, provenance="measured")
-                held.append((found, FoundRule(rule, max(broken, 0.0) / self.rows, stddev / self.rows)))
-        derived = {name for found, _ in held for name in found.derived}
+    def _confirmed(self, likely: Sequence[Likely]) -> FoundRules:
+        """The schema with the rules that hold, counted as they will be enforced."""
+        by_table = [found for found in likely if isinstance(found.rule, Determines) and found.rule.table]
+        orders = [found for found in likely if isinstance(found.rule, AtLeast)]
+        others = [found for found in likely if not isinstance(found.rule, Determines | AtLeast)]
+        held = self._held_together(others) if len(others) > 1 else []
+        unsure = [*by_table, *orders, *([] if held else others)]
+        if unsure:
+            stddev = self._stddev(self.left * (1 - 1e-9), len(unsure))
+            counts = self._answers([_rule_probe(self.schema, [found]) for found in unsure], stddev)
+            pairs = zip(unsure, (float(count[1]) for count, _ in counts), strict=True)
+            held += [(f, broken, stddev) for f, broken in pairs if _holds(broken, f.among, stddev, *_limits(f.rule))]
+        derived = {name for found, _, _ in held for name in found.derived}
         columns = tuple(replace(c, derived=True) if c.name in derived else c for c in self.schema.columns)
-        rules = tuple(found for _, found in held)
+        rules = tuple(
+            FoundRule(replace(found.rule, provenance="measured"), max(broken, 0.0) / self.rows, stddev / self.rows)
+            for found, broken, stddev in held
+        )
         return FoundRules(Schema(columns, (*self.schema.constraints, *(found.rule for found in rules))), rules)
+
+    def _held_together(self, likely: Sequence[Likely]) -> list[tuple[Likely, float, float]]:
+        """All rules, if so few rows break any of them that every single one holds; else none."""
+        stddev = self._stddev(self.left * _TOGETHER, 1)
+        broken = float(self._answers([_rule_probe(self.schema, likely)], stddev)[0][0][1])
+        kept = all(_holds(broken, found.among, stddev, *_limits(found.rule)) for found in likely)
+        return [(found, broken, stddev) for found in likely] if kept else []
+
+
+def _in_turn(*groups: Iterable[_Question]) -> Iterator[_Question]:
+    """The first of every group, then the second of every group, and so on, made when they are asked for."""
+    waiting = [iter(group) for group in groups]
+    while waiting:
+        for group in list(waiting):
+            question = next(group, None)
+            if question is None:
+                waiting.remove(group)
+            else:
+                yield question
 
 
 def _holds(broken: float, among: float, stddev: float, most: float, surely: float) -> bool:
@@ -360,11 +375,14 @@ def _limits(rule: Constraint) -> tuple[float, float]:
     return _TABLE if isinstance(rule, Determines) else (_BROKEN, _SURELY)
 
 
-def _rule_probe(schema: Schema, rule: Constraint, derived: tuple[str, ...]) -> RuleProbe:
-    """The probe that tells which rows break a rule, with only its own columns."""
-    names = rule.columns or tables.names_in(rule, schema)
-    columns = tuple(replace(schema[name], derived=name in derived) for name in schema.names if name in names)
-    return RuleProbe("", schema=Schema(columns, (rule,)))
+def _rule_probe(schema: Schema, likely: Sequence[Likely]) -> RuleProbe:
+    """The probe that tells which rows break one of the rules, with only their own columns."""
+    names = {name for found in likely for name in found.rule.columns or tables.names_in(found.rule, schema)}
+    derived = {name for found in likely for name in found.derived}
+    columns = tuple(
+        replace(column, derived=column.name in derived) for column in schema.columns if column.name in names
+    )
+    return RuleProbe("", schema=Schema(columns, tuple(found.rule for found in likely)))
 
 
 def _time(schema: Schema, rule: Parts) -> Datetime:
@@ -376,81 +394,3 @@ def _time(schema: Schema, rule: Parts) -> Datetime:
 
 def _quoted(text: str) -> str:
     return f"`{text}`"
-
-
-def _best_zone(time: Datetime, late: np.ndarray, rows: float) -> str | None:
-    """The zone whose hours are ahead of UTC as often as the counts say; "" for UTC itself, None where none fits."""
-    shares = np.maximum(late, 0.0) / max(float(np.maximum(late, 0.0).sum()), 1.0)
-    low, high = (time.internal(end) * TICKS[time.resolution] for end in (time.minimum, time.maximum))
-    moments = np.linspace(low, high, 2000).astype(np.int64) // TICKS["hour"] * TICKS["hour"]
-    distances: dict[str, float] = {}
-    for zone in ("", *candidates.ZONES):
-        hours = (part_of(in_zone(moments, zone), "hour") - part_of(moments, "hour")) % 24
-        distances[zone] = float(np.abs(np.bincount(hours, minlength=24) / len(hours) - shares).sum() / 2)
-    best = min(distances, key=lambda zone: distances[zone])
-    return best if distances[best] < 0.2 and late.sum() > 0.5 * rows else None
-
-
-def _chosen(schema: Schema, likely: Sequence[_Likely]) -> list[_Likely]:
-    """Rules that can hold together, the best first: no column is computed twice, or from one that is computed."""
-    order = (Parts, Sum, Determines, AtLeast, Never)
-    merged = [*_merged_parts(schema, likely), *(found for found in likely if not isinstance(found.rule, Parts))]
-    ranked = sorted(merged, key=lambda found: (order.index(type(found.rule)), found.broken / found.among))
-    kept: list[_Likely] = []
-    computed: set[str] = set()
-    used: set[str] = set()
-    for found in ranked:
-        names = set(found.rule.columns or tables.names_in(found.rule, schema))
-        sources = names - set(found.derived)
-        if sources & computed or set(found.derived) & (used | computed):
-            continue
-        if isinstance(found.rule, Never) and _follows(found.rule, kept):
-            continue
-        kept.append(found)
-        computed |= set(found.derived)
-        used |= sources if found.derived else set()
-    return kept
-
-
-def _merged_parts(schema: Schema, likely: Sequence[_Likely]) -> list[_Likely]:
-    """One rule for all parts of a time. A time of which year, month and day are known is computed from its parts."""
-    times = dict.fromkeys(found.rule.time for found in likely if isinstance(found.rule, Parts))
-    merged: list[_Likely] = []
-    for name in times:
-        own = [found for found in likely if isinstance(found.rule, Parts) and found.rule.time == name]
-        parts: dict[str, str] = {}
-        for found in sorted(own, key=lambda found: found.broken):
-            ((part, column),) = found.rule.parts  # type: ignore[union-attr]
-            if part not in parts and column not in parts.values():
-                parts[part] = column
-        time = schema[name]
-        one_year = str(getattr(time, "minimum", "a"))[:4] == str(getattr(time, "maximum", "b"))[:4]
-        whole = {"month", "day"} <= set(parts) and ("year" in parts or one_year)
-        coarse = [p for p in parts if p in _COARSE and not (whole and p in ("year", "month"))]
-        coarse += [p for p in parts if whole and p.startswith("weekday")]
-        derived = (*((name,) if whole else ()), *(parts[p] for p in coarse))
-        zone = own[0].rule.zone  # type: ignore[union-attr]
-        rule = Parts(name, tuple(parts.items()), zone)
-        merged.append(_Likely(rule, derived, own[0].among, max(found.broken for found in own)))
-    return merged
-
-
-def _follows(rule: Never, kept: Sequence[_Likely]) -> bool:
-    """Whether rules that are kept already say that one column is missing wherever the other is."""
-    given = [_implied(found.rule.condition) for found in kept if isinstance(found.rule, Never)]
-    wanted = _implied(rule.condition)
-    if wanted is None:
-        return False
-    reached, waiting = {wanted[0]}, [wanted[0]]
-    while waiting:
-        name = waiting.pop()
-        new = [pair[1] for pair in given if pair is not None and pair[0] == name and pair[1] not in reached]
-        reached.update(new)
-        waiting += new
-    return wanted[1] in reached
-
-
-def _implied(condition: str) -> tuple[str, str] | None:
-    """The columns of a condition of `_missing_words`, None for others."""
-    found = re.fullmatch(r"`([^`]+)` is missing and `([^`]+)` is not missing", condition)
-    return (found[1], found[2]) if found else None
