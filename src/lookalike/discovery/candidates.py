@@ -8,7 +8,8 @@ others only if its mean is the sum of theirs. Nothing here reads a row, and noth
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, permutations
+from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from lookalike.schema.constraints import Parts, Sum
 from lookalike.schema.parts import PARTS, in_zone, part_of
 from lookalike.schema.schema import Schema
 
+Histogram = tuple[np.ndarray, np.ndarray]
+"""Places on the number line, rising, and the shares of rows there."""
+MAX_VALUES = 2_000
+"""Longest list of values of a number that may be determined."""
 MAX_CELLS = 200_000
 """Largest table of counts in which one column may determine another."""
 _MAX_SUM_COLUMNS = 40
@@ -121,25 +126,21 @@ def _within(column: Binned, low: float, high: float) -> bool:
 
 def sums(schema: Schema) -> list[Sum]:
     """Sums of two columns of one unit, most plausible first; a difference is a sum as well."""
-    known = [(column, *spread_of(column)) for column in _addable(schema)]
+    # A time comes before the numbers that are added to it.
+    known = [(column, spread_of(column)) for column in _addable(schema)]
     ranked: list[tuple[float, Sum]] = []
-    for total, one, two in permutations(known, 3):
-        if _position(schema, one[0]) < _position(schema, two[0]) and _one_unit(total[0], one[0], two[0]):
-            off = _mismatch(total[1:], one[1:], two[1:])
-            if off is not None:
-                ranked.append((off, Sum(total[0].name, (one[0].name, two[0].name))))
+    for (one, first), (two, second) in combinations(known, 2):
+        for total, whole in known:
+            if total is not one and total is not two and _one_unit(total, one, two):
+                off = _mismatch(whole, first, second)
+                ranked += [] if off is None else [(off, Sum(total.name, (one.name, two.name)))]
     return [rule for _, rule in sorted(ranked, key=lambda item: item[0])]
 
 
 def _addable(schema: Schema) -> list[Binned]:
-    """Columns that vary and can be added up."""
+    """Columns that vary and can be added up, times first."""
     clocks = [c for c in schema.columns if isinstance(c, Datetime) and not c.derived]
-    return [column for column in (*whole_numbers(schema), *clocks) if spread_of(column)[1] > 0][:_MAX_SUM_COLUMNS]
-
-
-def _position(schema: Schema, column: Column) -> int:
-    # A time comes before the numbers that are added to it.
-    return schema.names.index(column.name) - isinstance(column, Datetime) * len(schema.names)
+    return [column for column in (*clocks, *whole_numbers(schema)) if spread_of(column)[1] > 0][:_MAX_SUM_COLUMNS]
 
 
 def _one_unit(total: Binned, one: Binned, two: Binned) -> bool:
@@ -169,7 +170,7 @@ def spread_of(column: Binned) -> tuple[float, float]:
     return mean, float(np.sqrt(max(((places - mean) ** 2) @ weights, 0.0)))
 
 
-def histogram(column: Binned) -> tuple[np.ndarray, np.ndarray]:
+def histogram(column: Binned) -> Histogram:
     """Middles of pieces of a column's range, in ticks, and shares of rows in them.
 
     By its shape; without one every bin counts as much: measured bins hold about equally many rows.
@@ -191,10 +192,11 @@ def comparable(schema: Schema) -> list[tuple[str, str]]:
     Only pairs in which one could always be the larger: its distribution must lie to the right of the other's.
     """
     columns = [c for c in schema.columns if isinstance(c, Binned) and not c.derived and c.regular > 1]
+    spread = {column.name: histogram(column) for column in columns}
     ranked: list[tuple[float, tuple[str, str]]] = []
     for one, two in combinations(columns, 2):
         if type(one) is type(two) and one.tick == two.tick and _resolution(one) == _resolution(two):
-            less, more, crossing = _compared(one, two)
+            less, more, crossing = _compared(spread[one.name], spread[two.name])
             if min(less, more) >= _OVERLAP and crossing <= _NEAR:
                 ranked.append((-min(less, more), (one.name, two.name)))
     return [pair for _, pair in sorted(ranked)]
@@ -204,9 +206,9 @@ def _resolution(column: Binned) -> str:
     return column.resolution if isinstance(column, Datetime) else ""
 
 
-def _compared(one: Binned, two: Binned) -> tuple[float, float, float]:
+def _compared(one: Histogram, two: Histogram) -> tuple[float, float, float]:
     """Chances that an independent value of one is less, or more, and how far both distribution functions cross."""
-    (left, p), (right, q) = histogram(one), histogram(two)
+    (left, p), (right, q) = one, two
     points = np.union1d(left, right)
     reached, other = (np.concatenate(([0.0], np.cumsum(weights))) for weights in (p, q))
     less = float(p @ (1.0 - other[np.searchsorted(right, left, side="right")]))
@@ -230,14 +232,33 @@ def _has_list(column: Column) -> bool:
     return column.single_values() is not None if isinstance(column, Binned) else isinstance(column, Categorical)
 
 
-def determined_pairs(schema: Schema, rows: float) -> list[tuple[tuple[str, ...], str]]:
+def with_value_bins(schema: Schema) -> Schema:
+    """The schema with a bin for every value of numbers whose shape lists single values that share bins."""
+    return schema.with_columns([_with_value_bins(c) for c in whole_numbers(schema) if c.single_values() is None])
+
+
+def _with_value_bins(column: Binned) -> Binned:
+    pieces = np.array([column.internal(edge) for edge, _ in column.shape])
+    used = np.array([weight > 0 for _, weight in column.shape], dtype=bool)
+    if not used.any() or used.sum() > MAX_VALUES:
+        return column
+    first, last = column.tick_ranges(pieces)
+    if np.any(first[used] != last[used]):
+        return column
+    starts = [edge for (edge, _), kept in zip(column.shape, used, strict=True) if kept]
+    return replace(column, bins=(column.minimum, *starts[1:]))
+
+
+def determined_pairs(schema: Schema, fine: Schema, rows: float) -> list[tuple[tuple[str, ...], str]]:
     """(source, target): first columns with at least as many values as their target, which they may determine.
 
     Those with fewer come last: they may determine it together with another. A column with about as many values as there
     are rows would seem to determine every other, and is left out.
     """
     found: list[tuple[bool, tuple[tuple[str, ...], str]]] = []
-    for source, target in permutations(listed(schema), 2):
+    for source, target in product(listed(schema), listed(fine)):
+        if source.name == target.name:
+            continue
         if source.written_codes * target.written_codes <= MAX_CELLS and source.regular <= rows / 50:
             found.append((source.regular < target.regular, ((source.name,), target.name)))
     return [family for _, family in sorted(found, key=lambda item: item[0])]

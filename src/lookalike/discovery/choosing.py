@@ -49,11 +49,12 @@ def chosen_rules(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
         sources = names - set(found.derived)
         if sources & computed or set(found.derived) & (used | computed):
             continue
-        if isinstance(found.rule, Never) and _follows(found.rule, kept):
-            continue
         kept.append(found)
         computed |= set(found.derived)
         used |= sources if found.derived else set()
+    for found in kept[::-1]:
+        if isinstance(found.rule, Never) and _follows(found.rule, [other for other in kept if other is not found]):
+            kept.remove(found)
     return kept
 
 

@@ -92,6 +92,7 @@ class _Search:
     """One search: the schema, the noisy number of rows, and what the screening tells about determined columns.
 
     Attributes:
+        fine: the schema with a bin for every value that may be determined, where several share a bin.
         open: for every target, by source, the noisy number of rows that the best rule leaves open; the source () is
             the most frequent value alone.
         determined: (source, target) where the screening lets little open, to be asked again with less noise.
@@ -101,6 +102,8 @@ class _Search:
 
     def __init__(self, door: GuardedTable, rho: float) -> None:
         self.door, self.rho, self.schema = door, rho, door.schema
+        self.fine = candidates.with_value_bins(self.schema)
+        self.fine_door = door if self.fine == self.schema else door.encoded(self.fine)
         self.comparable = dict.fromkeys(candidates.comparable(self.schema))
         self.rows, self.left = 0.0, rho
         self.open: dict[str, dict[tuple[str, ...], float]] = {}
@@ -151,10 +154,10 @@ class _Search:
             counts = view.measure([(probe.name,) for probe in probes.values()], stddev, step=STEP)
             found = dict(zip(probes, ((answer.values, stddev) for answer in counts), strict=True))
         if families:
-            cliques = tuple(self.door.domain.canonical((*sources, target)) for sources, target in families.values())
+            cliques = tuple(self.fine.domain.canonical((*sources, target)) for sources, target in families.values())
             score = Undetermined(cliques, tuple(target for _, target in families.values()))
             noise = self.door.score_stddev_for(score, self._cost(stddev, len(families)))
-            scores = self.door.noisy_scores(score, noise, step=STEP)
+            scores = self.fine_door.noisy_scores(score, noise, step=STEP)
             found |= dict(zip(families, ((np.array([value]), noise) for value in scores), strict=True))
         return [found[i] for i in range(len(asked))]
 
@@ -184,7 +187,7 @@ class _Search:
             chain(hours, (self._likely(rule) for rule in parts)),
             (self._likely(rule, (rule.total,)) for rule in candidates.written_together(schema)),
             (self._likely(rule, (rule.total,)) for rule in candidates.sums(schema)),
-            self._determined(candidates.determined_pairs(schema, self.rows)),
+            self._determined(candidates.determined_pairs(schema, self.fine, self.rows)),
             (self._comparison(*pair) for pair in compared),
             (self._comparison(*pair) for pair in lacking),
             (self._value_missing(*pair) for pair in candidates.value_and_missing(schema)),
@@ -221,7 +224,7 @@ class _Search:
                 self.determined.append((sources, target))
             if not again or not _holds(left[sources], free, stddev, _BROKEN, _SURELY):
                 return []
-            coarse = 2 * self.schema[target].regular < max(self.schema[name].regular for name in sources)
+            coarse = 2 * self.fine[target].regular < max(self.schema[name].regular for name in sources)
             source = sources[0] if len(sources) == 1 else sources
             return [Likely(Determines(source, target, ()), () if coarse else (target,), free, left[sources])]
 
@@ -290,8 +293,8 @@ class _Search:
             for other in names:
                 sources = self.schema.domain.canonical((*best, other))
                 sizes = [names[name].written_codes for name in sources]
-                fits = math.prod(sizes) * names[target].written_codes <= candidates.MAX_CELLS
-                enough = math.prod(sizes) >= names[target].regular and 2 * names[target].regular >= max(sizes)
+                fits = math.prod(sizes) * self.fine[target].written_codes <= candidates.MAX_CELLS
+                enough = math.prod(sizes) >= self.fine[target].regular and 2 * self.fine[target].regular >= max(sizes)
                 few = math.prod(sizes) <= min(self.rows / 50, tables.MAX_ENTRIES)
                 if other not in (*best, target) and fits and enough and few:
                     found.append((sources, target))
@@ -316,9 +319,9 @@ class _Search:
             return []
         stddev = self._stddev(self.rho * _TABLES, len(empty))
         cliques = [likely.rule.columns for likely in empty]
-        counted = self.door.measure(cliques, stddev, step=STEP)
+        counted = self.fine_door.measure(cliques, stddev, step=STEP)
         return [
-            replace(likely, rule=tables.filled(self.schema, likely.rule, answer, stddev))
+            replace(likely, rule=tables.filled(self.fine, likely.rule, answer, stddev))
             for likely, answer in zip(empty, counted, strict=True)
             if isinstance(likely.rule, Determines)
         ]
