@@ -83,9 +83,12 @@ class _Question:
     read: Callable[[np.ndarray, float], Iterable[Likely]]
 
 
-def find_rules(door: GuardedTable, rho: float) -> FoundRules:
-    """The schema of a door, with the rules that its rows keep; all that the search asks costs at most rho."""
-    return _Search(door, rho).run()
+def find_rules(door: GuardedTable, rho: float, rows: float | None = None) -> FoundRules:
+    """The schema of a door, with the rules that its rows keep; all that the search asks costs at most rho.
+
+    `rows` is a noisy number of rows, where it is known already.
+    """
+    return _Search(door, rho).run(rows)
 
 
 class _Search:
@@ -110,9 +113,10 @@ class _Search:
         self.determined: list[Family] = []
         self.late: dict[str, tuple[str, np.ndarray]] = {}
 
-    def run(self) -> FoundRules:
-        answer = self.door.measure([()], self._stddev(self.rho * _ROWS, 1), step=STEP)[0]
-        self.rows = max(float(answer.values), 1.0)
+    def run(self, rows: float | None) -> FoundRules:
+        if rows is None:
+            rows = float(self.door.measure([()], self._stddev(self.rho * _ROWS, 1), step=STEP)[0].values)
+        self.rows = max(rows, 1.0)
         likely = self._asked(self._first_questions(), _SCREENING)
         likely += self._asked(self._second_questions(), _SECOND)
         chosen = chosen_rules(self.schema, likely)
