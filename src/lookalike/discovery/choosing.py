@@ -40,6 +40,7 @@ def chosen_rules(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
     """Rules that can hold together, the best first: no column is computed twice, or from one that is computed."""
     order = (Parts, Sum, Determines, AtLeast, Never)
     merged = [*_merged_parts(schema, likely), *(found for found in likely if not isinstance(found.rule, Parts))]
+    merged = [found for found in merged if _writable(found.rule)]
     ranked = sorted(merged, key=lambda found: (order.index(type(found.rule)), found.broken / found.among))
     kept: list[Likely] = []
     computed: set[str] = set()
@@ -79,6 +80,13 @@ def _merged_parts(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
         rule = Parts(name, tuple(parts.items()), zone)
         merged.append(Likely(rule, derived, own[0].among, max(found.broken for found in own)))
     return merged
+
+
+def _writable(rule: Constraint) -> bool:
+    """Whether a schema file can hold the rule: names and values of words stand in backquotes."""
+    if isinstance(rule, Never):
+        return re.fullmatch(r"`[^`]+` (is missing|= `[^`]+`) and `[^`]+` is not missing", rule.condition) is not None
+    return all("`" not in name for name in rule.columns)
 
 
 def _follows(rule: Never, kept: Sequence[Likely]) -> bool:

@@ -250,7 +250,7 @@ class _Search:
             if both > 4 * _SURE * stddev:
                 for names, count in (((one, two), lost), ((two, one), gone)):
                     if count <= _SCREENED * both + _SURE * stddev:
-                        words = f"{_quoted(names[0])} is missing and {_quoted(names[1])} is not missing"
+                        words = f"`{names[0]}` is missing and `{names[1]}` is not missing"
                         found.append(Likely(Never(words), (), both, count))
             return found
 
@@ -266,7 +266,7 @@ class _Search:
                 others = max(gone.sum() - gone[code], 0.0), max(there.sum() - there[code], 0.0)
                 tells = others[1] > 0.25 * sum(others) and gone[code] > 4 * _SURE * stddev
                 if tells and there[code] <= _SCREENED * gone[code] + _SURE * stddev:
-                    words = f"{_quoted(one)} = {_quoted(text)} and {_quoted(two)} is not missing"
+                    words = f"`{one}` = `{text}` and `{two}` is not missing"
                     found.append(Likely(Never(words), (), float(gone[code]), float(there[code])))
             return found
 
@@ -397,7 +397,3 @@ def _time(schema: Schema, rule: Parts) -> Datetime:
     if not isinstance(column, Datetime):
         raise RuntimeError(f"{rule.time!r} is no time")
     return column
-
-
-def _quoted(text: str) -> str:
-    return f"`{text}`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,13 @@ def test_a_rule_that_a_part_of_the_rows_breaks_is_not_found() -> None:
     place = table.schema.get_field_index("clock")
     found, _, _ = searched(table.set_column(place, "clock", pa.array(clock, pa.string())), SCHEMA)
     assert not any("clock" in f.rule.columns for f in found.rules)
+
+
+def test_names_that_rules_cannot_hold_are_left_out() -> None:
+    names = {name: f"{name}`s" for name in SCHEMA.names}
+    columns = tuple(replace(column, name=names[column.name]) for column in SCHEMA.columns)
+    found, _, _ = searched(planted().rename_columns(list(names.values())), Schema(columns), epsilon=3.0)
+    assert not any(isinstance(f.rule, Never | Sum | AtLeast) for f in found.rules)
 
 
 def test_a_rare_value_is_not_determined_by_everything() -> None:
