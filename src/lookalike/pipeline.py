@@ -7,7 +7,7 @@ ledger -> door -> discovery -> model -> rows -> values. `synthesize` does both.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
-from lookalike.discovery.discover import Discovery
+from lookalike.discovery.discover import Discovery, Found
+from lookalike.discovery.rules import FoundRule, FoundRules
 from lookalike.errors import SchemaError
 from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
 from lookalike.models.model import Model
 from lookalike.models.rows import RowsModel, gum_model
 from lookalike.places import with_side_files
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import (
@@ -38,6 +40,7 @@ from lookalike.privacy.recording import Recording
 from lookalike.release import FittedModel, Release, Spent, check_rows
 from lookalike.sampling.row_update import GumSettings
 from lookalike.schema.columns import Identifier
+from lookalike.schema.constraints import rule_text
 from lookalike.schema.enforce import aligned, check_rules
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
@@ -165,13 +168,16 @@ def execute(
     with _ended(account):
         report("reading the table", 0.0)
         door = open_table(
-            run.table, run.schema, run.budget, account, neighbours=run.neighbours, insecure_rng=insecure_rng
+            run.table,
+            run.schema,
+            run.budget,
+            account,
+            neighbours=run.neighbours,
+            insecure_rng=insecure_rng,
+            keep_rows=run.search.wants_rules(run.schema),
         )
         account.keep_to(limits_of(run.plan))
-        if run.schema.open_facts:
-            report("discovering what the schema leaves open", 0.02)
-            found = run.search.fill(door)
-            door = door.encoded(found.schema, found.known)
+        door, found = _discovered(run, door, report)
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
         plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
@@ -186,9 +192,33 @@ def execute(
     spent, files = _spent(run, account.summary()), _files_of(run.table, book)
     released, residuals = tuple(recording.released), tuple(recording.residuals)
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
-    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, fitted.diagnosis().notes)
+    notes = (*found, *fitted.diagnosis().notes)
+    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, notes)
     report("done", 1.0)
     return release
+
+
+def found_notes(found: Sequence[FoundRule]) -> tuple[str, ...]:
+    """Return what people should know about the rules that were found."""
+    if not found:
+        return ()
+    head = "Rules found in the table, which every synthetic row keeps (--no-rules or rules=False turns the search off):"
+    shares = [f"  {rule_text(f.rule)}  [broken by {f.broken:.1%} of the rows, noise {f.stddev:.1%}]" for f in found]
+    return ("\n".join([head, *shares]),)
+
+
+def _discovered(run: PreparedRun, door: GuardedTable, report: Progress) -> tuple[GuardedTable, tuple[str, ...]]:
+    """Return the door with what the schema leaves open, and the rules, found within the budget; and what to say."""
+    filled, rules = Found(door.schema), FoundRules(door.schema)
+    if run.schema.open_facts:
+        report("discovering what the schema leaves open", 0.02)
+        filled = run.search.fill(door)
+        door = door.encoded(filled.schema, filled.known)
+    if run.search.wants_rules(run.schema):
+        report("looking for rules between columns", 0.04)
+        rules = run.search.find_rules(door, filled.rows)
+        door = door.encoded(rules.schema, filled.known)
+    return door, (*filled.notes, *found_notes(rules.rules))
 
 
 @contextmanager

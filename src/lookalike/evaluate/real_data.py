@@ -12,10 +12,9 @@ import pyarrow as pa
 from lookalike.errors import InputError
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.schema import codec
-from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned
 from lookalike.schema.constraints import rule_text
-from lookalike.schema.enforce import broken_rows
+from lookalike.schema.repair import broken_rows
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table
 
@@ -39,17 +38,8 @@ def broken_rules(schema: Schema, real: pa.Table, synth: pa.Table) -> list[dict[s
 
 def _ticks(schema: Schema, rows: pa.Table) -> dict[str, np.ndarray]:
     """Return every number and time in ticks of its column (unchanged for columns without ticks)."""
-    found = {}
-    for column in schema.columns:
-        if isinstance(column, Binned):
-            array = rows.column(column.name).combine_chunks()
-            array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-            numbers, readable = to_numbers(column, array)
-            numbers = np.where(readable, numbers, column.internal(column.minimum))
-            if column.tick is not None:
-                numbers = np.rint(numbers / float(column.tick)).astype(np.int64)
-            found[column.name] = numbers
-    return found
+    binned = [column for column in schema.columns if isinstance(column, Binned)]
+    return {column.name: codec.ticks_of(column, rows.column(column.name)) for column in binned}
 
 
 def arrow_rows(table: Any) -> pa.Table:
@@ -95,7 +85,7 @@ def evaluate(
         progress: called with the current measure and the fraction done.
         **changes: single settings, for instance `group_by="sex"`.
     """
-    settings = replace(settings or Settings(), **changes)
+    settings, schema = replace(settings or Settings(), **changes), schema.with_all_codes()
     test = encoded(holdout, schema) if holdout is not None else None
     real, synth = arrow_rows(real), arrow_rows(synth)
     codes, made = codec.encode(schema, real), codec.encode(schema, synth)
