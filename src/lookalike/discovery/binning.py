@@ -39,7 +39,9 @@ _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
 _HOLDS_SPIKE = 6.0
 """A cell of fewer standard deviations of rows is not cut further: no spike within it could be distinguished."""
-_ALL_BUT = 0.03
+_MOSTLY_VALUES = 0.8
+"""Share of the rows in single values that stand out from which the others are taken to be single values, too."""
+_ALL_BUT = 0.05
 """Largest share of rows beside the values of a column of few values."""
 _PLAIN_ROUNDING, _MIN_ROUNDING = 0.02, 0.002
 """Shares of multiples this near to those of unrounded numbers are not rounding; smaller shares of a step become 0."""
@@ -324,6 +326,8 @@ def with_values_apart(grid: Grid) -> Grid:
     """
     limit = _value_limit(grid)
     apart = ~divisible(grid) & (grid.counts > limit * grid.stddevs)
+    if grid.counts[apart].sum() > _MOSTLY_VALUES * grid.counts.sum():
+        apart |= _largest_values(grid, apart)
     kept = _uneven(grid, limit)[grid.parents] & divisible(grid)
     begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | apart | np.append(False, apart[:-1]) | kept
     starts = np.flatnonzero(begins)
@@ -338,6 +342,16 @@ def with_values_apart(grid: Grid) -> Grid:
             counts[rest] = share * (sums[parent] - counts[own].sum())
             variances[rest] = share**2 * (grid.parent_variances[parent] + variances[own].sum())
     return Grid.of(grid.edges[starts], grid.high, counts, variances, grid.unit)
+
+
+def _largest_values(grid: Grid, apart: np.ndarray) -> np.ndarray:
+    """The value with most rows of each cut-up cell in which none stands out: in a list of values it is one, too."""
+    found, single = np.zeros(len(apart), dtype=bool), ~divisible(grid)
+    for parent in np.setdiff1d(np.unique(grid.parents[single]), grid.parents[apart]):
+        own = np.flatnonzero((grid.parents == parent) & single)
+        best = own[np.argmax(grid.counts[own])]
+        found[best] = len(own) > 1 and grid.counts[best] > POSSIBLE * grid.stddevs[best]
+    return found
 
 
 def _uneven(grid: Grid, limit: float) -> np.ndarray:
@@ -386,7 +400,8 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
     left, noise = rows.left(grid, values)
     others = visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
     few = left < max(LEFT_OVER * noise, _ALL_BUT * rows.number)
-    return values if values.any() and few and not others.any() else None
+    hidden = float(grid.counts[others & ~values].sum()) > _ALL_BUT * rows.number
+    return values if values.any() and few and not hidden else None
 
 
 def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

@@ -379,6 +379,7 @@ class _Search:
 
     def _with_bins(self, column: Binned, grid: Grid, rounding: tuple[tuple[int, float], ...]) -> Column:
         """The column with bounds, bins and the shape of values within bins, from the counts of a grid."""
+        clock = forms.holds_clock_times(column, grid)
         edges, weights = binning.pieces_of(grid, self._rows_of(column.name))
         if "bounds" in column.open_facts:
             grid, edges, weights = binning.without_empty_ends(grid, edges, weights)
@@ -399,11 +400,12 @@ class _Search:
             "bounds",
             "bins",
             minimum=value(grid.edges[0].item()),
-            maximum=value(high),
+            maximum=value(min(high, 2359) if clock else high),
             bins=tuple(value(edge) for edge in bins.tolist()),
             shape=tuple((value(edge), weight) for edge, weight in shape),
-            rounding=rounding,
+            rounding=() if clock else rounding,
             outside="absorb",
+            **({"clock": True} if clock else {}),
         )
 
     def _wanted_bins(self) -> int:

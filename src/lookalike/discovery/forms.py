@@ -23,6 +23,8 @@ MOSTLY = 0.9
 SOME = 4.5
 """Standard deviations by which a form must stand out among the few that a kind of column may have."""
 
+_LAST_CLOCK = 2450
+"""Largest whole number of a column of clock times, up to noise in its bounds."""
 _PART = 2.5
 """Standard deviations by which a further form must stand out in the cells of the others."""
 
@@ -106,7 +108,7 @@ def text_forms(histogram: Histogram) -> dict[Form, float]:
         most = NAMED[max(found, key=lambda name: found[name])]
         alike = [form.name for form in FORMS if form.family == most.family != "text" and not form.plus]
         found = {**histogram.masses(alike, SOME), **found}
-    return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SIGNIFICANT)).items()}
+    return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SOME)).items()}
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
@@ -264,3 +266,15 @@ def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
     ticks = times.TICKS["hour"] // times.TICKS[column.resolution]
     noise = np.full(len(counts), len(found) * histogram.stddev**2)
     return Grid.of(np.arange(24, dtype=np.int64) * ticks, 24 * ticks - 1, counts, noise, 1)
+
+
+def holds_clock_times(column: Binned, grid: Grid) -> bool:
+    """Whether whole numbers are clock times, hour * 100 + minute: no rows where minutes would be 60 to 99."""
+    if not isinstance(column, Integer) or not grid.unit or grid.edges[0] < 0 or grid.high > _LAST_CLOCK:
+        return False
+    low, high = grid.edges % 100, (grid.ends - 1) % 100
+    invalid = (low >= 60) & (high >= low) & (grid.widths < 40)
+    share = float(grid.widths[invalid].sum() / grid.widths.sum())
+    rows, noise = float(grid.counts[invalid].sum()), float(np.sqrt(grid.variances[invalid].sum()))
+    expected = share * float(grid.counts.sum())
+    return share > 0.2 and expected > 3 * SIGNIFICANT * noise and rows < 0.03 * expected + LIKELY * noise
