@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lookalike.release import FittedModel as FittedModel
     from lookalike.release import Release as Release
     from lookalike.release import load as load
+    from lookalike.resuming import resume as resume
     from lookalike.schema.domain import Domain as Domain
     from lookalike.schema.schema import Schema as Schema
 
@@ -37,6 +38,7 @@ _HOMES = {
     "TableSynthesizer": "estimators",
     "load": "release",
     "plan_run": "pipeline",
+    "resume": "resuming",
     "synthesize": "pipeline",
 }
 

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lookalike.errors import InputError
-from lookalike.sources.frames import kind_of_path
+from lookalike.sources.files import STANDARD, kind_of_path
 
 
 def check_target(path: Path, *, table: bool) -> None:
     """Refuse a file that cannot be written, before any budget is spent on its contents."""
     if table:
         kind_of_path(path)
+        if path == STANDARD:
+            return
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"Cannot write {path.name}: there is no folder {folder}. Create it, or choose another place.")
@@ -32,7 +34,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | 
     """
     written: list[tuple[str, Path]] = []
     for what, path in outputs.items():
-        if path is None:
+        if path is None or path == STANDARD:
             continue
         for name, other in inputs.items():
             if other is not None and same_file(path, other):

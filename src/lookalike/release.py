@@ -38,16 +38,19 @@ from lookalike.privacy.kernel.accounting import (
     Charge,
 )
 from lookalike.schema import codec
+from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
+from lookalike.sources.csvfiles import CsvStyle, check_delimiter
+from lookalike.sources.files import KINDS, write_file, write_table
+from lookalike.sources.frames import TableForm, to_frame
 from lookalike.synthesizers.split import Step
 
 FORMAT = 2
 MAX_CELLS = 25_000_000
 """Cells of a sample from a loaded model for which the user gives no number of rows: the file may claim any number."""
-_FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow")
+_FORMS = (*KINDS, "pandas", "polars", "arrow")
 _RHO = re.compile(r"\d{1,50}(?:/[1-9]\d{0,49})?")
 
 
@@ -58,6 +61,7 @@ class Spent:
     Attributes:
         threshold_delta: part of delta for noisy thresholds.
         private: False if the noise was reproducible (`insecure_rng`) or a step had none: then nothing is guaranteed.
+        chosen: the method that ran, where `method` chooses among others; "" for a method that runs itself.
     """
 
     method: str
@@ -69,6 +73,7 @@ class Spent:
     charges: tuple[Charge, ...]
     private: bool = True
     threshold_delta: float = 0.0
+    chosen: str = ""
 
     @property
     def rho(self) -> Fraction:
@@ -107,6 +112,7 @@ class Spent:
             charges=tuple(_stored_charge(charge) for charge in stored.parts("charges")),
             private=stored.value("private", bool),
             threshold_delta=stored.number("threshold_delta", 0.0, 1.0, 0.0),
+            chosen=stored.text("chosen", ""),
         )
         budget = Budget(spent.epsilon, spent.delta, spent.accounting, spent.threshold_delta)
         guaranteed = all(charge.mechanism != NO_GUARANTEE for charge in spent.charges)
@@ -189,7 +195,8 @@ class FittedModel:
         """Write a table that this model made, in the form of the private one."""
         check_not_read(path, self.inputs)
         style = self.form.csv if self.form.kind == "csv" else None
-        write_table(table, path, csv=style, escape_formulas=escape_formulas)
+        numbers = [c.name for c in self.schema.columns if c.field_type in ("integer", "number") or _is_flag(c)]
+        write_table(table, path, csv=style, escape_formulas=escape_formulas, numbers=numbers)
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """Return a synthetic table as an Arrow table; see `sample`."""
@@ -299,6 +306,10 @@ def _fitted(stored: Stored) -> FittedModel:
     )
 
 
+def _is_flag(column: Column) -> bool:
+    return isinstance(column, Categorical) and set(column.values or ("",)) <= {"true", "false"}
+
+
 def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
     attrs = stored.clique("attrs", domain)
     reference = stored.table("reference", domain.shape(attrs), -MAX_COUNT, MAX_COUNT)
@@ -306,8 +317,9 @@ def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
 
 
 def _stored_style(stored: Stored) -> CsvStyle:
-    line_end = stored.choice("line_end", ("\n", "\r\n", "\r"))
-    return CsvStyle(stored.choice("delimiter", (",", ";", "\t", "|")), line_end, stored.value("bom", bool))
+    delimiter, line_end = stored.text("delimiter"), stored.choice("line_end", ("\n", "\r\n", "\r"))
+    check_delimiter(delimiter)
+    return CsvStyle(delimiter, line_end, stored.value("bom", bool))
 
 
 def _check_writable(schema: Schema) -> None:

@@ -14,9 +14,9 @@ from lookalike import methods
 ROOT = Path(lookalike.__file__).parent
 KERNEL = ROOT / "privacy" / "kernel"
 
-MAX_LINES = 1150
+MAX_LINES = 1160
 """Lines of the kernel that are not blank: code, comments and proofs."""
-MAX_CLOSURE = 4200
+MAX_CLOSURE = 4700
 """The same, of all modules outside the kernel that it imports, directly or not."""
 
 

@@ -31,6 +31,13 @@ def plan(
     ] = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
+    types: options.TypeOption = None,
+    ranges: options.RangeOption = None,
+    values: options.ValuesOption = None,
+    ids: options.IdOption = None,
+    drop: options.DropOption = None,
+    encoding: options.EncodingOption = "utf-8",
+    delimiter: options.DelimiterOption = None,
     epsilon: options.EpsilonOption = 1.0,
     delta: options.DeltaOption = 1e-5,
     method: options.MethodOption = "auto",
@@ -60,14 +67,16 @@ def plan(
     check_rows(rows)
     check_apart({"--ledger": ledger}, {"the private table": table, "the schema": schema, "the domain": domain})
     relation = Neighbours(cast(Any, neighbours), max_rows_per_person)
-    public, people = with_persons(options.schema_of(schema, domain, table), person, relation)
+    file = None if table is None else options.table_of(table, encoding, delimiter, drop)
+    described = options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids))
+    public, people = with_persons(described, person, relation)
     settings = options.settings_of(method, setting, workload)
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
     ahead = forecast(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
     reason = reason_of(public, method)
     if as_json:
         listed = [{name: getattr(step, name) for name in step.__slots__} for step in steps]
-        facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
+        facts = {"method": method, "chosen": ahead.method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
         print_json({**facts, "reason": reason, "steps": listed, "forecast": asdict(ahead)})
         return
     output.print(plan_table(method, budget, steps, reason))
@@ -84,18 +93,27 @@ def schema(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File for the draft; without it the draft is printed.")
     ] = None,
+    types: options.TypeOption = None,
+    ranges: options.RangeOption = None,
+    values: options.ValuesOption = None,
+    ids: options.IdOption = None,
+    drop: options.DropOption = None,
+    encoding: options.EncodingOption = "utf-8",
+    delimiter: options.DelimiterOption = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. No row is used; unknown facts are marked open."""
     from lookalike.places import check_apart, check_target
+    from lookalike.schema.explained import explained, save_explained
 
     check_apart({"--out": out}, {"the private table": table})
-    drafted = options.schema_of(None, None, table)
+    file = options.table_of(table, encoding, delimiter, drop)
+    drafted = options.schema_of(None, None, file, options.hints_of(types, ranges, values, ids))
     if out is None:
-        text = drafted.to_yaml()
+        text = explained(drafted)
         sys.stdout.write(shown(text) if output.is_terminal else text)
         return
     check_target(out, table=False)
-    drafted.save(out)
+    save_explained(drafted, out)
     output.print(f"Draft written to {out}. Declare the facts that are public; a run discovers the rest in its budget.")
 
 

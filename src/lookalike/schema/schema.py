@@ -170,9 +170,7 @@ class Schema:
 
     def to_yaml(self) -> str:
         """The text of the schema file."""
-        return yaml.dump(
-            self.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None
-        )
+        return dumped(self.to_dict())
 
     def save(self, path: str | Path) -> None:
         """Write the YAML file."""
@@ -202,6 +200,11 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def dumped(content: Any) -> str:
+    """The YAML text of plain values, with short lists on one line."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
 def check_names(names: Sequence[str], what: str) -> None:
