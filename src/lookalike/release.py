@@ -19,12 +19,14 @@ import pyarrow as pa
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
 from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
-from lookalike.models.answers import AnsweredQuestion, answer_question, rows_where
+from lookalike.models.answers import AnsweredQuestion, answer_question
 from lookalike.models.archive import read_archive, write_archive
+from lookalike.models.conditional_rows import table_where
 from lookalike.models.diagnosis import Diagnosis, diagnose
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.kinds import stored_model
 from lookalike.models.model import Model
+from lookalike.models.noisy_tables import write_noisy_tables
 from lookalike.models.stored import MAX_COUNT, Stored, taken_apart
 from lookalike.places import check_not_read
 from lookalike.privacy.epsilon import epsilon_spent
@@ -39,7 +41,6 @@ from lookalike.privacy.kernel.accounting import (
 )
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column
-from lookalike.schema.conditions import parse_question
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.csvfiles import CsvStyle, check_delimiter
@@ -163,7 +164,7 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """The noisy number of rows of the private table: how many are made by default."""
+        """The noisy number of rows of the private table (of those used of each person): how many are made by default."""
         return max(1, round(self.model.total))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
@@ -203,10 +204,9 @@ class FittedModel:
         check_rows(rows)
         self._check_cells(rows)
         rng = np.random.default_rng(seed)
-        if where is None:
-            codes = self.model.sample(self.rows if rows is None else rows, rng)
-        else:
-            codes = rows_where(self.model, parse_question(f"count where {where}", self.schema), rows, rng)
+        if where is not None:
+            return table_where(self.model, self.schema, where, rows, rng)
+        codes = self.model.sample(self.rows if rows is None else rows, rng)
         return codec.decode(self.schema, codes, rng=rng)
 
     def _check_cells(self, rows: int | None) -> None:
@@ -234,6 +234,10 @@ class FittedModel:
         from lookalike.report.public import public_numbers, public_report
 
         return public_report(public_numbers(self.schema, self.model, self.spent, self.error_bars(), rows=rows))
+
+    def write_noisy_tables(self, folder: str | Path) -> list[Path]:
+        """Write the noisy tables of the run as CSV files with their variances, and return the paths; an index first."""
+        return write_noisy_tables(Path(folder), self.schema, self.measurements)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, completely or not at all."""

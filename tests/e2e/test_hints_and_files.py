@@ -168,3 +168,16 @@ def test_resume_finishes_what_an_interrupt_left(
 
 def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_numbers_of_rows_are_those_after_bounding(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("who,ward\n" + "".join(f"p{i % 100},{'AB'[i % 2]}\n" for i in range(1000)))
+    options = ("--person", "who", "--max-rows-per-person", 3, "-e", 8, "--values", "ward=A,B")
+    said = "At most 3 rows of each person (who) are used"
+    assert said in call("plan", path, *options).out
+    outcome = call("synth", path, "-o", tmp_path / "o.csv", "-m", "independent", *options)
+    assert outcome.code == 0, outcome.err
+    rows = int(re.match(r"Rows: (\d+) of", outcome.out)[1])
+    assert 250 < rows < 350
+    assert said in outcome.out

@@ -80,7 +80,7 @@ def plan(
         print_json({**facts, "reason": reason, "steps": listed, "forecast": asdict(ahead)})
         return
     output.print(plan_table(method, budget, steps, reason))
-    output.print(f"Hides {people.describe()}.")
+    output.print(f"Hides {people.describe()}." + (f" {public.bounding}" if public.bounding else ""))
     _print_forecast(ahead)
     if table is not None:
         book = as_ledger(ledger, table)

@@ -151,7 +151,19 @@ def sample(
     said.print(f"{written:,} rows written to {out}; no budget was spent.")
 
 
-COMMANDS = (synth, resume, sample)
+def tables(
+    model: options.ModelPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the CSV files; it is created if need be.")],
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+) -> None:
+    """Export the noisy tables of a stored model as CSV files with their variances. Costs nothing."""
+    from lookalike.release import load
+
+    written = load(model, max_mb=max_model_mb).write_noisy_tables(out)
+    output.print(f"{len(written) - 1} noisy tables written to {out}; {written[0].name} lists them.")
+
+
+COMMANDS = (synth, resume, sample, tables)
 
 
 def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, Path | None], book: Ledger) -> None:

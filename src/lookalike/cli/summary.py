@@ -36,16 +36,21 @@ def print_summary(release: Release, before: Schema, files: dict[str, str], book:
 def _lines(release: Release, before: Schema, files: dict[str, str], book: Ledger) -> list[str]:
     places = {**files, "ledger": str(book.path)} if book.path else files
     listed = ", ".join(path if name == "out" else f"{name.replace('_', ' ')} {path}" for name, path in places.items())
-    columns = len(release.schema.columns)
     return [
-        f"Rows: {release.rows.num_rows:,} of {columns} columns, all made up; the private table has about as many rows."
-        if release.rows.num_rows == release.fitted.rows
-        else f"Rows: {release.rows.num_rows:,} of {columns} columns, all made up, as many as asked for.",
+        f"Rows: {_rows(release)}",
         f"Method: {_method(release.spent)}.",
         f"Spent: {_price(release.spent)} {_left(book)}",
         f"Not seen: {_unseen(before, release.schema)}",
         f"Files: {listed}.",
     ]
+
+
+def _rows(release: Release) -> str:
+    made = f"{release.rows.num_rows:,} of {len(release.schema.columns)} columns, all made up"
+    if release.rows.num_rows != release.fitted.rows:
+        return f"{made}, as many as asked for."
+    bounding = release.schema.bounding
+    return f"{made}; the private table has about as many rows." if bounding is None else f"{made}. {bounding}"
 
 
 def _method(spent: Spent) -> str:

@@ -99,6 +99,18 @@ class Schema:
         shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
         return self.with_columns([Identifier(name, person=True, max_rows=max_rows, **shared)])
 
+    @property
+    def bounding(self) -> str | None:
+        """Which rows of the table are used where a column says whose row it is, in one sentence; None without one."""
+        for column in self.columns:
+            if isinstance(column, Identifier) and column.person:
+                rows = "1 row" if column.max_rows == 1 else f"{column.max_rows} rows"
+                return (
+                    f"At most {rows} of each person ({column.name}) are used, chosen at random; all numbers, that of the "
+                    "rows too, speak of the table that is left."
+                )
+        return None
+
     def ordered(self, names: Sequence[str]) -> Schema:
         """The schema with its columns in that order."""
         return replace(self, columns=tuple(self[name] for name in names))
