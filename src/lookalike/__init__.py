@@ -11,6 +11,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
@@ -32,6 +33,7 @@ _HOMES = {
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",
+    "LookalikeWarning": "errors",
     "Neighbours": "privacy.kernel.neighbours",
     "Release": "release",
     "Schema": "schema.schema",

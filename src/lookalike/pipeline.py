@@ -7,34 +7,36 @@ interrupted.
 
 from __future__ import annotations
 
-import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from lookalike.discovery.discover import Discovery
-from lookalike.errors import InputError, SchemaError
+from lookalike.errors import LookalikeWarning, SchemaError
+from lookalike.inputs import as_ledger, as_schema, files_of, modified, table_identity
 from lookalike.models.rows import updated_rows
-from lookalike.places import with_side_files
+from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, journal_path
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
-from lookalike.privacy.ledger import Ledger, RunSummary, default_ledger_path
+from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.recording import Recording
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
-from lookalike.release import FittedModel, Release, Spent, check_rows
+from lookalike.release import FittedModel, Release, check_rows
 from lookalike.schema.columns import Identifier
-from lookalike.schema.enforce import aligned, check_rules
+from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import draft
+from lookalike.schema.unseen import unseen, unseen_text
 from lookalike.sources.files import TableFile
-from lookalike.sources.frames import read_structure
+from lookalike.sources.frames import index_columns
+from lookalike.spent import Spent
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.base import Method, Progress
 from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
@@ -85,13 +87,28 @@ def synthesize(
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
+
+    Notices, such as columns that had to be made up, are warnings of the class `LookalikeWarning`.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"sex": ["F", "M"] * 500, "smoker": ["no", "no", "yes", "no"] * 250})
+    >>> sex = {"name": "sex", "constraints": {"required": True, "enum": ["F", "M"]}}
+    >>> smoker = {"name": "smoker", "constraints": {"required": True, "enum": ["no", "yes"]}}
+    >>> release = synthesize(people, schema={"fields": [sex, smoker]}, epsilon=1.0, rows=100)
+    >>> release.table.num_rows, release.table.column_names
+    (100, ['sex', 'smoker'])
+    >>> release.spent.epsilon_spent <= 1.0
+    True
     """
     check_rows(rows)
     check_generator(generator)
     public = {"schema": schema, "epsilon": epsilon, "delta": delta, "neighbours": neighbours, "person": person}
     run = prepare(table, **public, method=method, discovery=discovery, settings=settings)
     making = Making(generator, rows, seed)
-    return execute(run, making, ledger=ledger, progress=progress, insecure_rng=insecure_rng)
+    release = execute(run, making, ledger=ledger, progress=progress, insecure_rng=insecure_rng)
+    for notice in (*release.notes, *([f"Not seen: {unseen_text(release.not_seen)}"] if release.not_seen else [])):
+        warnings.warn(notice, LookalikeWarning, stacklevel=2)
+    return release
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,8 @@ def prepare(
     The arguments are those of `synthesize`. Of the table only names and types of columns are read, and only if no
     schema is given.
     """
+    for name in index_columns(table):
+        warnings.warn(f"The index {name!r} of the frame is kept as a column.", LookalikeWarning, stacklevel=3)
     public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     chosen = create(method, settings or {})
@@ -212,12 +231,12 @@ def spend(
             model = updated_rows(model, recording.released, rng, flows=making.generator == "mcf")
     report("making rows", 0.9)
     chosen = run.method.chosen(door.domain).name
-    spent, files = _spent(run, account.summary(), chosen), _files_of(run.table, account.ledger)
+    spent, files = _spent(run, account.summary(), chosen), files_of(run.table, account.ledger)
     released, residuals = tuple(recording.released), tuple(recording.residuals)
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
-    table = fitted.sample_arrow(making.rows, seed=making.seed)
+    made = fitted.sample_arrow(making.rows, seed=making.seed)
     report("done", 1.0)
-    return Release(table, fitted, plan, fitted.diagnosis().notes)
+    return Release(made, fitted, plan, fitted.diagnosis().notes, unseen(run.schema, door.schema))
 
 
 def finished(release: Callable[[], Release], account: Run, finish: Finish | None) -> Release:
@@ -249,14 +268,6 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
         "discovery": asdict(run.search),
         "making": asdict(making),
     }
-
-
-def modified(table: Any) -> int | None:
-    """When the file of a table was last written to, as the system tells; no value of the table shows in it."""
-    try:
-        return os.stat(table).st_mtime_ns if table_identity(table) else None
-    except OSError as error:
-        raise InputError(f"Cannot read {table}: {error.strerror}. Check the path and its permissions.") from None
 
 
 @contextmanager
@@ -303,6 +314,19 @@ def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> 
     return schema, neighbours
 
 
+class Plan(NamedTuple):
+    """The budget of a run, and what each of its steps may spend."""
+
+    budget: Budget
+    steps: tuple[Step, ...]
+
+    def _repr_html_(self) -> str:
+        budget, whole = self.budget, float(self.budget.rho)
+        head = f"epsilon {budget.epsilon:g}, delta {budget.delta:g}: rho {whole:.6g} ({budget.accounting})."
+        rows = [(step.step, step.mechanism, f"{step.rho / whole:.1%}", step.note) for step in self.steps]
+        return card("Plan", [head, "No row was read for it."], table(("step", "mechanism", "share", "what"), rows))
+
+
 def plan_run(
     schema: Schema,
     *,
@@ -311,12 +335,17 @@ def plan_run(
     method: str,
     settings: dict[str, Any] | None = None,
     discovery: Discovery | None = None,
-) -> tuple[Budget, tuple[Step, ...]]:
-    """Return the budget of a run and what each step may spend, from public facts alone."""
+) -> Plan:
+    """Return the budget of a run and what each step may spend, from public facts alone.
+
+    >>> budget, steps = plan_run(Schema.from_sizes({"a": 3, "b": 2}), epsilon=1.0, delta=1e-5, method="mst")
+    >>> [step.step for step in steps]
+    ['one-way marginals', 'pair scores', 'pairs of the tree']
+    """
     synthesizer = create(method, settings or {})
     search = discovery or Discovery()
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
-    return budget, _planned(schema, budget, synthesizer, search)
+    return Plan(budget, _planned(schema, budget, synthesizer, search))
 
 
 def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
@@ -342,55 +371,6 @@ def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> Nois
     if any(step.mechanism == NO_GUARANTEE for step in plan):
         return NO_NOISE
     return SYSTEM_ENTROPY if insecure_rng is None else REPRODUCIBLE
-
-
-def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
-    """Return the schema, read from a file if need be, or drafted from the names and types of the table's columns."""
-    if schema is None:
-        return draft(read_structure(table))
-    if isinstance(schema, Schema):
-        return aligned(schema)
-    if isinstance(schema, dict):
-        coded = all(isinstance(value, int) for value in schema.values())
-        return Schema.from_sizes(schema) if coded else aligned(Schema.from_dict(schema))
-    if isinstance(schema, (str, Path)):
-        path = Path(schema)
-        return Schema.from_domain_json(path) if path.suffix == ".json" else aligned(Schema.load(path))
-    raise SchemaError(
-        f"The schema is a {type(schema).__name__}; give a Schema, a path, or {{column: number of codes}}."
-    )
-
-
-def table_at(path: str | os.PathLike[str], **options: Any) -> TableFile:
-    """Return the file of a table with how to read it (see `TableFile`); "-" is standard input."""
-    if os.fspath(path) == "-":
-        return TableFile.of_standard_input(**options)
-    return TableFile(Path(path), **options)
-
-
-def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
-    """Return the ledger to write to: the given one, the default one of a file, or one in memory."""
-    if isinstance(ledger, Ledger):
-        return ledger
-    identity = table_identity(table)
-    if ledger is not None:
-        return Ledger(Path(ledger), identity or f"ledger:{Path(ledger).resolve()}")
-    if isinstance(table, TableFile) and identity is None:
-        raise InputError("Standard input has no ledger of its own. Give --ledger, so that what is spent is remembered.")
-    return Ledger(default_ledger_path(identity) if identity else None, identity or "a table in memory")
-
-
-def table_identity(table: Any) -> str | None:
-    """Return the name of a table in ledgers: the resolved path of a file, None for a frame or standard input."""
-    if isinstance(table, TableFile) and table.content is not None:
-        return None
-    return str(Path(table).resolve()) if isinstance(table, str | os.PathLike) else None
-
-
-def _files_of(table: Any, book: Ledger) -> tuple[str, ...]:
-    """Return the files of a run that its results may not overwrite."""
-    read = [Path(table).expanduser()] if table_identity(table) else []
-    return tuple(str(path.resolve()) for path in (*read, *with_side_files(book.path)))
 
 
 def _silent(message: str, fraction: float) -> None:

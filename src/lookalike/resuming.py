@@ -11,18 +11,8 @@ from typing import Any
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import InputError, LedgerError
-from lookalike.pipeline import (
-    Finish,
-    Making,
-    PreparedRun,
-    as_ledger,
-    facts_of,
-    finished,
-    modified,
-    prepare,
-    spend,
-    table_at,
-)
+from lookalike.inputs import as_ledger, modified, table_at
+from lookalike.pipeline import Finish, Making, PreparedRun, facts_of, finished, prepare, spend
 from lookalike.privacy.journal import Journal, journals_of
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger

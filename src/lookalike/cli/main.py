@@ -45,7 +45,7 @@ def ledger(
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what each run has spent on a table; set the maximum that may ever be spent on it."""
-    from lookalike.pipeline import as_ledger
+    from lookalike.inputs import as_ledger
     from lookalike.places import check_apart
     from lookalike.privacy.ledger import epsilon_json
 

@@ -112,7 +112,7 @@ LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file
 
 def table_of(path: Path, encoding: str, delimiter: str | None, drop: list[str] | None) -> os.PathLike[str]:
     """Return the file of a table with how to read it."""
-    from lookalike.pipeline import table_at
+    from lookalike.inputs import table_at
 
     mark = "\t" if delimiter in ("tab", "\\t") else delimiter
     return table_at(path, encoding=encoding, delimiter=mark, dropped=tuple(drop or ()))
@@ -134,7 +134,7 @@ def schema_of(
     hints: Hints | None = None,
 ) -> Schema:
     """Return the schema of the file that was given, or else a draft from the names and types of the table's columns."""
-    from lookalike.pipeline import as_schema
+    from lookalike.inputs import as_schema
     from lookalike.schema.enforce import aligned
     from lookalike.schema.schema import Schema
 

@@ -58,7 +58,8 @@ def plan(
 ) -> None:
     """Show what a run would spend in each step, its time, memory and errors, without reading a row."""
     from lookalike.forecast import forecast
-    from lookalike.pipeline import as_ledger, plan_run, reason_of, with_persons
+    from lookalike.inputs import as_ledger
+    from lookalike.pipeline import plan_run, reason_of, with_persons
     from lookalike.places import check_apart
     from lookalike.privacy.kernel.neighbours import Neighbours
     from lookalike.privacy.ledger import epsilon_text

@@ -63,7 +63,8 @@ def synth(
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
-    from lookalike.pipeline import Making, as_ledger, check_generator, execute, prepare, reason_of
+    from lookalike.inputs import as_ledger
+    from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
     from lookalike.places import check_apart
     from lookalike.privacy.kernel.neighbours import Neighbours
 
@@ -92,7 +93,7 @@ def synth(
     finish = partial(write_results, told=told_all, book=book)
     with progress_bar() as progress:
         release = execute(run, making, ledger=book, progress=progress, finish=finish)
-    print_summary(release, run.schema, told, book, as_json=as_json)
+    print_summary(release, told, book, as_json=as_json)
 
 
 def resume(
@@ -107,7 +108,7 @@ def resume(
     as_json: options.JsonOption = False,
 ) -> None:
     """Finish a run that was interrupted. What it has measured is used again and costs nothing more."""
-    from lookalike.pipeline import as_ledger
+    from lookalike.inputs import as_ledger
     from lookalike.places import check_apart
     from lookalike.resuming import interrupted, only_run, reopen
 
@@ -125,7 +126,7 @@ def resume(
     finish = partial(write_results, told=told, book=book)
     with progress_bar() as progress:
         release = again.finished(progress=progress, finish=finish)
-    print_summary(release, again.run.schema, told["files"], book, as_json=as_json)
+    print_summary(release, told["files"], book, as_json=as_json)
 
 
 def sample(

@@ -15,7 +15,6 @@ it counts as infinite once anything was charged, and no cap admits it.
 from __future__ import annotations
 
 import hashlib
-import html
 import math
 import os
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
+from lookalike.notebook import card, table
 from lookalike.privacy.chain import Chain, Entry
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -195,23 +195,17 @@ class Ledger:
         return self._chain.append(body)
 
     def _repr_html_(self) -> str:
-        names = ("run", "time", "method", "epsilon", "delta", "counted", "noise", "status")
-        rows = [
-            (
-                run.number,
-                run.started,
-                run.method,
-                f"{run.epsilon:g}",
-                f"{run.delta:g}",
-                epsilon_text(run.epsilon_counted),
-                run.noise,
-                run.status,
-            )
-            for run in self.runs()
-        ]
-        head = "".join(f"<th>{name}</th>" for name in names)
-        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><caption>Ledger of {html.escape(self.identity)}</caption><tr>{head}</tr>{cells}</table>"
+        names = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
+        rows = []
+        for run in self.runs():
+            amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
+            started = run.started[:16].replace("T", " ")
+            rows.append((run.number, started, run.method, *amounts, run.noise, len(run.charges), run.status))
+        (spent, delta), cap = self.spent(), self.cap
+        left = "no cap is set" if cap is None else f"{max(0.0, cap - spent):.6g} of the cap of {cap:g} is left"
+        total = f"Spent in all: epsilon {epsilon_text(spent)}, delta {delta:.3g}; {left}."
+        where = f"File: {self.path}" if self.path else "In memory only: it ends with the process."
+        return card(f"Ledger of {self.identity}", [total, where], table(names, rows))
 
 
 _REMEDIES = {

@@ -80,7 +80,7 @@ class _Header:
 
 def check_delimiter(mark: str) -> None:
     """Refuse a separator that no CSV file can have."""
-    if len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0':
+    if len(mark) != 1 or not mark.isascii() or mark == '"' or not (mark.isprintable() or mark in "\t\x01\x1f"):
         raise InputError(f"The delimiter is {mark!r}; it must be one ASCII character and no quotation mark, such as ;.")
 
 

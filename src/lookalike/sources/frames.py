@@ -44,11 +44,13 @@ class TableForm:
         csv: delimiter and line ends of a CSV file.
         dtypes: dtype of each column of a pandas or polars frame, by name; of a pandas category column only that it is
             one, for its dtype holds the list of categories.
+        names: names of pandas columns that are no texts, such as numbers, by the texts that stand for them.
     """
 
     kind: str
     csv: CsvStyle = field(default_factory=CsvStyle)
     dtypes: dict[str, Any] = field(default_factory=dict, compare=False)
+    names: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 def read_table(source: Any) -> tuple[pa.Table, TableForm]:
@@ -100,18 +102,48 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
         ) from None
     except nw.exceptions.DuplicateError:
         raise InputError("The table has two columns of the same name. Rename one of the two.") from None
-    if any(not isinstance(name, str) for name in wrapped.collect_schema().names()):
-        raise InputError("The table has a column whose name is not a text. Rename the columns to texts.")
     wrapped = wrapped if rows else wrapped.head(0)
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect()
     if wrapped.implementation.is_pandas_like():
-        table, dtypes = pandas_table(wrapped.to_pandas())
-        return table, TableForm("pandas", dtypes=dtypes)
+        plain, names = _with_texts_as_names(_with_index(wrapped.to_pandas()))
+        table, dtypes = pandas_table(plain)
+        return table, TableForm("pandas", dtypes=dtypes, names=names)
     if wrapped.implementation.is_polars():
         table, dtypes = polars_table(wrapped.to_native())
         return table, TableForm("polars", dtypes=dtypes)
     return _plain(wrapped.to_arrow()), TableForm("arrow")
+
+
+def index_columns(frame: Any) -> list[str]:
+    """The levels of a pandas index that are kept as columns: those with a name, and times. Row numbers are not."""
+    index = getattr(frame, "index", None)
+    if index is None or not hasattr(frame, "reset_index") or isinstance(frame, str):
+        return []
+    if index.nlevels > 1 or index.name is not None or getattr(index.dtype, "kind", "") == "M":
+        unnamed = ["index"] if index.nlevels == 1 else [f"level_{i}" for i in range(index.nlevels)]
+        return [str(new if name is None else name) for name, new in zip(index.names, unnamed, strict=True)]
+    return []
+
+
+def _with_index(frame: Any) -> Any:
+    kept = index_columns(frame)
+    for name in set(kept) & set(map(str, frame.columns)):
+        raise InputError(f"The index has the name of a column, {name!r}. Rename the index, or drop it.")
+    return frame.reset_index() if kept else frame
+
+
+def _with_texts_as_names(frame: Any) -> tuple[Any, dict[str, Any]]:
+    """The frame with texts as names, and the names that were none."""
+    names = {str(name): name for name in frame.columns if not isinstance(name, str)}
+    if any(not isinstance(name, int | np.integer) for name in names.values()):
+        raise InputError("The table has a column whose name is not a text or a whole number. Rename the columns.")
+    if not names:
+        return frame, {}
+    texts = [str(name) for name in frame.columns]
+    if len(set(texts)) < len(texts):
+        raise InputError("The table has two columns whose names read the same as texts. Rename one of the two.")
+    return frame.set_axis(texts, axis=1), names
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -144,6 +176,8 @@ def _pandas_array(name: str, series: Any) -> Any:
     import pandas as pd
 
     dtype = series.dtype
+    if getattr(dtype, "kind", "") == "m":  # a length of time is a number of seconds
+        return pa.array(series.dt.total_seconds(), pa.float64(), from_pandas=True)
     python_texts = isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
     if dtype == np.dtype(object) or python_texts:
         return text_array(series.tolist())
@@ -199,7 +233,10 @@ def polars_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
     fields, arrays, dtypes = [], [], {}
     for name, dtype in frame.schema.items():
         try:
-            array = frame[name].to_arrow() if dtype != polars.Object else None
+            series = frame[name]
+            if isinstance(dtype, polars.Duration):  # a number of seconds
+                series = series.dt.total_microseconds() / 1e6
+            array = series.to_arrow() if dtype != polars.Object else None
         except (pa.ArrowException, NotImplementedError):
             array = None
         if array is None:
@@ -219,7 +256,8 @@ def _refused(name: str, dtype: str) -> InputError:
 def to_frame(table: pa.Table, form: TableForm) -> Any:
     """The table as a frame of the given form: pandas, polars, else Arrow."""
     if form.kind == "pandas":
-        return _pandas_frame(table, form.dtypes)
+        frame = _pandas_frame(table, form.dtypes)
+        return frame.rename(columns=form.names) if form.names else frame
     return _polars_frame(table, form.dtypes) if form.kind == "polars" else table
 
 
@@ -233,6 +271,8 @@ def _pandas_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
             continue
         if isinstance(dtype, pd.ArrowDtype):
             frame[name] = pd.array(table.column(name).cast(dtype.pyarrow_dtype), dtype=dtype)
+        elif getattr(dtype, "kind", "") == "m":
+            frame[name] = pd.to_timedelta(frame[name].astype(float), unit="s").astype(dtype)
         elif not isinstance(dtype, str):
             frame[name] = frame[name].astype(dtype)
     return frame
@@ -247,6 +287,10 @@ def _polars_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
         if name not in frame.columns or frame.schema[name] == dtype:
             continue
         texts = frame[name].cast(polars.String) if isinstance(dtype, polars.Enum) else None
+        if isinstance(dtype, polars.Duration):
+            ticks = (polars.col(name) * 1e6).round(0).cast(polars.Int64).cast(polars.Duration("us"))
+            frame = frame.with_columns(ticks.cast(dtype))
+            continue
         # With another schema, values may occur that the Enum does not have: they stay texts.
         if texts is None:
             frame = frame.with_columns(polars.col(name).cast(dtype))
