@@ -57,6 +57,8 @@ def __getattr__(name: str) -> Any:
         return [public for public in __dir__() if not public.startswith("_")]
     if name == "__version__":
         return _import_module("importlib.metadata").version("lookalike")
+    if name == "errors":
+        return _import_module("lookalike.errors")
     if name in _HOMES:
         return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
     if name.startswith("_") or name not in _estimators():

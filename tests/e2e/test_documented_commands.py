@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lookalike.evaluate import compare
+from lookalike.release import FittedModel
 
 from .conftest import Call
 
@@ -62,7 +63,14 @@ def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
     run = ("synth", "people.csv", "--schema", "people.yaml", "-m", "mst", "-o", "synthetic.csv")
     made = call(*run, "--model", "model.lookalike")
     assert made.code == 0, made.err
+    with monkeypatch.context() as patched:  # a run that can be resumed
+        patched.setattr(FittedModel, "save", interrupted)
+        assert call(*run, "--model", "again.lookalike").code == 130
     return place
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)

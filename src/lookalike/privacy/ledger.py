@@ -196,7 +196,7 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         names = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for run in self.runs():
             amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
             started = run.started[:16].replace("T", " ")
