@@ -21,8 +21,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from lookalike.engine import numba_executor, numba_kernels, numpy_executor, recipes
-from lookalike.engine.layout import Array, Layout, Operation
-from lookalike.engine.plan import ContractionPlan
+from lookalike.engine.plan import Array, ContractionPlan, Layout, Operation
 from lookalike.engine.recipes import AS_LOOPS, Price
 from lookalike.schema.domain import Domain
 

@@ -89,9 +89,8 @@ def ours_per_call(case: Case, variant: str) -> Line:
 
 def ours_fit(case: Case, warm: Any = None, target: float | None = None) -> tuple[Line, Any]:
     """Mirror descent to the noise floor (or to a given loss); CPU seconds with planning."""
-    from lookalike.fitting.maximum_entropy import mirror_parameters
-    from lookalike.fitting.problem import Problem
-    from lookalike.measurements.marginals import NoisyMarginal
+    from lookalike.fitting.maximum_entropy import Problem, mirror_parameters
+    from lookalike.measurements import NoisyMarginal
     from lookalike.models.graphical import GraphicalModel
     from lookalike.schema.domain import Domain
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from benchmarks.common import Line, append, parser_of, results_of
 from benchmarks.engine.cases import counts_of, random_sets
-from lookalike.fitting.maximum_entropy import dual_parameters, mirror_parameters
-from lookalike.fitting.problem import Problem
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.fitting.maximum_entropy import Problem, dual_parameters, mirror_parameters
+from lookalike.measurements import NoisyMarginal
 from lookalike.schema.domain import Domain
 
 RESULTS = results_of("engine")

@@ -27,7 +27,7 @@ from benchmarks.common import parser_of, results_of, stored
 from benchmarks.papers import bsg_document
 from benchmarks.runs import marginal_distance, table_of
 from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, one_hot
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet
 from lookalike.privacy.row_level.prefixes import PrefixCounts
 from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest, paper_price

@@ -21,7 +21,7 @@ from benchmarks.engine.compare import record
 
 def draw(name: str, rows: int) -> Line:
     """Fits a model shortly and draws rows; `distance` is how far they are from it in the worst of five marginals."""
-    from lookalike.measurements.marginals import NoisyMarginal
+    from lookalike.measurements import NoisyMarginal
     from lookalike.models.graphical import fit
     from lookalike.schema.domain import Domain
 

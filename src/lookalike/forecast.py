@@ -21,7 +21,7 @@ from lookalike.errors import SchemaError
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
-from lookalike.selection.allocation import allocate
+from lookalike.selection.steps import allocate
 from lookalike.synthesizers import create
 from lookalike.synthesizers.split import Kind, Step
 

@@ -217,7 +217,8 @@ def spend(
         account.keep_to(limits_of(run.plan))
         if run.schema.open_facts:
             report("discovering what the schema leaves open", 0.02)
-            door = door.encoded(run.search.fill(door))
+            found = run.search.fill(door)
+            door = door.encoded(found.schema, found.known)
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
         plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)

@@ -15,16 +15,13 @@ import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
-from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
+from lookalike.measurements import NoisyMarginal, NoisyResidual
 from lookalike.models.answers import AnsweredQuestion, answer_question
-from lookalike.models.archive import read_archive, write_archive
-from lookalike.models.conditional_rows import table_where
+from lookalike.models.archive import read_archive, stored_model, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
+from lookalike.models.extracts import table_where, write_noisy_tables
 from lookalike.models.intervals import ErrorBars
-from lookalike.models.kinds import stored_model
-from lookalike.models.model import Model
-from lookalike.models.noisy_tables import write_noisy_tables
-from lookalike.models.stored import MAX_COUNT, Stored, taken_apart
+from lookalike.models.model import MAX_COUNT, Model, Stored, taken_apart
 from lookalike.notebook import card, table
 from lookalike.places import check_not_read
 from lookalike.schema import codec

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from lookalike.models.stored import Stored
+from lookalike.models.model import Stored
 from lookalike.notebook import card, table
 from lookalike.privacy.epsilon import epsilon_spent
 from lookalike.privacy.kernel.accounting import (

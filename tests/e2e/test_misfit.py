@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import fit
 from lookalike.pipeline import synthesize
 from lookalike.synthesizers.independent import Independent

@@ -21,7 +21,7 @@ from lookalike.errors import (
     RunStoppedError,
     SchemaError,
 )
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel import opening
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable

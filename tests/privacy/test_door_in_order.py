@@ -22,7 +22,7 @@ from scipy.stats import norm
 
 import lookalike
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.measurements.contrasts import CellTable, Contrasts
+from lookalike.measurements import CellTable, Contrasts
 from lookalike.pipeline import as_ledger, table_identity
 from lookalike.privacy import chain
 from lookalike.privacy.kernel import noise, opening

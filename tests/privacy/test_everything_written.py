@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from lookalike.audit.trial import SECRET, Case, Claim, Finding, cases, try_pair
-from lookalike.audit.written import everything
+from lookalike.audit import SECRET, Case, Claim, Finding, cases, everything, try_pair
 from lookalike.cli import main as cli
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import LookalikeError

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lookalike
-from lookalike.measurements.contrasts import CellTable
+from lookalike.measurements import CellTable
 from lookalike.privacy.kernel import noise
 from lookalike.privacy.kernel.accounting import Accountant, Budget, gaussian_rho
 from lookalike.privacy.kernel.counting import contrasts_rho

@@ -60,7 +60,7 @@ class _Free:
         return 1.0
 
     def measure(self, cliques, stddev, *, step, groups=None):
-        from lookalike.measurements.marginals import NoisyMarginal
+        from lookalike.measurements import NoisyMarginal
 
         return [NoisyMarginal(c, np.full(self.domain.shape(c), 40.0), 1.0, None, 0) for c in cliques]
 

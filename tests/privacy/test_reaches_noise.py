@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy import scores as scores_module
 from lookalike.privacy.kernel import choice, noise
 from lookalike.privacy.kernel.accounting import Budget

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import norm
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import GuardedTable

@@ -19,7 +19,7 @@ from lookalike.errors import (
     RunStoppedError,
     SchemaError,
 )
-from lookalike.measurements.contrasts import CellTable
+from lookalike.measurements import CellTable
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours

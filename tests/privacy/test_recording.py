@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from lookalike.measurements.contrasts import CellTable
+from lookalike.measurements import CellTable
 from lookalike.models.intervals import ErrorBars
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Accountant, Budget

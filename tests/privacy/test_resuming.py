@@ -20,7 +20,7 @@ import pytest
 
 import lookalike as la
 from lookalike.errors import InputError, LedgerError, RunStoppedError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import journal as journals
 from lookalike.privacy.journal import Journal, journal_path, request_hash, restored, written
 from lookalike.privacy.kernel import counting, door

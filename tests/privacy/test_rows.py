@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours

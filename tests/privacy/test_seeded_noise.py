@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import lookalike as la
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.row_level import seeded_rows
 from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest, epsilon_of
 from lookalike.privacy.row_level.seeded_rows import two_sided_geometric

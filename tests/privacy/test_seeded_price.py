@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from lookalike.errors import BudgetExceededError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.row_level import seed_price
 from lookalike.privacy.row_level.seed_price import ORDERS, SeedBudget, SeedTest, delta_own, epsilon_of, renyi

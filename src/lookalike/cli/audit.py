@@ -13,7 +13,7 @@ from lookalike.cli.terminal import notes, output, print_json, progress_bar, tabl
 from lookalike.errors import InputError, LookalikeError
 
 if TYPE_CHECKING:
-    from lookalike.audit.trial import Finding
+    from lookalike.audit import Finding
 
 _MIN_RUNS = 6
 
@@ -37,8 +37,7 @@ def audit(
     """Try to break the guarantee on small made-up tables. The exit code is 1 if it is broken."""
     import numpy as np
 
-    from lookalike.audit.trial import Claim, cases, try_pair
-    from lookalike.audit.written import everything
+    from lookalike.audit import Claim, cases, everything, try_pair
     from lookalike.discovery.discover import Discovery
     from lookalike.synthesizers import create
 

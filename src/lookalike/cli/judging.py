@@ -172,7 +172,7 @@ def deniability(
     as_json: options.JsonOption = False,
 ) -> None:
     """Count the real rows that could have been the seed of each given row. NOT PRIVATE: for the data holder only."""
-    from lookalike.evaluate.deniability import check_files
+    from lookalike.evaluate.measures import check_files
 
     found = check_files(model, table, rows, omega, gamma=gamma)
     if as_json:

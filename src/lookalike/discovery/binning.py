@@ -1,4 +1,4 @@
-"""Chooses bins from noisy counts on a public grid: post-processing of released numbers.
+"""Chooses bins from noisy counts of cells of the number line: post-processing of released numbers.
 
 A grid cuts a range of the number line into cells, given by their lower edges and the last value. Whole numbers of ticks
 are the values of integers, times and decimals with a fixed number of places; `unit` is then 1, and 0 for floats.
@@ -6,35 +6,41 @@ are the values of integers, times and decimals with a fixed number of places; `u
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from lookalike.schema import times
-from lookalike.schema.binned import Binned, Datetime, Integer
-from lookalike.schema.storage import whole_range
-
-# Where no other place is named, the constants were chosen on Adult as published: see `discover.py`.
+# Chosen on the development tables of benchmarks/real_tables; docs/real_tables.md shows the results.
+SURE, LIKELY, POSSIBLE, LEFT_OVER = 5.0, 3.5, 2.0, 3.0
+"""Standard deviations by which a block of cells must stand out: anywhere, beside cells that do, or where rows are known
+to be left over; and by which rows are known to be left over."""
 SIGNIFICANT = 4.0
-"""Noisy counts above this many standard deviations count as rows: one in 30,000 empty cells passes."""
-_POWERS, _EXACT_POWERS = 61, 52
-"""Grids of numbers end at 2^61, those of decimals at 2^52, up to which whole numbers of ticks are exact as floats."""
-_FIRST_YEAR, _LAST_YEAR = 1800, 2200
-"""Grids of times cover these years."""
-_NEARLY_ALL, _DOUBT = 0.95, 2.0
-"""An occupied range must hold this share of the rows, within this many standard deviations."""
-_FALSE, _FALSE_ALONE = 0.01, 1e-4
-"""Expected numbers of empty blocks of one size that pass as occupied: in all, and far away from the others."""
+"""Noisy counts above this many standard deviations count as rows where few cells are compared."""
 _NEAR = 2
-"""Occupied blocks are near each other with at most this many blocks between them."""
-_VACANT_NOISE, _VACANT_SLACK, _VACANT_SHARE = 2.0, 1.5, 0.01
-"""Outer cells are dropped while their sum is below the first constant in standard deviations of that sum, and below the
-share of the cell that they were cut from plus the second constant in standard deviations of one cell."""
+"""Blocks are beside each other with at most this many cells between them."""
+_REACH, _SMALL = 5.0, 10.0
+"""A range is extended to numbers of at most the first constant times its own, or times the second."""
+_VACANT, _FULL = 1.0, 2.5
+"""Outer cells are dropped if their sum is below the first constant in standard deviations of that sum, where an even
+spread of the cell that they were cut from would put it above the second."""
 _NEIGHBOURS, _SPIKE = 3, 0.5
 """Cells on either side that a spike is compared with, and what is added to SIGNIFICANT, because many are compared."""
+_SOME_ROWS = 1.5
+"""Standard deviations below which a piece is taken to be empty."""
+_MUCH_WIDER = 4.0
+_WIDE, _PARTS, _TAIL = 2.0, 6, 1.5
+"""Pieces wider than this factor are cut into so many parts; the power by which a heavy tail's density falls."""
+_HEAVY, _RARE, _FURTHER = 10.0, 0.0005, 3.0
+"""A tail is heavy if numbers reach beyond this many times the median; its last rows in so many; how far it may go on."""
 _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
+_HOLDS_SPIKE = 6.0
+"""A cell of fewer standard deviations of rows is not cut further: no spike within it could be distinguished."""
+_ALL_BUT = 0.03
+"""Largest share of rows beside the values of a column of few values."""
 _PLAIN_ROUNDING, _MIN_ROUNDING = 0.02, 0.002
 """Shares of multiples this near to those of unrounded numbers are not rounding; smaller shares of a step become 0."""
 
@@ -46,183 +52,435 @@ class Grid:
     Attributes:
         edges: lower edges of the cells, rising.
         high: the last value of the last cell.
-        counts: noisy counts of the cells; empty before they are measured.
-        stddev: noise on each.
+        counts: noisy counts of the cells; zero before they are measured.
+        variances: variance of the noise on each; infinite before they are measured.
         unit: 1 on an axis of ticks, 0 on one of floats.
-        groups: for each cell the number of the cell that it was cut from, 0 where it was not cut. The sum of a group
-            has the noise of a single cell.
+        parents: for each cell the number of the cell that it was cut from; cells that were not cut have their own.
+        parent_variances: variance of the sum of the cells of each parent.
     """
 
     edges: np.ndarray
     high: int | float
     counts: np.ndarray
-    stddev: float
+    variances: np.ndarray
     unit: int
-    groups: np.ndarray | None = None
+    parents: np.ndarray
+    parent_variances: np.ndarray
+
+    @classmethod
+    def of(cls, edges: np.ndarray, high: int | float, counts: np.ndarray, variances: np.ndarray, unit: int) -> Grid:
+        return cls(edges, high, counts, variances, unit, np.arange(len(edges)), variances)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where each cell ends; the last value plus one tick for the last one."""
+        return np.append(self.edges[1:], self.high + self.unit)
 
     @property
     def widths(self) -> np.ndarray:
-        return np.append(self.edges[1:], self.high + self.unit) - self.edges
+        return self.ends - self.edges
+
+    @property
+    def stddevs(self) -> np.ndarray:
+        return np.sqrt(self.variances)
+
+    @property
+    def typical_stddev(self) -> float:
+        return float(np.median(self.stddevs))
+
+    def part(self, first: int, last: int) -> Grid:
+        """The cells from first to last."""
+        keep = slice(first, last + 1)
+        end = self.ends[last].item() - self.unit if last + 1 < len(self.edges) else self.high
+        cut = {"edges": self.edges[keep], "counts": self.counts[keep], "variances": self.variances[keep]}
+        return replace(self, **cut, high=end, parents=self.parents[keep])
+
+    def variance_of(self, chosen: np.ndarray) -> float:
+        """Variance of the sum of the chosen cells: that of their parent where all of its cells are chosen."""
+        total = 0.0
+        for parent in np.unique(self.parents[chosen]):
+            own = self.parents == parent
+            some = float(self.variances[own & chosen].sum())
+            total += min(some, float(self.parent_variances[parent])) if np.all(chosen[own]) else some
+        return total
 
 
-def coarse_grid(base: Binned) -> Grid:
-    """Cells that cover all values a storage type can hold: powers of two on both sides of zero, years for times."""
-    if isinstance(base, Datetime):
-        tick = times.TICKS[base.resolution]
-        years = np.arange(f"{_FIRST_YEAR}", f"{_LAST_YEAR + 1}", dtype="datetime64[Y]")
-        edges = years.astype("datetime64[us]").astype(np.int64) // tick
-        return Grid(edges[:-1], int(edges[-1]) - 1, np.empty(0), 0.0, 1)
-    unit = 0 if base.tick is None else 1
-    top = _POWERS if isinstance(base, Integer) or not unit else _EXACT_POWERS
-    powers = 2.0 ** np.arange(0 if unit else -_POWERS, top)
-    edges = np.concatenate((-powers[::-1], [0.0], powers))
-    if not unit:
-        return Grid(edges, 2.0**top, np.empty(0), 0.0, 0)
-    # Values outside of the storage type could not be written, so noise must not put rows there.
-    low, high = whole_range(base) if isinstance(base, Integer) else (-(2**63), 2**63)
-    whole = edges.astype(np.int64)
-    return Grid(whole[(whole >= low) & (whole <= high)], min(2**top - 1, high), np.empty(0), 0.0, 1)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How many rows of a column have a value, with the variance of that estimate."""
+
+    number: float
+    variance: float
+
+    def left(self, grid: Grid, chosen: np.ndarray) -> tuple[float, float]:
+        """Rows that are not in the chosen cells, and the standard deviation of that estimate."""
+        left = self.number - float(grid.counts[chosen].sum())
+        return left, math.sqrt(self.variance + float(grid.variances[chosen].sum()))
 
 
-def one_cell(base: Binned) -> Grid:
-    """The range between declared bounds as a single cell that was not measured."""
-    low, high = (base.internal(bound) for bound in (base.minimum, base.maximum))
-    if base.tick is None:
-        return Grid(np.array([float(low)]), float(high), np.zeros(1), np.inf, 0)
-    return Grid(np.array([base.nearest_tick(low)], dtype=np.int64), base.nearest_tick(high), np.zeros(1), np.inf, 1)
+def visible(counts: np.ndarray, stddevs: np.ndarray, limit: float) -> np.ndarray:
+    """Which cells belong to blocks of neighbours whose sum stands out from its noise, in the smallest such blocks.
 
+    Several rows of cells may be given at once, as arrays of two axes.
 
-def measured(grid: Grid, counts: np.ndarray, stddev: float) -> Grid:
-    """The grid with noisy counts of its cells."""
-    return replace(grid, counts=np.asarray(counts, dtype=float), stddev=stddev)
-
-
-def occupied(grid: Grid, total: float, doubt: float = 0.0) -> Grid:
-    """The cells from the first to the last that stand out from the noise, if nearly all of `total` rows are there.
-
-    Else blocks of 2, 4, 8, ... cells are tried. Where no range holds nearly all rows, the one with most rows is taken,
-    and where nothing stands out, the middle of the grid. Ranges without isolated blocks that stand out only a little
-    are tried first: cells are powers of two wide, so that one empty cell too many makes a range useless.
-
-    Args:
-        grid: noisy counts of all cells.
-        total: about how many rows there are.
-        doubt: standard deviation of `total`.
+    >>> visible(np.array([0.0, 9.0, 0.0, 3.0, 3.0, 0.0]), np.ones(6), 4.0).tolist()
+    [False, True, False, True, True, False]
     """
-    size, cells, largest = 1, len(grid.counts), -np.inf
-    best = (cells // 2, cells // 2)
+    if counts.ndim == 1:
+        return visible(counts[None], stddevs[None], limit)[0]
+    found, cells, size = np.zeros(counts.shape, dtype=bool), counts.shape[1], 1
     while size <= cells:
-        starts = np.arange(0, cells, size)
-        for low, high in _standing_out(np.add.reduceat(grid.counts, starts) / (grid.stddev * np.sqrt(size))):
-            first, last = int(starts[low]), min(int(starts[high]) + size, cells) - 1
-            held, noise = float(grid.counts[first : last + 1].sum()), grid.stddev * np.sqrt(last + 1 - first)
-            if held + _DOUBT * np.hypot(noise, doubt) >= _NEARLY_ALL * total:
-                return _part(grid, first, last)
-            if held > largest:
-                largest, best = held, (first, last)
+        left, noise = _running_sums(np.where(found, 0.0, counts)), _running_sums(np.where(found, 0.0, stddevs**2))
+        starts = np.arange(0, cells - size + 1, max(size // 2, 1))
+        variance = noise[:, starts + size] - noise[:, starts]
+        sums = left[:, starts + size] - left[:, starts]
+        stands = (variance > 0) & (sums > limit * np.sqrt(np.maximum(variance, 1e-300)))
+        for row, place in np.argwhere(stands):
+            found[row, starts[place] : starts[place] + size] = True
         size *= 2
-    return _part(grid, *best)
+    return found
 
 
-def _standing_out(scores: np.ndarray) -> list[tuple[int, int]]:
-    """First and last of the blocks that stand out: without isolated blocks of doubt first, then with them."""
-    some, sure = (NormalDist().inv_cdf(1 - false / len(scores)) for false in (_FALSE, _FALSE_ALONE))
-    found = np.flatnonzero(scores > some)
-    if not found.size:
-        return []
-    groups = np.split(found, np.flatnonzero(np.diff(found) > _NEAR + 1) + 1)
-    certain = [group for group in groups if scores[group].max() > sure]
-    tries = [(int(certain[0][0]), int(certain[-1][-1]))] if certain else []
-    return [*tries, (int(found[0]), int(found[-1]))]
+def _running_sums(values: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
 
 
-def trimmed(grid: Grid) -> Grid:
-    """The grid without the outer parts of its first and last cut-up cell that seem to hold no rows.
+def occupied(grid: Grid, rows: Rows) -> Grid:
+    """The cells from the first to the last that hold rows.
 
-    Outer cells are dropped while their sum could be noise and is small beside the cell that they were cut from. Rows
-    in them are clamped to the range that is kept.
+    Blocks that stand out clearly are taken wherever they are, weaker ones only beside them, because cells grow with
+    their distance from zero, so that one empty cell too many makes a range useless. If rows are left over, weaker
+    blocks are taken as well. Rows beyond a range of several values are counted later.
     """
-    first, last = _vacant(grid, 1), len(grid.counts) - 1 - _vacant(grid, -1)
+    likely, clear = (visible(grid.counts, grid.stddevs, limit) for limit in (LIKELY, SIGNIFICANT))
+    found = visible(grid.counts, grid.stddevs, SURE)
+    if not found.any():
+        found = np.arange(len(grid.counts)) == np.argmax(grid.counts / np.maximum(grid.stddevs, 1e-300))
+    for _ in range(2):
+        first, last = _range(grid, likely, clear, found)
+        left, noise = rows.left(grid, _held(grid, first, last))
+        if left < LEFT_OVER * noise:
+            return grid.part(first, last)
+        found = found | clear
+    part = grid.part(first, last)
+    return part if divisible(part).any() else extended(part, grid, (0.0, 0.0), (left, noise))
+
+
+def _range(grid: Grid, likely: np.ndarray, clear: np.ndarray, found: np.ndarray) -> tuple[int, int]:
+    """First and last of the cells that were found, or can be reached from these."""
+    first, last = (int(place) for place in np.flatnonzero(found)[[0, -1]])
+    return _reached(grid, likely, clear, first, -1), _reached(grid, likely, clear, last, 1)
+
+
+def _held(grid: Grid, first: int, last: int) -> np.ndarray:
+    """The cells of a range that seem to hold rows: empty ones would only add their noise."""
+    inside = (np.arange(len(grid.counts)) >= first) & (np.arange(len(grid.counts)) <= last)
+    return inside & visible(np.where(inside, grid.counts, 0.0), grid.stddevs, POSSIBLE)
+
+
+def _reached(grid: Grid, likely: np.ndarray, clear: np.ndarray, place: int, way: int) -> int:
+    """The furthest cell that can be reached from a cell over likely ones; a change of sign needs a clear one.
+
+    Steps lead over a few cells, or over cells that are narrow beside the two that they join.
+    """
+    at = place
+    while True:
+        further = np.flatnonzero(likely[:at] if way < 0 else likely[at + 1 :]) + (0 if way < 0 else at + 1)
+        near = [k for k in further.tolist() if _beside(grid, at, k) and (clear[k] or not _crosses(grid, at, k))]
+        if not near:
+            return at
+        at = min(near) if way < 0 else max(near)
+
+
+def _beside(grid: Grid, one: int, other: int) -> bool:
+    """Whether few or narrow cells lie between two."""
+    low, high = min(one, other), max(one, other)
+    gap = grid.edges[high] - grid.ends[low]
+    return high - low <= _NEAR + 1 or bool(gap <= max(grid.widths[low], grid.widths[high]))
+
+
+def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple[float, float]) -> Grid:
+    """The grid with one more cell at each end beyond which there are rows: their number and its standard deviation.
+
+    The cell reaches to where the classes beyond the end hold about as many rows, within limits.
+    """
+    for way, (rows, noise) in ((-1, below), (1, above)):
+        if not rows > LEFT_OVER * noise:
+            continue
+        outside = classes.edges < grid.edges[0] if way < 0 else classes.edges >= grid.ends[-1]
+        cells = np.flatnonzero(outside & (np.abs(classes.edges) <= _REACH * _extent(grid)))[::way]
+        if not cells.size:
+            continue
+        sums = np.cumsum(classes.counts[cells])
+        enough = np.flatnonzero(sums >= rows - np.sqrt(np.cumsum(classes.variances[cells]) + noise**2))
+        furthest = int(cells[enough[0] if enough.size else np.argmax(sums)])
+        grid = _with_end(grid, classes.part(furthest, furthest), way, rows, noise)
+    return grid
+
+
+def _extent(grid: Grid) -> float:
+    """The largest number of the range, or its width, or what counts as small."""
+    return float(max(abs(grid.edges[0]), abs(grid.ends[-1]), grid.ends[-1] - grid.edges[0], _SMALL))
+
+
+def _with_end(grid: Grid, end: Grid, way: int, rows: float, noise: float) -> Grid:
+    """The grid with a cell before its first or after its last, up to the cell `end`."""
+    if way < 0:
+        edges, counts, variances = ([end.edges[0], *grid.edges], [rows, *grid.counts], [noise**2, *grid.variances])
+        high = grid.high
+    else:
+        edges, counts, variances = ([*grid.edges, grid.ends[-1]], [*grid.counts, rows], [*grid.variances, noise**2])
+        high = end.high
+    return Grid.of(np.array(edges, grid.edges.dtype), high, np.array(counts), np.array(variances), grid.unit)
+
+
+def _crosses(grid: Grid, one: int, other: int) -> bool:
+    """Whether only one of two cells has negative numbers. Zero and positive numbers are on the same side."""
+    return bool((grid.edges[one] < 0) != (grid.edges[other] < 0))
+
+
+def cut_evenly(low: int | float, high: int | float, parts: int, unit: int) -> np.ndarray:
+    """Lower edges of at most `parts` equally wide cells from low to high; single ticks where that is enough."""
+    if unit:
+        width = max(-(-(int(high) - int(low) + 1) // parts), 1)
+        return np.arange(int(low), int(high) + 1, width, dtype=np.int64)
+    return np.unique(np.linspace(low, high, parts + 1)[:-1]) if high > low else np.array([low])
+
+
+def split(grid: Grid, parts: np.ndarray) -> Grid:
+    """The grid with cell i cut into at most parts[i] equally wide cells, not measured yet."""
+    edges: list[np.ndarray] = []
+    for edge, end, count in zip(grid.edges.tolist(), grid.ends.tolist(), parts.tolist(), strict=True):
+        edges.append(cut_evenly(edge, end - grid.unit, count, grid.unit) if count > 1 else np.array([edge]))
+    parents = np.repeat(np.arange(len(edges)), [len(part) for part in edges])
+    cells = np.concatenate(edges).astype(grid.edges.dtype)
+    unknown = np.full(len(cells), np.inf)
+    return Grid(cells, grid.high, np.zeros(len(cells)), unknown, grid.unit, parents, grid.variances)
+
+
+def parts_by_rows(grid: Grid, cells: int) -> np.ndarray:
+    """Into how many parts to cut each cell so that there are about `cells`, in proportion to their rows."""
+    weights = np.maximum(grid.counts, grid.stddevs)
+    parts = np.maximum(np.round(cells * weights / weights.sum()), 1)
+    return np.where(divisible(grid), np.minimum(parts, grid.widths) if grid.unit else parts, 1).astype(np.int64)
+
+
+def parts_with_spikes(grid: Grid, most: int) -> np.ndarray:
+    """Into how many parts to cut each cell in which a single value could stand out: single ticks, at most `most`."""
+    heavy = (grid.counts > _HOLDS_SPIKE * grid.stddevs) & divisible(grid)
+    return np.where(heavy, np.minimum(np.where(grid.unit, grid.widths, most), most), 1).astype(np.int64)
+
+
+def divisible(grid: Grid) -> np.ndarray:
+    """Which cells hold more than one value."""
+    return grid.widths > 1 if grid.unit else np.nextafter(grid.edges, np.inf) < grid.ends
+
+
+def with_spikes(grid: Grid, values: dict[float, float], stddev: float) -> Grid:
+    """The grid with cells of their own for single numbers whose noisy counts are known."""
+    for value, count in sorted(values.items()):
+        at = int(np.searchsorted(grid.edges, value, side="right")) - 1
+        after = float(np.nextafter(value, np.inf))
+        if at < 0 or value > grid.high or not divisible(grid)[at] or after >= grid.ends[at]:
+            continue
+        rest, variance = grid.counts[at] - count, grid.variances[at] + stddev**2
+        first = [] if value == grid.edges[at] else [grid.edges[at]]
+        # The rows beside the spike are shared by width; the later rounds show where they are.
+        below = (value - grid.edges[at]) / (grid.ends[at] - grid.edges[at])
+        counts = [*([rest * below] if first else []), count, rest * (1 - below) if first else rest]
+        variances = [*([variance] if first else []), stddev**2, variance]
+        cut = [(grid.edges, [*first, value, after]), (grid.counts, counts), (grid.variances, variances)]
+        grid = Grid.of(*_inserted(cut[:1], at), grid.high, *_inserted(cut[1:], at), grid.unit)
+    return grid
+
+
+def _inserted(arrays: list[tuple[np.ndarray, list[float]]], at: int) -> list[np.ndarray]:
+    """Each array with its entry at a place replaced by a list."""
+    return [np.concatenate([array[:at], new, array[at + 1 :]]) for array, new in arrays]
+
+
+def refined(old: Grid, new: Grid, counts: np.ndarray, stddev: float) -> Grid:
+    """The new cells with their counts, made consistent with the counts of the cells that they were cut from.
+
+    The best estimate of a cell's total from its own count c of variance u and the sum s of its m parts of variance v
+    each is (m v c + u s) / (m v + u); the parts share the difference equally.
+    """
+    parts = np.bincount(new.parents, minlength=len(old.edges))
+    sums = np.bincount(new.parents, weights=counts, minlength=len(old.edges))
+    within, before = parts * stddev**2, old.variances
+    totals = np.where(np.isinf(before), sums, (within * old.counts + before * sums) / (within + before))
+    variances = np.where(np.isinf(before), within, within * before / (within + before))
+    consistent = counts + ((totals - sums) / parts)[new.parents]
+    own = np.full(len(counts), stddev**2)
+    single = parts[new.parents] == 1
+    own[single] = variances[new.parents][single]
+    return replace(new, counts=consistent, variances=own, parent_variances=variances)
+
+
+def with_values_apart(grid: Grid) -> Grid:
+    """The grid with cells that were cut up joined again, unless single values or uneven parts stand out within them.
+
+    The rows beside single values are known from the total of the cell that was cut up, and shared by width.
+    """
+    limit = _value_limit(grid)
+    apart = ~divisible(grid) & (grid.counts > limit * grid.stddevs)
+    kept = _uneven(grid, limit)[grid.parents] & divisible(grid)
+    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | apart | np.append(False, apart[:-1]) | kept
+    starts = np.flatnonzero(begins)
+    parents, values = grid.parents[starts], (apart | kept)[starts]
+    widths = np.append(grid.edges[starts][1:], grid.ends[-1]) - grid.edges[starts]
+    counts, variances = grid.counts[starts].copy(), grid.variances[starts].copy()
+    sums = np.bincount(grid.parents, grid.counts, len(grid.parent_variances))
+    for parent in np.unique(parents):
+        own, rest = (parents == parent) & values, (parents == parent) & ~values
+        if rest.any():
+            share = widths[rest] / widths[rest].sum()
+            counts[rest] = share * (sums[parent] - counts[own].sum())
+            variances[rest] = share**2 * (grid.parent_variances[parent] + variances[own].sum())
+    return Grid.of(grid.edges[starts], grid.high, counts, variances, grid.unit)
+
+
+def _uneven(grid: Grid, limit: float) -> np.ndarray:
+    """For each cell that was cut up, whether some part of several values has more rows than an even share."""
+    size = len(grid.parent_variances)
+    parts = np.maximum(np.bincount(grid.parents, minlength=size), 1)
+    share = np.bincount(grid.parents, grid.counts, size) / parts
+    more = divisible(grid) & (grid.counts - share[grid.parents] > limit * grid.stddevs)
+    return (np.bincount(grid.parents, more, size) > 0) & (parts > 1)
+
+
+def _value_limit(grid: Grid) -> float:
+    """Standard deviations that one in a hundred grids of empty cells has somewhere."""
+    return max(SIGNIFICANT + _SPIKE, NormalDist().inv_cdf(1 - 0.01 / len(grid.edges)))
+
+
+def trimmed(grid: Grid, *, low: bool = True, high: bool = True) -> Grid:
+    """The grid without the outer parts of its first (if low) and last (if high) cut-up cell that seem to be empty.
+
+    Outer cells are dropped where their sum could be noise, and would not be if the rows of the cell that they were cut
+    from were spread evenly. Rows in them are clamped to the range that is kept.
+    """
+    first, last = _vacant(grid, 1) if low else 0, len(grid.counts) - 1 - (_vacant(grid, -1) if high else 0)
     if first > last:
         first = last = int(np.argmax(grid.counts))
-    return _part(grid, first, last)
+    return grid.part(first, last)
 
 
 def _vacant(grid: Grid, direction: int) -> int:
     """How many cells to drop at the low end (1) or the high end (-1)."""
-    if grid.groups is None or not grid.groups[::direction][0]:
-        return 0
-    groups, counts = grid.groups[::direction], grid.counts[::direction]
-    size = int(np.argmin(np.append(groups, -1) == groups[0]))
-    outer = np.cumsum(counts[: size - 1])
-    noise = _VACANT_NOISE * grid.stddev * np.sqrt(np.arange(1, size))
-    small = max(_VACANT_SHARE * float(counts[:size].sum()), 0.0) + _VACANT_SLACK * grid.stddev
-    vacant = np.flatnonzero(outer <= np.minimum(noise, small))
+    parents, counts = grid.parents[::direction], grid.counts[::direction]
+    size = int(np.argmin(np.append(parents, -1) == parents[0]))
+    number = np.arange(1, size)
+    noise = np.sqrt(np.cumsum(grid.variances[::direction][: size - 1]))
+    empty = np.cumsum(counts[: size - 1]) <= _VACANT * noise
+    vacant = np.flatnonzero(empty & (counts[:size].sum() * number / size >= _FULL * noise))
     return int(vacant[-1]) + 1 if vacant.size else 0
 
 
-def _part(grid: Grid, first: int, last: int) -> Grid:
-    ends = np.append(grid.edges[1:] - grid.unit, grid.high)
-    keep = slice(first, last + 1)
-    groups = None if grid.groups is None else grid.groups[keep]
-    return replace(grid, edges=grid.edges[keep], high=ends[last].item(), counts=grid.counts[keep], groups=groups)
+def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
+    """Which cells are the values of a column of few values; None where rows hold other values.
 
-
-def even_grid(low: int | float, high: int | float, cells: int, unit: int) -> Grid:
-    """At most `cells` equally wide cells from low to high; single ticks where that is enough."""
-    if unit:
-        width = -(-(int(high) - int(low) + 1) // cells)
-        return Grid(np.arange(int(low), int(high) + 1, width, dtype=np.int64), int(high), np.empty(0), 0.0, 1)
-    edges = np.linspace(low, high, cells + 1)[:-1] if high > low else np.array([low])
-    return Grid(np.unique(edges), high, np.empty(0), 0.0, 0)
-
-
-def split(grid: Grid, pieces: int, *, every: bool = False) -> tuple[Grid, np.ndarray]:
-    """The grid with significant cells (or all) cut into at most `pieces` parts, and the old cell of each new one."""
-    widths = grid.widths
-    heavy = (every | (grid.counts > SIGNIFICANT * grid.stddev)) & (widths > grid.unit)
-    edges: list[np.ndarray] = []
-    for edge, width, cut in zip(grid.edges, widths, heavy, strict=True):
-        last = (edge + width - grid.unit).item()
-        edges.append(even_grid(edge.item(), last, pieces, grid.unit).edges if cut else np.array([edge]))
-    parents = np.repeat(np.arange(len(edges)), [len(part) for part in edges])
-    old = np.zeros(len(edges), dtype=np.int64) if grid.groups is None else grid.groups
-    new = int(old.max(initial=0)) + 1 + np.arange(len(edges))
-    groups = np.where(heavy, new, old)[parents]
-    return replace(grid, edges=np.concatenate(edges), counts=np.empty(0), groups=groups), parents
-
-
-def combined(old: Grid, new: Grid, parents: np.ndarray) -> Grid:
-    """The new counts, made consistent with the old ones.
-
-    With the same noise on both, the best estimate of a cell's total, from its own count c and the sum s of its m parts,
-    is (m c + s) / (m + 1); the parts share the difference equally.
+    A value is a cell of a single tick that stands out.
     """
-    parts = np.bincount(parents)
-    sums = np.bincount(parents, weights=new.counts)
-    ratio = (new.stddev / old.stddev) ** 2
-    totals = (parts * ratio * old.counts + sums) / (parts * ratio + 1)
-    return replace(new, counts=new.counts + ((totals - sums) / parts)[parents])
+    values = ~divisible(grid) & (grid.counts > LIKELY * grid.stddevs)
+    left, noise = rows.left(grid, values)
+    others = visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
+    few = left < max(LEFT_OVER * noise, _ALL_BUT * rows.number)
+    return values if values.any() and few and not others.any() else None
 
 
-def pieces_of(grid: Grid) -> tuple[np.ndarray, np.ndarray]:
+def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Lower edges and weights of pieces: runs of cells just long enough to stand out from the noise, spikes alone.
 
-    No piece extends beyond a cell that was cut up, whose total stands out by itself.
+    In a column of few values the cells between them have weight 0.
     """
-    spikes = _spikes(grid)
-    groups = np.zeros(len(grid.counts), dtype=np.int64) if grid.groups is None else grid.groups
-    closes = np.append(groups[1:] != groups[:-1], True) | spikes | np.append(spikes[1:], False)
-    starts: list[int] = []
-    weights: list[float] = []
-    start, total = 0, 0.0
-    for i, count in enumerate(grid.counts.tolist()):
-        total += count
-        if closes[i] or total > SIGNIFICANT * grid.stddev * np.sqrt(i + 1 - start):
+    values = listed_values(grid, rows)
+    if values is not None:
+        starts = np.unique(np.concatenate([[0], np.flatnonzero(values), np.flatnonzero(values) + 1]))
+        starts = starts[starts < len(values)]
+        return grid.edges[starts], np.where(values[starts], np.maximum(grid.counts[starts], 0.0), 0.0)
+    # A run ends before a cell that stands out by itself, or is much wider, so that no piece reaches into empty cells.
+    alone = _spikes(grid) | (grid.counts > SIGNIFICANT * grid.stddevs)
+    closes = np.append(alone[1:] | (grid.widths[1:] > _MUCH_WIDER * grid.widths[:-1]), True)
+    starts, weights = list[int](), list[float]()
+    start, total, variance = 0, 0.0, 0.0
+    for i, (count, own) in enumerate(zip(grid.counts.tolist(), grid.variances.tolist(), strict=True)):
+        total, variance = total + count, variance + own
+        if alone[i] or closes[i] or total > SIGNIFICANT * np.sqrt(variance):
             starts.append(start)
-            weights.append(max(total, 0.0))
-            start, total = i + 1, 0.0
+            # A run that was closed before it stood out may be empty: no value is made where there may be no row.
+            weights.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)
+            start, total, variance = i + 1, 0.0, 0.0
     return grid.edges[starts], np.array(weights)
+
+
+def smoothed(edges: np.ndarray, weights: np.ndarray, high: float, unit: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pieces with wide ones cut up, so that the density falls within them as it does around them.
+
+    Within a piece from a to b > 2 a the density is taken as x^-s, where s follows from the densities of the pieces
+    beside it, and is that of a heavy tail (1.5) at the end. Pieces of negative numbers likewise, mirrored.
+    """
+    ends = np.append(edges[1:], high + unit).astype(float)
+    density = weights / np.maximum(ends - edges, 1e-300)
+    parts_edges, parts_weights = list[Any](), list[float]()
+    for i, (low, end, weight) in enumerate(zip(edges.tolist(), ends.tolist(), weights.tolist(), strict=True)):
+        near, far = (low, end) if low > 0 else (-end, -low)
+        if weight <= 0 or near <= 0 or far < _WIDE * near or (unit and end - low < _PARTS):
+            parts_edges.append(low)
+            parts_weights.append(weight)
+            continue
+        slope = _slope(edges, ends, density, i, outward=1 if low > 0 else -1)
+        cuts = np.geomspace(near, far, _PARTS + 1)
+        cuts = np.unique(np.round(cuts)) if unit else cuts
+        mass = np.diff(cuts ** (1.0 - slope + 1e-9)) / (1.0 - slope + 1e-9)
+        if low <= 0:
+            cuts, mass = -cuts[::-1], mass[::-1]
+        parts_edges += [type(low)(cut) for cut in [low, *cuts[1:-1].tolist()]]
+        parts_weights += (weight * mass / mass.sum()).tolist()
+    return np.array(parts_edges, dtype=edges.dtype), np.array(parts_weights)
+
+
+def with_tail(
+    edges: np.ndarray, weights: np.ndarray, high: float, unit: int, beyond: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The pieces of a heavy-tailed column with one more for the largest values, too few to be seen, and its end.
+
+    If the numbers reach far beyond their median, a tail with the last piece's own slope goes on to where one row in two
+    thousand is beyond it, unless fewer rows were counted beyond the range (`beyond`: their number and its stddev).
+    """
+    total, ends = float(weights.sum()), np.append(edges[1:], high + unit).astype(float)
+    middle = float(ends[int(np.searchsorted(np.cumsum(weights), total / 2))])
+    low, end = float(edges[-1]), float(ends[-1])
+    if low <= 0 or end < _HEAVY * max(middle, float(unit)) or len(edges) < 2:
+        return edges, weights, high
+    power = max(_slope(edges, ends, weights / np.maximum(ends - edges, 1e-300), len(edges) - 1, outward=1) - 1, 0.5)
+    outside = float(weights[-1]) * end**-power / (low**-power - end**-power)
+    outside = min(outside, beyond[0] + beyond[1])
+    if outside < 2 * _RARE * total:
+        return edges, weights, high
+    far = end * min((outside / (_RARE * total)) ** (1 / power), _FURTHER)
+    last = type(edges[0].item())(far)
+    return np.append(edges, type(edges[0].item())(end)).astype(edges.dtype), np.append(weights, outside), last
+
+
+def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int, *, outward: int) -> float:
+    """The power by which the density falls away from zero at a piece, between even and a heavy tail's."""
+    inner, outer = place - outward, place + outward
+    if not 0 <= outer < len(density) or density[outer] <= 0:
+        return _TAIL
+    inner = inner if 0 <= inner < len(density) and density[inner] > 0 and edges[inner] * outward > 0 else place
+    middle = [abs(edges[k] + ends[k]) / 2 for k in (inner, outer)]
+    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(middle[1] / middle[0]), 0.0, 3.0))
+
+
+def without_empty_ends(grid: Grid, edges: np.ndarray, weights: np.ndarray) -> tuple[Grid, np.ndarray, np.ndarray]:
+    """The grid and its pieces without those at both ends that hold no rows."""
+    if not weights.any():
+        return grid, edges, weights
+    first, last = (int(place) for place in np.flatnonzero(weights)[[0, -1]])
+    start = int(np.searchsorted(grid.edges, edges[first]))
+    stop = len(grid.edges) if last + 1 == len(edges) else int(np.searchsorted(grid.edges, edges[last + 1]))
+    return grid.part(start, stop - 1), edges[first : last + 1], weights[first : last + 1]
 
 
 def _spikes(grid: Grid) -> np.ndarray:
@@ -235,25 +493,24 @@ def _spikes(grid: Grid) -> np.ndarray:
         counts[valid] += grid.counts[inside[valid]]
         lengths[valid] += widths[inside[valid]]
     expected = np.maximum(counts, 0) / np.maximum(lengths, 1e-300) * widths
-    noise = (SIGNIFICANT + _SPIKE) * grid.stddev * np.sqrt(1 + widths / np.maximum(lengths, widths))
+    noise = (SIGNIFICANT + _SPIKE) * grid.stddevs * np.sqrt(1 + widths / np.maximum(lengths, widths))
     return grid.counts - expected > noise
 
 
 def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, min_weight: float) -> np.ndarray:
     """Lower edges of about `count` bins: a heavy piece is one bin, the others are joined into bins of equal weight.
 
-    `min_weight` is the smallest weight that a bin should have, since its count will be noisy too.
+    `min_weight` is the smallest weight that a bin should have, since its count will be noisy too. A piece without rows
+    begins no bin: it belongs to the one before it.
     """
     target = _target(weights, count, max(min_weight, _MIN_SHARE * float(weights.sum())))
     starts, total = [0], 0.0
     for i, weight in enumerate(weights.tolist()):
-        if weight >= target and total >= target / 2 and starts[-1] != i:
+        full = total >= target or (weight >= target and total >= target / 2)
+        if weight > 0 and full and starts[-1] != i:
             starts.append(i)
             total = 0.0
         total += weight
-        if total >= target and i + 1 < len(weights):
-            starts.append(i + 1)
-            total = 0.0
     if len(starts) > 1 and float(weights[starts[-1] :].sum()) < target / 2:
         starts.pop()
     return edges[starts]

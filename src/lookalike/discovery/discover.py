@@ -1,17 +1,17 @@
 """Private discovery of the facts that a schema leaves open, inside the run's own budget.
 
-Each step has a fixed share of the budget that is set aside: how texts are written and which missing markers occur;
-frequent values of categories; ranges of numbers and times on a public grid; bins, by refining that grid where rows are;
-how numbers are rounded; how many rows persons have. Only frequent values need a threshold and a part of delta. The
-others are noisy counts of public classes (`schema/probes.py`), and everything else is post-processing of what the door
-returns. A fact that cannot be found in the noise is not released: the column then gets the plainest form of its type.
+Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which shows
+kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and finer
+cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only frequent
+values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
 
-The constants below were chosen on Adult as published, with no schema (benchmarks/real_tables.py); docs/schema_file.md
-shows what discovery costs on it.
+What is counted here is used again: the counts of the codes found enter the fit of every method (`Found.known`). The
+noisy number of rows decides how much of the budget discovery spends, and how many bins numbers get.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
@@ -19,19 +19,21 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from lookalike.discovery import binning, forms
-from lookalike.discovery.binning import Grid
+from lookalike.discovery.binning import Grid, Rows
+from lookalike.discovery.forms import Histogram
 from lookalike.errors import BudgetError
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.classes import class_probe
 from lookalike.schema.codec import holds_other
 from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Undeclared, measured
 from lookalike.schema.domain import Domain
 from lookalike.schema.enforce import aligned
-from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson, form_probe
+from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import any_value, holds_identifiers
 
@@ -45,32 +47,65 @@ class _Step(NamedTuple):
     mechanism: str = "gaussian"
 
 
-FORMS = _Step("discover: types and missing markers", 0.1, "how texts are written, missing markers, decimals")
-VALUES = _Step("discover: frequent values", 0.5, "values of categories above a noisy threshold", "threshold")
-RANGES = _Step("discover: ranges", 0.08, "smallest and largest numbers and times, on a public grid")
-BINS = _Step("discover: bins", 0.2, "counts of narrower bins where there are rows")
-ROUNDING = _Step(
-    "discover: rounding", 0.07, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
+ROWS = _Step("discover: number of rows", 0.012, "decides how much discovery spends, and how many bins there are")
+CLASSES = _Step(
+    "discover: classes of values", 0.42, "how values are written, missing markers, small numbers, magnitudes"
 )
-PERSONS = _Step("discover: rows per person", 0.05, "how many persons have 1, 2, ... rows")
-STEPS = (FORMS, VALUES, RANGES, BINS, ROUNDING, PERSONS)
+VALUES = _Step(
+    "discover: values and bins", 0.518, "values of categories above a noisy threshold; counts of narrower bins",
+    "threshold, gaussian",
+)  # fmt: skip
+ROUNDING = _Step(
+    "discover: rounding", 0.02, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
+)
+PERSONS = _Step("discover: rows per person", 0.03, "how many persons have 1, 2, ... rows")
+STEPS = (ROWS, CLASSES, VALUES, ROUNDING, PERSONS)
 
-_BIN_ROUNDS = (0.6, 0.25, 0.15)
-"""Shares of the rounds of bins: the first shows where rows are, the others only what is within heavy cells."""
-_VALUE_PASSES = (0.3, 0.7)
-"""Shares of the two passes over frequent values."""
+_OPEN_CLASSES = ("type", "missing", "decimals", "bounds", "bins")
+_LEAST_SHARE, _CLASS_ROWS = 0.16, 140.0
+"""Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out; for at least the
+first constant of their largest share of the budget. What follows gets as much for each column."""
+_VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
+"""Shares of the two passes over frequent values, and the signal below which there is only one."""
 _MANY_LEFT, _MAX_WEIGHT = 2.0, 20.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
 deviations. That number, at most the second constant, is the column's weight in the budget of the pass."""
-_FIRST_CELLS, _CELL_PARTS = 128, 64
-"""Cells of a column in the first round of bins, and parts into which each later round cuts a heavy cell."""
+_TEXT_WEIGHT, _TINY = 2.5, 40.0
+"""How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
+and the signal below which numbers get nothing more."""
+_DETAIL_SHARE = 0.1
+"""Largest share of the step for currencies and offsets."""
+_GRID_ROUNDS = (0.6, 0.4)
+"""Shares of the two rounds of finer cells: the first cuts up what the classes show, the second shows single values."""
+_CELL_ROWS, _CELLS, _MAX_PARTS, _FLOAT_PARTS = 2.0, (4, 256), 2048, 16
+"""Rows of a cell of the first round, in standard deviations; fewest and most cells of a column there; into how many
+parts at most the second round cuts one cell."""
 _MIN_BIN_ROWS = 5.0
 """Smallest number of rows of a bin, in standard deviations of noise, since its own count will be noisy too."""
-_SINGLE_VALUES = 1.5
-"""A range of at most this many times the wanted number of bins gets one bin for each of its values."""
+_MIN_BINS, _FULL_BINS_SIGNAL = 4, 3000.0
+"""Fewest bins, and the signal from which a column gets more than `max_bins`."""
 _MAX_ROUNDING_STEPS = 16
 _IDENTIFIER_SHARE = 0.5
 """A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
+_REUSED_VARIANCE = 1.5
+"""Factor on the variance of counts that are used again: which codes there are was chosen by the same noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What discovery found.
+
+    Attributes:
+        schema: the schema without open facts.
+        known: noisy counts of single columns in the codes of that schema.
+        rows: noisy number of rows.
+        notes: what could not be seen, for people.
+    """
+
+    schema: Schema
+    known: tuple[NoisyMarginal, ...]
+    rows: float
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +113,14 @@ class Discovery:
     """Settings of private discovery.
 
     Attributes:
-        share: part of the budget that discovery may spend; the method can use what is left.
+        share: largest part of the budget that discovery may spend; on large tables it spends less. The method can use
+            what is left.
         delta_share: part of delta for the thresholds of frequent values.
-        max_bins: about how many bins a number or time gets.
+        max_bins: about how many bins a number or time gets; fewer on small tables, more on very large ones.
     """
 
-    share: float = 0.2
-    delta_share: float = 0.1
+    share: float = 0.8
+    delta_share: float = 0.3
     max_bins: int = 16
 
     def __post_init__(self) -> None:
@@ -96,7 +132,7 @@ class Discovery:
 
     def budget(self, schema: Schema, epsilon: float, delta: float, accounting: Accounting) -> Budget:
         """The run's budget, with a part of delta kept for thresholds where values may have to be found."""
-        values = any({"values", "type"} & set(facts) for facts in schema.open_facts.values())
+        values = any({"values", "type", "decimals"} & set(facts) for facts in schema.open_facts.values())
         return Budget(epsilon, delta, accounting, delta * self.delta_share if values else 0.0)
 
     def nominal(self, schema: Schema) -> Domain:
@@ -114,37 +150,51 @@ class Discovery:
             if ("repeats" in open_facts if step == PERSONS else open_facts - {"repeats"})
         ]
 
-    def fill(self, door: GuardedTable) -> Schema:
-        """The door's schema with all open facts filled, marked as measured."""
+    def fill(self, door: GuardedTable) -> Found:
+        """The door's schema with all open facts filled, marked as measured, and the counts that were paid for."""
         return _Search(self, door).run()
 
 
 class _Search:
-    """One discovery: the columns as far as they are known, and estimated numbers of rows.
+    """One discovery: the columns as far as they are known, and what was counted of them.
 
     Attributes:
-        rows, rows_stddev: estimated number of rows and the noise on it.
-        present: estimated number of rows in which each column has a value.
-        left_over: rows of each column that hold none of the values found, in standard deviations of that estimate.
+        rho: what discovery may spend; `each`: what it spends on one histogram of one column.
+        rows, rows_variance: estimated number of rows, and the variance of that.
+        signal: number of rows by the noise of a column's counts, if the whole budget went there.
+        absent: estimated rows of each column's missing markers.
+        found: noisy counts of each column's frequent values, with their standard deviation.
+        classes: noisy counts of all classes of numbers or times of a column, as cells.
+        grids: noisy counts of the cells of a column that hold rows.
+        above: rows beyond the range of a column's cells, and the standard deviation of that.
     """
 
     def __init__(self, settings: Discovery, door: GuardedTable) -> None:
         self.settings, self.door = settings, door
         self.rho = float(door.budget.rho) * settings.share
         self.columns = {column.name: column for column in door.schema.columns}
-        self.rows, self.rows_stddev = 1.0, 0.0
-        self.present: dict[str, float] = {}
-        self.left_over: dict[str, float] = {}
+        self.rows, self.rows_variance, self.signal, self.each = 1.0, 0.0, 0.0, 0.0
+        self.histograms: dict[str, Histogram] = {}
+        self.absent: dict[str, dict[str, float]] = {}
+        self.found: dict[str, dict[str, float]] = {}
+        self.noise: dict[str, float] = {}
+        self.classes: dict[str, Grid] = {}
+        self.grids: dict[str, Grid] = {}
+        self.above: dict[str, tuple[float, float]] = {}
 
-    def run(self) -> Schema:
+    def run(self) -> Found:
         self.find_rows_per_person()
-        self.find_forms()
-        self.find_values()
-        grids = self.find_grids()
-        roundings = self.find_rounding(grids)
-        for name, grid in grids.items():
-            self.columns[name] = self._with_bins(cast(Binned, self.columns[name]), grid, roundings.get(name, ()))
-        return aligned(self.door.schema.with_columns([_closed(column) for column in self.columns.values()]))
+        if any(set(column.open_facts) - {"repeats"} for column in self.columns.values()):
+            self.find_rows()
+            self.find_classes()
+            self.find_values_and_cells()
+            roundings = self.find_rounding()
+            for name, grid in self.grids.items():
+                self.columns[name] = self._with_bins(cast(Binned, self.columns[name]), grid, roundings.get(name, ()))
+        closed = [_closed(column) for column in self.columns.values()]
+        schema = aligned(self.door.schema.with_columns(closed))
+        known = [self._known(column) for column in schema.columns]
+        return Found(schema, tuple(m for m in known if m is not None), self.rows)
 
     def find_rows_per_person(self) -> None:
         """The numbers of persons with 1, 2, ... rows: the rows of persons with k rows, divided by k."""
@@ -155,72 +205,113 @@ class _Search:
             weights = tuple(round(float(w), 3) for w in persons) if persons.sum() > 0 else (1.0,) * probe.regular
             self.columns[probe.name] = measured(people[probe.name], "repeats", repeats=weights)
 
-    def find_forms(self) -> None:
-        """Kind, format, decimals and missing markers of columns, and the number of rows."""
-        probes = [form_probe(self.columns[name]) for name in self._open("type", "missing", "decimals")]
-        answers = self._measure(probes, FORMS)
-        if not answers:
-            return
-        self.rows = estimated_total(answers)
-        self.rows_stddev = float(sum(1.0 / (answer.cells * answer.stddev**2) for answer in answers) ** -0.5)
-        for probe, answer in zip(probes, answers, strict=True):
-            column, absent = forms.decided(self.columns[probe.name], probe, answer.values, answer.stddev)
-            self.columns[probe.name] = column
-            self.present[probe.name] = max(self.rows - absent, 1.0)
+    def find_rows(self) -> None:
+        """The number of rows, and what discovery spends on each column of a table of that size."""
+        stddev = self.door.stddev_for(self.rho * ROWS.share)
+        self.rows = estimated_total(self.door.measure([()], stddev, step=ROWS.name))
+        self.rows_variance = stddev**2
+        count, most = len(self._open(*_OPEN_CLASSES)), self.rho * CLASSES.share
+        self.signal = self.rows / self.door.stddev_for(float(self.door.budget.rho), len(self.columns))
+        wanted = most * (self.door.stddev_for(most, max(count, 1)) * _CLASS_ROWS / self.rows) ** 2
+        self.each = float(np.clip(wanted, _LEAST_SHARE * most, most)) / max(count, 1)
 
-    def find_values(self) -> None:
+    def find_classes(self) -> None:
+        """Kind, format, decimals and missing markers of columns, and the rows of each magnitude."""
+        probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
+        answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
+        histograms = [Histogram(probe, answer.values, answer.stddev) for probe, answer in answers]
+        details = self._find_details(histograms)
+        for histogram in histograms:
+            name = histogram.probe.name
+            column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}))
+            self.columns[name], self.histograms[name], self.noise[name] = column, histogram, histogram.stddev
+            if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
+                grid = self.classes[name] = forms.class_grid(column, histogram)
+                lacks = "bounds" in column.open_facts
+                self.grids[name] = (
+                    binning.occupied(grid, self._rows_of(name)) if lacks else _within_bounds(column, grid)
+                )
+
+    def _find_details(self, histograms: Sequence[Histogram]) -> dict[str, dict[str, Any]]:
+        """What stands around the numbers, and the offsets of the times, of columns whose forms leave that open."""
+        probes = [forms.open_detail(self.columns[histogram.probe.name], histogram) for histogram in histograms]
+        asked = [probe for probe in probes if probe is not None]
+        each = min(self.each, self.rho * VALUES.share * _DETAIL_SHARE / max(len(asked), 1))
+        answers = self._measure(asked, VALUES, each * len(asked))
+        return {
+            probe.name: forms.detail_facts(probe, answer.values, answer.stddev)
+            for probe, answer in zip(asked, answers, strict=True)
+        }
+
+    def find_values_and_cells(self) -> None:
+        """Frequent values of texts and finer cells of numbers; on tiny tables the values alone."""
+        listed = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
+        floats = [name for name, grid in self.grids.items() if not grid.unit and self.signal > _TINY]
+        cut = [name for name, grid in self.grids.items() if _worth_cutting(grid) and self.signal > _TINY]
+        shares = _TEXT_WEIGHT * len(listed) + len(floats) + len(cut)
+        each = min(self.each, self.rho * VALUES.share * (1 - _DETAIL_SHARE) / max(shares, 1.0))
+        self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each)
+        for name in listed:
+            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])
+        for name in floats:
+            self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
+        if cut:
+            self.find_cells(cut, each * len(cut))
+
+    def find_values(self, weights: dict[str, float], each: float) -> None:
         """Frequent values of all columns, then with less noise those of columns that have many other values too.
 
         The more rows are left over, the larger is a column's share of the second pass, so that long lists get more.
         """
-        names = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
-        found: dict[str, dict[str, float]] = {name: {} for name in names}
         budget = self.door.budget
-        probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(_VALUE_PASSES)
-        weights = dict.fromkeys(names, 1.0)
-        for part in _VALUE_PASSES:
+        passes = _VALUE_PASSES if self.signal > _SMALL else (1.0,)
+        probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(passes)
+        rho = each * sum(weights.values())
+        for part in passes:
             for name, weight in weights.items():
-                share = weight / sum(weights.values())
-                stddev = self.door.stddev_for(self.rho * VALUES.share * part * share)
+                stddev = self.door.stddev_for(rho * part * weight / sum(weights.values()))
                 values = self.door.frequent([name], stddev, probability / len(weights), step=VALUES.name)[0]
-                found[name] = {**found[name], **values}
-                self.left_over[name] = self._left_over(name, found[name], stddev)
-            weights = {n: min(self.left_over[n], _MAX_WEIGHT) for n in weights if self.left_over[n] > _MANY_LEFT}
-        for name, values in found.items():
-            self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), values)
+                self.found[name] = {**self.found.get(name, {}), **values}
+                self.noise[name] = stddev
+            weights = {n: min(self._left_over(n), _MAX_WEIGHT) for n in weights if self._left_over(n) > _MANY_LEFT}
 
-    def find_grids(self) -> dict[str, Grid]:
-        """Grids with counts: the occupied range cut up, and cells with many rows cut up further, round by round."""
-        done = self._find_ranges([n for n in self._open("bounds", "bins") if isinstance(self.columns[n], Binned)])
-        pending = {n: binning.split(g, -(-_FIRST_CELLS // len(g.edges)), every=True) for n, g in done.items()}
-        for number, part in enumerate(_BIN_ROUNDS):
-            probes = [_grid_probe(cast(Binned, self.columns[name]), grid) for name, (grid, _) in pending.items()]
-            answers = self._measure(probes, BINS, part)
-            for (name, (grid, parents)), answer in zip(list(pending.items()), answers, strict=True):
-                new = binning.measured(grid, answer.values[:-1], answer.stddev)
-                done[name] = binning.combined(done[name], new, parents)
-                if number == 0:
-                    done[name] = binning.trimmed(done[name])
-                pending[name] = binning.split(done[name], _CELL_PARTS)
-                if len(pending[name][0].edges) == len(done[name].edges):
-                    del pending[name]
-        return done
+    def find_cells(self, names: Sequence[str], rho: float) -> None:
+        """Counts of narrower cells where there are rows, and of single values where one may stand out."""
+        stddev = self.door.stddev_for(rho * _GRID_ROUNDS[0], len(names))
+        cells = int(np.clip(self.rows / (_CELL_ROWS * stddev), *_CELLS))
+        cuts = (
+            lambda grid: binning.parts_by_rows(grid, cells),
+            lambda grid: binning.parts_with_spikes(grid, _MAX_PARTS if grid.unit else _FLOAT_PARTS),
+        )
+        for number, (part, cut) in enumerate(zip(_GRID_ROUNDS, cuts, strict=True)):
+            finer = {name: binning.split(self.grids[name], cut(self.grids[name])) for name in names}
+            if number:
+                finer = {name: grid for name, grid in finer.items() if len(grid.edges) > len(self.grids[name].edges)}
+            probes = [_grid_probe(cast(Binned, self.columns[name]), grid) for name, grid in finer.items()]
+            for answer in self._measure(probes, VALUES, rho * part):
+                name = answer.attrs[0]
+                grid = binning.refined(self.grids[name], finer[name], answer.values[1:-2], answer.stddev)
+                self.grids[name] = binning.with_values_apart(grid) if number else self._ended(name, grid, answer)
 
-    def _find_ranges(self, names: Sequence[str]) -> dict[str, Grid]:
-        """The occupied cells of a public grid for each column; one cell where bounds are declared."""
-        columns = {name: cast(Binned, self.columns[name]) for name in names}
-        found = {name: binning.one_cell(column) for name, column in columns.items() if not _lacks_bounds(column)}
-        grids = {name: binning.coarse_grid(column) for name, column in columns.items() if _lacks_bounds(column)}
-        probes = [_grid_probe(columns[name], grid) for name, grid in grids.items()]
-        for probe, answer in zip(probes, self._measure(probes, RANGES), strict=True):
-            grid = binning.measured(grids[probe.name], answer.values[:-1], answer.stddev)
-            found[probe.name] = binning.occupied(grid, self.present.get(probe.name, self.rows), self.rows_stddev)
-        return {name: found[name] for name in names}
+    def _ended(self, name: str, grid: Grid, answer: NoisyMarginal) -> Grid:
+        """The grid without empty ends, and with a cell for rows beyond them, which were counted too."""
+        if "bounds" not in self.columns[name].open_facts:
+            return grid
+        below, above = ((float(answer.values[place]), answer.stddev) for place in (0, -2))
+        ends = [below[0] > binning.LEFT_OVER * below[1], above[0] > binning.LEFT_OVER * above[1]]
+        self.above[name] = above
+        kept = binning.trimmed(grid, low=not ends[0], high=not ends[1])
+        return binning.extended(kept, self.classes[name], below, above)
 
-    def find_rounding(self, grids: dict[str, Grid]) -> dict[str, tuple[tuple[int, float], ...]]:
+    def find_rounding(self) -> dict[str, tuple[tuple[int, float], ...]]:
         """How often the numbers of each column are multiples of round steps."""
-        columns = {name: cast(Binned, self.columns[name]) for name, grid in grids.items() if grid.unit}
-        steps = {name: _rounding_steps(grids[name], column) for name, column in columns.items()}
+        spread = {
+            name: grid
+            for name, grid in self.grids.items()
+            if grid.unit and binning.listed_values(grid, self._rows_of(name)) is None
+        }
+        columns = {name: cast(Binned, self.columns[name]) for name in spread}
+        steps = {name: _rounding_steps(spread[name], column) for name, column in columns.items()}
         probes = [Roundness(name, base=columns[name], steps=some) for name, some in steps.items() if len(some) > 1]
         answers = zip(probes, self._measure(probes, ROUNDING), strict=True)
         return {p.name: binning.rounding_of(p.steps, answer.values[:-1], answer.stddev) for p, answer in answers}
@@ -229,22 +320,32 @@ class _Search:
         """Names of the columns that still lack one of these facts."""
         return [name for name, column in self.columns.items() if set(facts) & set(column.open_facts)]
 
-    def _measure(self, probes: Sequence[Column], step: _Step, part: float = 1.0) -> list[NoisyMarginal]:
-        """Noisy counts of the probes' classes, for a part of the budget of a step; an empty list for no probes."""
+    def _measure(self, probes: Sequence[Column], step: _Step, rho: float | None = None) -> list[NoisyMarginal]:
+        """Noisy counts of the probes' classes, for rho or the step's share in all; an empty list for no probes."""
         if not probes:
             return []
         view = self.door.encoded(Schema(tuple(probes)))
-        stddev = self.door.stddev_for(self.rho * step.share * part, len(probes))
+        stddev = self.door.stddev_for(self.rho * step.share if rho is None else rho, len(probes))
         return view.measure([(probe.name,) for probe in probes], stddev, step=step.name)
 
-    def _left_over(self, name: str, values: dict[str, float], stddev: float) -> float:
+    def _present(self, name: str) -> float:
+        """Estimated number of rows in which the column has a value."""
+        return max(self.rows - sum(self.absent.get(name, {}).values()), 1.0)
+
+    def _rows_of(self, name: str) -> Rows:
+        """Estimated number of rows in which the column has a value."""
+        markers = len(self.absent[name]) * self.histograms[name].stddev ** 2
+        return Rows(self._present(name), self.rows_variance + markers)
+
+    def _left_over(self, name: str) -> float:
         """How many rows hold none of the values, in standard deviations of that estimate."""
-        noise = np.hypot(self.rows_stddev, stddev * np.sqrt(max(len(values), 1)))
-        return float((self.present.get(name, self.rows) - sum(values.values())) / max(noise, 1e-9))
+        values = self.found[name]
+        noise = self.noise[name] * math.sqrt(max(len(values), 1))
+        return float((self._present(name) - sum(values.values())) / max(noise, 1e-9))
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         """The column with its frequent values; an identifier where few rows hold one."""
-        known = sum(values.values()) >= _IDENTIFIER_SHARE * self.present.get(column.name, self.rows)
+        known = sum(values.values()) >= _IDENTIFIER_SHARE * self._present(column.name)
         if not values and column.storage.startswith("dictionary"):
             values = {any_value(column): 0.0}
         elif not known and holds_identifiers(column):
@@ -252,16 +353,23 @@ class _Search:
             shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
             return Identifier(column.name, pattern="text-########", **shared)
         names = tuple(sorted(values, key=lambda value: -values[value]))
-        more = column.has_other or self.left_over[column.name] > binning.SIGNIFICANT
+        more = column.has_other or self._left_over(column.name) > binning.SIGNIFICANT
         found = measured(column, "values", values=names, outside="absorb")
         return replace(found, outside="other") if more and holds_other(found) else found
 
     def _with_bins(self, column: Binned, grid: Grid, rounding: tuple[tuple[int, float], ...]) -> Column:
         """The column with bounds, bins and the shape of values within bins, from the counts of a grid."""
-        edges, weights = binning.pieces_of(grid)
+        edges, weights = binning.pieces_of(grid, self._rows_of(column.name))
+        if "bounds" in column.open_facts:
+            grid, edges, weights = binning.without_empty_ends(grid, edges, weights)
         declared = isinstance(column.bins, int) and column.bins != DEFAULT_BINS
-        bins = self._bins(grid, edges, weights, column.bins if declared else self.settings.max_bins)
-        shape = () if len(bins) == len(grid.edges) else _shape(edges, weights, bins)
+        wanted = cast(int, column.bins) if declared else self._wanted_bins()
+        high = grid.high
+        if "bounds" in column.open_facts and column.name in self.above:
+            edges, weights, high = binning.with_tail(edges, weights, high, grid.unit, self.above[column.name])
+        bins = binning.bins_of(edges, weights, wanted, _MIN_BIN_ROWS * grid.typical_stddev)
+        edges, weights = binning.smoothed(edges, weights, high, grid.unit)
+        shape = () if len(bins) == len(edges) else _shape(edges, weights, bins)
 
         def value(position: int | float) -> Any:
             return column.external(column.numbers_at(position))
@@ -271,23 +379,84 @@ class _Search:
             "bounds",
             "bins",
             minimum=value(grid.edges[0].item()),
-            maximum=value(grid.high),
+            maximum=value(high),
             bins=tuple(value(edge) for edge in bins.tolist()),
             shape=tuple((value(edge), weight) for edge, weight in shape),
             rounding=rounding,
             outside="absorb",
         )
 
-    @staticmethod
-    def _bins(grid: Grid, edges: np.ndarray, weights: np.ndarray, wanted: int) -> np.ndarray:
-        """Lower edges of the bins: one for each value where there are few, else about as many as wanted."""
-        if grid.unit and len(grid.edges) <= _SINGLE_VALUES * wanted and grid.widths.max() == 1:
-            return grid.edges
-        return binning.bins_of(edges, weights, wanted, _MIN_BIN_ROWS * grid.stddev)
+    def _wanted_bins(self) -> int:
+        """About how many bins a number gets: as many as their counts can be distinguished from noise, in pairs too."""
+        most = self.settings.max_bins * max(1.0, self.signal / _FULL_BINS_SIGNAL) ** (1 / 3)
+        return int(np.clip(math.sqrt(self.signal), _MIN_BINS, most))
+
+    def _known(self, column: Column) -> NoisyMarginal | None:
+        """What was counted of a column, in its codes; None where nothing was."""
+        if column.name not in self.histograms or isinstance(column, Identifier):
+            return None
+        single = self.histograms[column.name].stddev ** 2
+        if isinstance(column, Binned):
+            counts, variances = _bin_counts(column, self.grids.get(column.name))
+        else:
+            counts, variances = self._value_counts(cast(Categorical, column))
+        if not len(counts):
+            return None
+        markers = [self.absent[column.name].get(marker, 0.0) for marker in column.missing]
+        values = np.concatenate([counts, markers])
+        noise = np.concatenate([variances, np.full(len(markers), single)])
+        return NoisyMarginal((column.name,), values, math.sqrt(_REUSED_VARIANCE * float(noise.mean())))
+
+    def _value_counts(self, column: Categorical) -> tuple[np.ndarray, np.ndarray]:
+        """Counts of listed values, and of all others if they have a code."""
+        found, variance = self.found.get(column.name, {}), self.noise[column.name] ** 2
+        if set(found) != set(column.values or ()):
+            return np.empty(0), np.empty(0)
+        counts = [found[value] for value in column.values or ()]
+        if column.has_other:
+            counts.append(max(self._present(column.name) - sum(counts), 0.0))
+        return np.array(counts), np.full(len(counts), variance)
 
 
-def _lacks_bounds(column: Column) -> bool:
-    return "bounds" in column.open_facts
+def _bin_counts(column: Binned, grid: Grid | None) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of a column's bins from the cells of its grid, with their variances."""
+    if grid is None:
+        return np.empty(0), np.empty(0)
+    edges = grid.edges if grid.unit == 0 else column.numbers_at(grid.edges)
+    bins = np.searchsorted(column.edges, edges, side="right") - 1
+    chosen = [bins == number for number in range(column.regular)]
+    return np.array([grid.counts[own].sum() for own in chosen]), np.array([grid.variance_of(own) for own in chosen])
+
+
+def _as_numbers(values: dict[str, float]) -> dict[float, float]:
+    """Counts of frequent texts by the numbers that they write."""
+    numbers: dict[float, float] = {}
+    for text, count in values.items():
+        try:
+            number = float(text.strip().replace(",", "."))
+        except ValueError:
+            continue
+        if math.isfinite(number):
+            numbers[number + 0.0] = numbers.get(number + 0.0, 0.0) + count
+    return numbers
+
+
+def _worth_cutting(grid: Grid) -> bool:
+    """Whether some cell holds more than one value."""
+    return bool(binning.divisible(grid).any())
+
+
+def _within_bounds(column: Binned, grid: Grid) -> Grid:
+    """The cells between declared bounds."""
+    low, high = (column.internal(bound) for bound in (column.minimum, column.maximum))
+    if column.tick is not None:
+        low, high = column.nearest_tick(low), column.nearest_tick(high)
+    first = max(int(np.searchsorted(grid.edges, low, side="right")) - 1, 0)
+    last = max(int(np.searchsorted(grid.edges, high, side="right")) - 1, first)
+    part = grid.part(first, last)
+    edges = part.edges.copy()
+    edges[0] = low
+    return replace(part, edges=edges, high=high)
 
 
 def _nominal_size(column: Column, guess: int) -> int:
@@ -305,7 +474,9 @@ def _closed(column: Column) -> Column:
 
 
 def _grid_probe(column: Binned, grid: Grid) -> GridProbe:
-    return GridProbe(column.name, base=column, edges=column.numbers_at(grid.edges))
+    """Counts of the grid's cells, after all below and before all above them."""
+    numbers = column.numbers_at(np.append(grid.edges, grid.ends[-1]))
+    return GridProbe(column.name, base=column, edges=np.concatenate([[-np.inf], numbers]))
 
 
 def _rounding_steps(grid: Grid, column: Binned) -> tuple[int, ...]:

@@ -1,109 +1,265 @@
-"""Finds the kind, format and missing markers of a column in noisy counts of how its values are written."""
+"""Finds the kind, format, missing markers and magnitude of a column in noisy counts of classes of values."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from lookalike.discovery.binning import SIGNIFICANT
-from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.columns import Categorical, Column, Undeclared, measured
-from lookalike.schema.probes import (
-    COMMA_FORMS,
-    MARKERS,
-    MAX_PLACES,
-    NUMBER_FORMS,
-    TIME_FORMS,
-    Places,
-    Probe,
-    Resolution,
-    TextForm,
-)
+from lookalike.discovery.binning import LIKELY, SIGNIFICANT, SURE, Grid, visible
+from lookalike.schema import times
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.classes import AXES, LAST_YEAR, Affixes, FormAxis, Offsets, ValueClasses
+from lookalike.schema.columns import Categorical, Column, Identifier, Undeclared, measured
+from lookalike.schema.form_columns import column_of, detail_of, markers_of
+from lookalike.schema.probes import Probe
+from lookalike.schema.storage import whole_range
+from lookalike.schema.text_forms import AFFIXES, FORMS, MAX_PLACES, NAMED, OFFSETS, Form
 
-MOSTLY = 0.95
+MOSTLY = 0.9
 """Share of the values that must be written as numbers, or as times of one format, to make the column one."""
+SOME = 4.5
+"""Standard deviations by which a form must stand out among the few that a kind of column may have."""
+
+_PART = 2.5
+"""Standard deviations by which a further form must stand out in the cells of the others."""
 
 
-def decided(column: Column, probe: Probe, counts: np.ndarray, stddev: float) -> tuple[Column, float]:
-    """The column with its kind and markers, and the estimated number of its missing values."""
-    noisy = {name: float(count) for name, count in zip(probe.classes, counts, strict=True)}
-    significant = {name for name, count in noisy.items() if count > SIGNIFICANT * stddev}
-    if isinstance(probe, TextForm):
-        # A declared value is never taken for a missing marker.
-        values = column.values or () if isinstance(column, Categorical) else ()
-        markers = tuple(marker for marker in MARKERS if f"marker {marker}" in significant and marker not in values)
-        absent = sum(noisy[f"marker {marker}"] for marker in markers)
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """Noisy counts of the classes of one column's values."""
+
+    probe: ValueClasses
+    counts: np.ndarray
+    stddev: float
+    _seen: dict[float, dict[str, np.ndarray]] = field(default_factory=dict)
+
+    def of(self, form: str) -> np.ndarray:
+        """Counts of a form's cells."""
+        return self.counts[self.probe.starts[form]]
+
+    def seen(self, form: str, limit: float = SURE) -> np.ndarray:
+        """Which of the form's cells belong to blocks that stand out from the noise."""
+        if limit not in self._seen:
+            self._seen[limit] = self._all_seen(limit)
+        return self._seen[limit][form]
+
+    def _all_seen(self, limit: float) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {}
+        for axis in {form.axis for form in self.probe.forms}:
+            names = [form.name for form in self.probe.forms if form.axis == axis]
+            counts = np.array([self.of(name) for name in names])
+            found.update(zip(names, visible(counts, np.full(counts.shape, self.stddev), limit), strict=True))
+        return found
+
+    def mass(self, form: str, limit: float = SURE) -> float:
+        """Rows of the form in cells that stand out; 0 where none does."""
+        return float(self.of(form)[self.seen(form, limit)].sum())
+
+    def masses(self, forms: Iterable[str], limit: float = SURE) -> dict[str, float]:
+        """Rows of each form that stands out."""
+        found = {form: self.mass(form, limit) for form in forms if form in self.probe.starts}
+        return {form: rows for form, rows in found.items() if rows > 0}
+
+
+def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tuple[Column, dict[str, float]]:
+    """The column with its kind and missing markers, and the estimated rows of each marker.
+
+    Args:
+        column: as far as it is known.
+        histogram: noisy counts of the classes of its values.
+        facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
+    """
+    if "text" in histogram.probe.starts:
+        forms = text_forms(histogram)
         if isinstance(column, Undeclared):
-            column = _kind(column, noisy, significant)
+            column = _kind(column, forms, facts)
+        declared = column.values or () if isinstance(column, Categorical) else ()
+        found = markers_of(forms, words=isinstance(column, Binned))
+        absent = {form.text: rows for form, rows in forms.items() if form.text in found and form.text not in declared}
     else:
-        markers = ("",) if "null" in significant else ()
-        absent = noisy["null"] if markers else 0.0
-    if isinstance(probe, Places) and isinstance(column, Continuous) and "decimals" in column.open_facts:
-        column = measured(column, "decimals", decimals=_decimals(significant))
-    if isinstance(probe, Resolution) and isinstance(column, Datetime):
-        found = [name for name in probe.classes[:-1] if name in significant]
-        column = replace(column, resolution=found[-1] if found else "microsecond")
+        absent = {"": rows for rows in histogram.masses(["null"], SIGNIFICANT).values()}
+    if isinstance(column, Identifier) and not column.person:
+        column = _with_digits(column, histogram)
+    if isinstance(column, Continuous) and "decimals" in column.open_facts:
+        column = measured(column, "decimals", decimals=_float_decimals(histogram))
+    if isinstance(column, Datetime) and "second" in histogram.probe.starts:
+        units = [unit for unit in times.TICKS if histogram.mass(unit) > 0]
+        column = replace(column, resolution=units[-1] if units else "microsecond")
     if "missing" in column.open_facts:
-        column = measured(column, "missing", missing=markers)
-    return column, absent
+        column = measured(column, "missing", missing=tuple(absent))
+    return column, {marker: rows for marker, rows in absent.items() if marker in column.missing}
 
 
-def _decimals(significant: set[str]) -> int | None:
-    """Decimals that the numbers need; None where some need more than the classes distinguish."""
-    places = [k for k in range(MAX_PLACES + 1) if f"places {k}" in significant]
-    return None if "float" in significant or not places else places[-1]
+def text_forms(histogram: Histogram) -> dict[Form, float]:
+    """Rows of each form of texts that stands out; where no form of values does, of the one that stands out most.
+
+    Forms of the kind that most values have need less to stand out: the others are much more numerous.
+    """
+    markers = [form.name for form in FORMS if form.family in ("missing", "word")]
+    values = [form.name for form in FORMS if form.family not in ("missing", "word")]
+    found = _most_likely(histogram, values)
+    if found:
+        most = NAMED[max(found, key=lambda name: found[name])]
+        alike = [form.name for form in FORMS if form.family == most.family != "text" and not form.plus]
+        found = {**histogram.masses(alike, SOME), **found}
+    return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SIGNIFICANT)).items()}
 
 
-def _kind(column: Undeclared, noisy: dict[str, float], significant: set[str]) -> Column:
-    """A number, time or text, by how at least the share MOSTLY of the values is written."""
-    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage, "provenance": {"missing": "open"}}
-    with_bins: dict[str, Any] = {**shared, "provenance": {"missing": "open", "bins": "open"}}
-    values = [*NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text"]
-    total = max(sum(noisy[form] for form in values if form in significant), 1.0)
-    commas = sum(noisy[form] for form in ("whole", *COMMA_FORMS) if form in significant)
-    if commas >= MOSTLY * total and significant & set(COMMA_FORMS):
-        places = [k for k in range(1, MAX_PLACES + 1) if f"comma {k}" in significant]
-        return _decimal_number(column.name, places, significant, comma=True, **with_bins)
-    numbers = sum(noisy[form] for form in NUMBER_FORMS if form in significant)
-    if numbers >= MOSTLY * total and "padded" not in significant:
-        return _number(column.name, significant, with_bins)
-    format = _time_format(noisy, significant)
-    if format and sum(noisy[form] for form in TIME_FORMS if form in significant) >= MOSTLY * total:
-        zone = "UTC" if "z" in format else ""
-        return Datetime(column.name, format=format, zone=zone, **with_bins)
-    return Categorical(column.name, **shared)
-
-
-def _number(name: str, significant: set[str], shared: dict[str, Any]) -> Column:
-    """A whole or decimal number, with as many decimals as its texts show."""
-    places = [k for k in range(1, MAX_PLACES + 1) if f"places {k}" in significant]
-    if "float" in significant:
-        return Continuous(name, **shared)
-    if not places:
-        # Programs that keep whole numbers as floats, often because one is missing, write all of them with a zero.
-        point_zero = "whole.0" in significant and "whole" not in significant
-        return Continuous(name, decimals=0, least_decimals=1, **shared) if point_zero else Integer(name, **shared)
-    if "whole.0" in significant:
-        places.insert(0, 1)
-    return _decimal_number(name, places, significant, **shared)
-
-
-def _decimal_number(name: str, places: list[int], significant: set[str], **shared: Any) -> Column:
-    """A number with the largest of these numbers of decimals, and the smallest where texts leave out final zeros."""
-    least = 0 if "whole" in significant else places[0]
-    return Continuous(name, decimals=places[-1], least_decimals=least if least < places[-1] else None, **shared)
-
-
-def _time_format(noisy: dict[str, float], significant: set[str]) -> str | None:
-    """The most frequent format; dates that could be day-first or month-first follow those that could not."""
-    found = {form: noisy[form] for form in TIME_FORMS if form in significant}
-    if not found:
+def open_detail(column: Column, histogram: Histogram) -> Probe | None:
+    """The probe for what stands around a column's numbers or for the offset of its times, where its forms need it."""
+    if not isinstance(column, Undeclared):
         return None
-    best = max(found, key=lambda form: found[form])
-    if not best.startswith("either:"):
-        return best
-    clock = best.removeprefix("either:")
-    options = (f"%d/%m/%Y{clock}", f"%m/%d/%Y{clock}")
-    return max(options, key=lambda form: noisy[form])
+    detail = detail_of(text_forms(histogram))
+    return Affixes(column.name) if detail == "affix" else Offsets(column.name) if detail == "offset" else None
+
+
+def detail_facts(probe: Probe, counts: np.ndarray, stddev: float) -> dict[str, Any]:
+    """What most values have around their number, or as offset; nothing where that does not stand out."""
+    best = int(np.argmax(counts[:-1]))
+    if counts[best] < SIGNIFICANT * stddev:
+        return {}
+    if isinstance(probe, Affixes):
+        return dict(zip(("prefix", "suffix"), AFFIXES[best], strict=True))
+    return {"zone": OFFSETS[best]}
+
+
+def _with_digits(column: Identifier, histogram: Histogram) -> Identifier:
+    """The identifier with made-up numbers of as many digits as its own, where these are whole numbers."""
+    seen = histogram.seen("whole") if "whole" in histogram.probe.starts else np.zeros(0, dtype=bool)
+    if not seen.any() or histogram.mass("whole") < histogram.mass(
+        "text" if "text" in histogram.probe.starts else "null"
+    ):
+        return column
+    digits = len(str(int(AXES["whole"][np.flatnonzero(seen)[-1]])))
+    return replace(column, pattern="#" * max(digits, 4))
+
+
+def _float_decimals(histogram: Histogram) -> int | None:
+    """Decimals that the numbers of a typed column need; None where some need more than the classes distinguish."""
+    places = histogram.masses([f"places {k}" for k in range(MAX_PLACES + 1)] + ["float"], SOME)
+    return None if "float" in places or not places else max(int(form.split()[-1]) for form in places)
+
+
+def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) -> Column:
+    """A number, time or text, by how at least the share MOSTLY of the values is written."""
+    shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage}
+    marks = {"missing": "open", "bins": "open"}
+    money = any(form.family == "money" for form in counts)
+    readable = not money or "prefix" in facts
+    found = column_of(column.name, counts, mostly=MOSTLY, provenance=marks, **shared, **facts) if readable else None
+    return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
+
+
+def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
+    """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
+    for limit in (SURE, SOME, LIKELY, 3.0, 2.5, 2.0):
+        found = histogram.masses(names, limit)
+        if found:
+            return found if limit == SURE else dict([max(found.items(), key=lambda item: item[1])])
+    return {}
+
+
+def class_grid(column: Binned, histogram: Histogram) -> Grid:
+    """Cells of the number line, or years, with the rows that the classes of the column's forms show there."""
+    if isinstance(column, Datetime):
+        return _year_grid(column, histogram)
+    axes = ("power", "float", "decimal", "whole")
+    forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
+    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
+    axis = next(name for name in axes if any(form.axis == name for form in found))
+    counts, variances = _summed(histogram, found, axis)
+    # Other forms of the same kind may hold a part of the rows, too few to stand out anywhere but in the same cells.
+    core = visible(counts, np.sqrt(variances), LIKELY)
+    more = [form for form in forms if form not in found and _has_rows(histogram, form, axis, core)]
+    if more:
+        extra, noise = _summed(histogram, more, axis, core)
+        counts, variances = counts + extra, variances + noise
+    return _on_ticks(column, AXES[axis], counts, variances)
+
+
+def _fits(column: Binned, name: str) -> bool:
+    """Whether values of a form can be values of a number column: the same family, no finer decimals."""
+    form = NAMED.get(name)
+    if form is None or form.name in ("whole", "whole.0", "float"):
+        return True
+    dressed = bool(getattr(column, "prefix", "") or getattr(column, "suffix", ""))
+    return (form.family != "plain") == dressed and form.comma in (False, getattr(column, "comma", False))
+
+
+def _summed(
+    histogram: Histogram, found: list[FormAxis], axis: str, core: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of several forms on one axis, with their variances; only in the core cells if there are some given."""
+    edges, variance = AXES[axis], histogram.stddev**2
+    counts, variances = np.zeros(len(edges)), np.zeros(len(edges))
+    for form in found:
+        own, cells = histogram.of(form.name), _cells_on(form, axis)
+        # Cells of a finer axis are added up, so only those with rows: the others would add their noise.
+        same = form.axis == axis
+        take = (
+            core[cells]
+            if core is not None
+            else np.ones(len(own), bool)
+            if same
+            else _between(histogram.seen(form.name, LIKELY))
+        )
+        np.add.at(counts, cells[take], own[take])
+        np.add.at(variances, cells[take], variance)
+    return counts, variances if core is not None else np.maximum(variances, variance)
+
+
+def _cells_on(form: FormAxis, axis: str) -> np.ndarray:
+    """The cell of an axis in which each cell of a form begins."""
+    return np.maximum(np.searchsorted(AXES[axis], AXES[form.axis], side="right") - 1, 0)
+
+
+def _has_rows(histogram: Histogram, form: FormAxis, axis: str, core: np.ndarray) -> bool:
+    """Whether a form has rows in the cells where others have most of theirs."""
+    own = histogram.of(form.name)[core[_cells_on(form, axis)]]
+    return bool(own.size and own.sum() > _PART * histogram.stddev * np.sqrt(own.size))
+
+
+def _between(seen: np.ndarray) -> np.ndarray:
+    """The cells from the first to the last that is seen."""
+    return np.logical_or.accumulate(seen) & np.logical_or.accumulate(seen[::-1])[::-1]
+
+
+def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: np.ndarray) -> Grid:
+    """The cells with edges at ticks of the column, without those that hold no tick."""
+    if column.tick is None:
+        return Grid.of(edges, float(edges[-1]) * 10, counts, variances, 0)
+    scale = float(1 / column.tick)
+    bound = 2.0**52 if isinstance(column, Continuous) else 2.0**61
+    ticks = np.ceil((edges * scale).clip(-bound, bound).round(6)).astype(np.int64)
+    ticks = np.where((edges > 0) & (ticks < 1), 1, ticks)
+    low, high = whole_range(column) if isinstance(column, Integer) else (-(2**52), 2**52)
+    ticks = ticks.clip(max(low, -int(bound)), min(high, int(bound)))
+    # Of several cells that begin with the same tick, the last one holds it, and the others hold nothing.
+    kept = np.append(ticks[1:] != ticks[:-1], True)
+    return Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
+
+
+def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
+    years = AXES["year"]
+    if column.clock:
+        return _hour_grid(column, histogram)
+    forms = [form for form in histogram.probe.forms if form.axis == "year"]
+    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
+    counts = np.sum([histogram.of(form.name) for form in found], axis=0)
+    tick = times.TICKS[column.resolution]
+    since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
+    edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
+    return Grid.of(edges[:-1], int(edges[-1]) - 1, counts, np.full(len(counts), len(found) * histogram.stddev**2), 1)
+
+
+def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
+    """The hours of a day with the rows of clock times."""
+    forms = [form for form in histogram.probe.forms if form.axis == "hour"]
+    found = [form for form in forms if histogram.mass(form.name, LIKELY)] or forms[:1]
+    counts = np.sum([histogram.of(form.name) for form in found], axis=0)
+    ticks = times.TICKS["hour"] // times.TICKS[column.resolution]
+    noise = np.full(len(counts), len(found) * histogram.stddev**2)
+    return Grid.of(np.arange(24, dtype=np.int64) * ticks, 24 * ticks - 1, counts, noise, 1)

@@ -8,13 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from lookalike.engine.executor import LOAD_SECONDS, Executor, numba_available, threads_allowed
-from lookalike.engine.layout import Array, Layout, Operation, make_layout
+from lookalike.engine.executor import LOAD_SECONDS, Executor, numba_available, threads_allowed, with_reuse
 from lookalike.engine.numpy_executor import NumpyExecutor
-from lookalike.engine.order import predicted_ns
-from lookalike.engine.plan import ContractionPlan, clique_mask
-from lookalike.engine.recipes import NUMBA, NUMPY
-from lookalike.engine.reuse import with_reuse
+from lookalike.engine.plan import Array, ContractionPlan, Layout, Operation, clique_mask, make_layout
+from lookalike.engine.recipes import NUMBA, NUMPY, predicted_ns
 from lookalike.schema.domain import ColumnSet
 
 ExecutorName = Literal["auto", "numpy", "numba"]

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lookalike.engine.executor import Executor, second_thread, threads_allowed
-from lookalike.engine.layout import Layout, Loop, Operation, aligned
 from lookalike.engine.numba_kernels import (
     EXP_BLOCK,
     KIND_CELLS,
@@ -29,6 +28,7 @@ from lookalike.engine.numba_kernels import (
     fill_marginals,
     run,
 )
+from lookalike.engine.plan import Layout, Loop, Operation, aligned
 from lookalike.engine.recipes import NUMBA, Recipe, best_recipe
 
 WORTH_TWO_THREADS_NS = 3e5

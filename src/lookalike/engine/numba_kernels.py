@@ -118,6 +118,34 @@ def run(buffer, code, starts, steps):
 
 
 @njit(inline="always")
+def _outer_steps(code, table, outer, width, counter):
+    """Set the counters of the outer loops to 0 and return the product of their lengths."""
+    total = 1
+    for d in range(outer):
+        counter[d] = 0
+        total *= code[table + width * d]
+    return total
+
+
+@njit(inline="always")
+def _next_places(code, table, outer, counter, a, b, c):
+    """The places in three arrays after one more step of the innermost of the outer loops that is not at its end."""
+    for d in range(outer - 1, -1, -1):
+        at = table + 4 * d
+        counter[d] += 1
+        a += code[at + 1]
+        b += code[at + 2]
+        c += code[at + 3]
+        if counter[d] < code[at]:
+            break
+        a -= code[at] * code[at + 1]
+        b -= code[at] * code[at + 2]
+        c -= code[at] * code[at + 3]
+        counter[d] = 0
+    return a, b, c
+
+
+@njit(inline="always")
 def _run_matrix(buffer, code, start, counter, constants):
     a, b, c, outer = code[start + 1], code[start + 2], code[start + 3], code[start + 4]
     m, n, k = code[start + 5], code[start + 6], code[start + 7]
@@ -125,27 +153,12 @@ def _run_matrix(buffer, code, start, counter, constants):
     base = buffer.ctypes.data
     one = constants.ctypes.data
     table = start + 13
-    total = 1
-    for d in range(outer):
-        counter[d] = 0
-        total *= code[table + 4 * d]
-    for _ in range(total):
+    for _ in range(_outer_steps(code, table, outer, 4, counter)):
         _gemm(
             _DOUBLE, code[start + 9], code[start + 8], n, m, k, one, base + 8 * b, ldb, base + 8 * a, lda, one + 8,
             base + 8 * c, ldc,
         )  # fmt: skip
-        for d in range(outer - 1, -1, -1):
-            at = table + 4 * d
-            counter[d] += 1
-            a += code[at + 1]
-            b += code[at + 2]
-            c += code[at + 3]
-            if counter[d] < code[at]:
-                break
-            a -= code[at] * code[at + 1]
-            b -= code[at] * code[at + 2]
-            c -= code[at] * code[at + 3]
-            counter[d] = 0
+        a, b, c = _next_places(code, table, outer, counter, a, b, c)
 
 
 @njit(inline="always")
@@ -173,11 +186,7 @@ def _run_copy(buffer, code, start, counter):
     source, target, outer = code[start + 1], code[start + 2], code[start + 3]
     size, from_step, to_step = code[start + 4], code[start + 5], code[start + 6]
     table = start + 7
-    total = 1
-    for d in range(outer):
-        counter[d] = 0
-        total *= code[table + 3 * d]
-    for _ in range(total):
+    for _ in range(_outer_steps(code, table, outer, 3, counter)):
         if from_step == 1 and to_step == 1:
             row, out = buffer[source : source + size], buffer[target : target + size]
             for i in range(size):
@@ -208,11 +217,7 @@ def _run_loops(buffer, code, start, counter):
     for i in range(clear):
         cleared[i] = 0.0
     table = start + 15
-    total = 1
-    for d in range(outer):
-        counter[d] = 0
-        total *= code[table + 4 * d]
-    for _ in range(total):
+    for _ in range(_outer_steps(code, table, outer, 4, counter)):
         x, y, z = a, b, c
         for _ in range(middle):
             if is_sum:
@@ -226,18 +231,7 @@ def _run_loops(buffer, code, start, counter):
             x += ma
             y += mb
             z += mc
-        for d in range(outer - 1, -1, -1):
-            at = table + 4 * d
-            counter[d] += 1
-            a += code[at + 1]
-            b += code[at + 2]
-            c += code[at + 3]
-            if counter[d] < code[at]:
-                break
-            a -= code[at] * code[at + 1]
-            b -= code[at] * code[at + 2]
-            c -= code[at] * code[at + 3]
-            counter[d] = 0
+        a, b, c = _next_places(code, table, outer, counter, a, b, c)
 
 
 @njit(inline="always")

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from lookalike.engine.executor import TINY, Executor
-from lookalike.engine.layout import Array, Layout, Loop, Operation
+from lookalike.engine.executor import TINY, Executor, with_reuse
+from lookalike.engine.plan import Array, Layout, Loop, Operation
 from lookalike.engine.recipes import NUMPY, PRICES, Recipe, best_recipe
-from lookalike.engine.reuse import with_reuse
 
 Group = list[Operation]
 

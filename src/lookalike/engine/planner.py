@@ -18,15 +18,8 @@ import numpy as np
 
 from lookalike.engine import tree_search
 from lookalike.engine.executor import compiled, numba_available, worth_compiling
-from lookalike.engine.order import NEGATIVE_LOGS, ordered
-from lookalike.engine.plan import (
-    ContractionPlan,
-    Pair,
-    clique_mask,
-    connected_components,
-    mask_positions,
-    maximal_cliques,
-)
+from lookalike.engine.plan import ContractionPlan, Pair, clique_mask, mask_positions
+from lookalike.engine.recipes import NEGATIVE_LOGS, ordered
 from lookalike.schema.domain import ColumnSet, Domain
 
 _HOT, _COLD = 0.3, 0.003
@@ -219,6 +212,43 @@ def _byte_table(sizes: Sequence[int], words: int) -> list[float]:
                 row[value] = 1.0
             table += row
     return table
+
+
+def maximal_cliques(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[ColumnSet]:
+    """Return the column sets that lie in no other one, in domain order and in order of first appearance.
+
+    >>> domain = Domain(("a", "b", "c"), (2, 2, 2))
+    >>> maximal_cliques(domain, [("b",), ("b", "a"), ("c",), ("a", "b")])
+    [('a', 'b'), ('c',)]
+    """
+    unique = list(dict.fromkeys(domain.canonical(clique) for clique in cliques))
+    masks = [clique_mask(domain, clique) for clique in unique]
+    largest_first = sorted(set(masks), key=int.bit_count, reverse=True)
+    kept: list[int] = []
+    for mask in largest_first:
+        if mask and not any(mask & other == mask for other in kept):
+            kept.append(mask)
+    wanted = set(kept)
+    return [clique for clique, mask in zip(unique, masks, strict=True) if mask in wanted]
+
+
+def connected_components(masks: Sequence[int]) -> list[list[int]]:
+    """Return the indices of the masks, grouped so that two masks which share a bit are in the same group.
+
+    >>> connected_components([0b0011, 0b1000, 0b0110])
+    [[0, 2], [1]]
+    """
+    groups: list[tuple[int, list[int]]] = []
+    for index, mask in enumerate(masks):
+        joined, members, others = mask, [index], []
+        for other, indices in groups:
+            if other & mask:
+                joined |= other
+                members = indices + members
+            else:
+                others.append((other, indices))
+        groups = [*others, (joined, sorted(members))]
+    return sorted((members for _, members in groups), key=lambda members: members[0])
 
 
 def start_order(domain: Domain) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from lookalike.errors import InputError, MissingExtraError
+from lookalike.schema import cells
 from lookalike.schema.domain import Domain
 
 
@@ -31,12 +32,7 @@ def sklearn_module(name: str) -> ModuleType:
 def one_hot(codes: np.ndarray, domain: Domain, *, without: str | None = None) -> sparse.csr_matrix:
     """Return one 0/1 feature for each value of every column except `without`."""
     kept = [i for i, name in enumerate(domain.names) if name != without]
-    sizes = [domain.sizes[i] for i in kept]
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    indices = (codes[:, kept] + offsets[:-1]).astype(np.int32).ravel()
-    starts = np.arange(0, indices.size + 1, max(1, len(kept)), dtype=np.int32)
-    values = np.ones(indices.size, dtype=np.float64)
-    return sparse.csr_matrix((values, indices, starts), shape=(len(codes), int(offsets[-1])))
+    return cells.one_hot(codes[:, kept], [domain.sizes[i] for i in kept]).astype(np.float64)
 
 
 def without_column(codes: np.ndarray, domain: Domain, target: str) -> np.ndarray:

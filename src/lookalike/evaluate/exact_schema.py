@@ -5,24 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.schema.arrays import texts_of, to_numbers
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.binned import Binned, Continuous
 from lookalike.schema.columns import NULL, Categorical, Column, Identifier, Undeclared, measured
-from lookalike.schema.probes import COMMA_FORMS, MARKERS, NUMBER_FORMS, TIME_FORMS
+from lookalike.schema.form_columns import column_of, detail_of, markers_of
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft, is_text
+from lookalike.schema.text_forms import AFFIXES, FORMS, OFFSETS, Form, affix_of, form_of, offset_of
 
 MAX_VALUES, MAX_BINS = 100, 16
 """Values of a category and bins of a number that are compared; rarer values are compared as `other`."""
-_MOSTLY = 0.95
-"""Share of the texts that must be written as numbers, or as times of one format, to make the column one."""
 
 
 def exact_schema(rows: pa.Table) -> Schema:
@@ -40,10 +39,11 @@ def _filled(column: Column, values: pa.ChunkedArray) -> Column:
     array = values.combine_chunks()
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     texts = texts_of(array)
-    absent = tuple(m for m in MARKERS if m and is_text(array.type) and pc.any(pc.equal(texts, m)).as_py())
-    missing = (NULL, *absent) if array.null_count else absent
+    forms = {FORMS[i]: float(n) for i, n in enumerate(np.bincount(form_of(texts), minlength=len(FORMS))) if n}
     if isinstance(column, Undeclared):
-        column = _kind(column.name, texts.filter(pc.invert(pc.is_in(texts, pa.array(MARKERS)))).drop_null())
+        column = _kind(column.name, texts, forms)
+    missing = markers_of(forms, words=isinstance(column, Binned)) if is_text(array.type) else ()
+    missing = tuple(dict.fromkeys((*([NULL] if array.null_count else []), *missing)))
     if not isinstance(column, Categorical) or not set(missing) & set(column.values or ()):
         column = replace(column, missing=missing)
     if isinstance(column, Categorical) and column.values is None:
@@ -53,35 +53,17 @@ def _filled(column: Column, values: pa.ChunkedArray) -> Column:
     return measured(column, *column.open_facts)
 
 
-def _kind(name: str, texts: pa.Array) -> Column:
+def _kind(name: str, texts: pa.Array, forms: dict[Form, float]) -> Column:
     """A number, time or category, by how most of the texts are written."""
-    shares = {form: _share(texts, pattern) for form, pattern in {**NUMBER_FORMS, **COMMA_FORMS, **TIME_FORMS}.items()}
-    for comma, forms in ((False, NUMBER_FORMS), (True, {"whole": "", **COMMA_FORMS})):
-        if max(shares[form] for form in forms) > 0 and _all_shares(texts, forms) >= _MOSTLY and not shares["padded"]:
-            places = [int(form.split()[1]) for form in forms if form[-1].isdigit() and " " in form and shares[form]]
-            if shares["whole"] >= _MOSTLY:
-                return Integer(name)
-            return Continuous(name, decimals=max(places, default=None), comma=comma)
-    times = {form: share for form, share in shares.items() if form in TIME_FORMS}
-    clocks = {form.removeprefix("either:") for form in times if form.startswith("either:") and times[form]}
-    for clock in clocks:  # days up to 12 can be read day-first and month-first: the others decide
-        for form in (f"%d/%m/%Y{clock}", f"%m/%d/%Y{clock}"):
-            times[form] += times[f"either:{clock}"]
-    best = max((form for form in times if not form.startswith("either:")), key=lambda form: times[form])
-    if times[best] >= _MOSTLY:
-        return Datetime(name, format=best, zone="UTC" if "z" in best else "")
-    return Categorical(name)
-
-
-def _share(texts: pa.Array, pattern: str) -> float:
-    """The share of texts that a pattern matches."""
-    return pc.mean(pc.match_substring_regex(texts, f"^\\s*({pattern})\\s*$").cast(pa.float64())).as_py() or 0.0
-
-
-def _all_shares(texts: pa.Array, forms: Iterable[str]) -> float:
-    """The share of texts that any of the forms matches."""
-    patterns = {**NUMBER_FORMS, **COMMA_FORMS}
-    return _share(texts, "|".join(patterns[form] for form in forms))
+    facts: dict[str, Any] = {}
+    detail = detail_of(forms) if forms else ""
+    if detail == "affix":
+        common = int(np.argmax(np.bincount(affix_of(texts), minlength=len(AFFIXES))[:-1]))
+        facts = dict(zip(("prefix", "suffix"), AFFIXES[common], strict=True))
+    elif detail == "offset":
+        facts = {"zone": OFFSETS[int(np.argmax(np.bincount(offset_of(texts), minlength=len(OFFSETS))[:-1]))]}
+    values = {form: count for form, count in forms.items() if form.family not in ("missing", "word")}
+    return (column_of(name, forms, **facts) if values else None) or Categorical(name)
 
 
 def _with_values(column: Categorical, texts: pa.Array) -> Column:

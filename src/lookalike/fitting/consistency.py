@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.schema.domain import ColumnSet, Domain
 
 _SWEEPS, _TOLERANCE = 200, 1e-9

@@ -2,7 +2,7 @@
 
 A file may be hostile. Everything is checked before it is used, and the size of everything large is checked before
 memory is allocated: the size of the archive's directory before it is read, arrays only of a few plain number types, and
-a declared shape must fit the bytes in the archive exactly. No pickle, no code.
+a declared shape must fit the bytes in the archive exactly. No pickle, no code. The list of kinds is at the end.
 """
 
 from __future__ import annotations
@@ -21,6 +21,16 @@ import numpy as np
 
 from lookalike.errors import ModelFileError
 from lookalike.guards import MAX_MODEL_MB
+from lookalike.models.bayes_net import BayesNet, PrefixHistogram
+from lookalike.models.copula import GaussianCopula
+from lookalike.models.dense import DenseModel
+from lookalike.models.graphical import GraphicalModel
+from lookalike.models.model import Model, Stored
+from lookalike.models.network import NetworkModel
+from lookalike.models.refine import RefinedModel
+from lookalike.models.relaxed_rows import RelaxedRows
+from lookalike.models.rows import GumRows, ReleasedRows, RowsModel
+from lookalike.models.weighted_rows import ReweightedModel
 from lookalike.schema.documents import Reader
 
 DOCUMENT = "model.json"
@@ -142,3 +152,21 @@ def _too_large(what: str, max_mb: float) -> ModelFileError:
         f"{what} more than the limit of {max_mb:,.0f} MiB. If you trust the file, raise it: --max-model-mb on the "
         "command line, load(path, max_mb=...) in Python"
     )
+
+
+_MODELS: list[type[Model]] = [DenseModel, GraphicalModel, BayesNet, RefinedModel, RowsModel, GumRows, ReleasedRows]
+_MODELS += [PrefixHistogram, ReweightedModel, GaussianCopula, RelaxedRows, NetworkModel]
+KINDS = {model.kind: model for model in _MODELS}
+
+
+def stored_model(stored: Stored) -> Model:
+    """Return the model of a model file."""
+    kind = stored.text("kind")
+    if kind not in KINDS:
+        raise ModelFileError(f"its model is of kind {kind[:50]!r}; this version reads {', '.join(KINDS)}")
+    return KINDS[kind].from_stored(stored)
+
+
+def model_from_parts(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    """Return the model that `taken_apart` took apart."""
+    return stored_model(Stored(meta, dict(arrays)))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from lookalike.models.stored import MAX_COUNT, Stored
+from lookalike.models.model import MAX_COUNT, Stored
 from lookalike.sampling.draws import values_at
 from lookalike.schema.cells import cell_keys, counted, mixed_radix
 from lookalike.schema.domain import Domain

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
-from lookalike.models.stored import Stored
+from lookalike.models.model import Stored
 from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
 

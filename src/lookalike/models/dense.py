@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.models.stored import Stored
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.model import Stored
 from lookalike.sampling.draws import systematic
 from lookalike.schema.domain import Domain
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
-from lookalike.measurements.contrasts import CellTable, Contrasts
-from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
+from lookalike.measurements import CellTable, Contrasts, NoisyMarginal, averaged, estimated_total
 from lookalike.models.model import Model
 from lookalike.schema.domain import ColumnSet
 

@@ -8,17 +8,15 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from lookalike.engine.contraction import ExecutorName, Network, evaluated
-from lookalike.engine.cost import DEFAULT_LIMITS, Limits, plan_cost
-from lookalike.engine.extension import extend_plan
-from lookalike.engine.many_marginals import BlockQueries, blocks_of, projections
-from lookalike.engine.plan import ContractionPlan, clique_mask, connected_components
-from lookalike.engine.planner import make_plan
+from lookalike.engine.cost import DEFAULT_LIMITS, Limits, extend_plan, plan_cost
+from lookalike.engine.plan import ContractionPlan, clique_mask
+from lookalike.engine.planner import connected_components, make_plan
+from lookalike.engine.queries import BlockQueries, blocks_of, projections
 from lookalike.errors import SchemaError
-from lookalike.fitting.maximum_entropy import STOP_AT, Callback, dual_parameters, mirror_parameters
-from lookalike.fitting.problem import Problem
-from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.models.stored import Stored, taken_apart
-from lookalike.sampling.tree_rows import tree_rows
+from lookalike.fitting.maximum_entropy import STOP_AT, Callback, Problem, dual_parameters, mirror_parameters
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.model import Stored, taken_apart
+from lookalike.sampling.draws import tree_rows
 from lookalike.schema.domain import ColumnSet, Domain
 
 _ITERATIONS = {"dual": 200, "mirror": 1000}
@@ -176,7 +174,7 @@ class GraphicalModel:
         independent: bool = False,
         where: Mapping[str, int | Sequence[int]] | None = None,
     ) -> np.ndarray:
-        """Return rows of codes; see `lookalike.sampling.tree_rows` for the method and its accuracy.
+        """Return rows of codes; see `lookalike.sampling.draws` for the method and its accuracy.
 
         Args:
             rows: number of rows.

@@ -33,8 +33,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from lookalike.errors import InputError
-from lookalike.measurements.contrasts import Contrasts
-from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, averaged
+from lookalike.measurements import Contrasts, NoisyMarginal, NoisyResidual, averaged
 from lookalike.schema.domain import ColumnSet, Domain
 
 _ROUNDING_VARIANCE = 1.0 / 12.0
@@ -50,8 +49,7 @@ class Answer:
 
     Attributes:
         value: the model's answer.
-        low: lower end of the interval for the true count in the private table.
-        high: upper end.
+        low, high: ends of the interval for the true count in the private table.
         level: probability, over the noise, that the interval contains the true count.
         basis: `measured` (the interval is exact), or `bounded` (no measurement contains the cells; the interval is the
             range that the measured sums allow for any dependence).
@@ -250,8 +248,7 @@ class ErrorBars:
         spread = _spread_over(m, attrs, weights, self.domain)
         if spread is None or m.groups is None:
             return None
-        groups = m.groups.ravel()
-        by_group = np.zeros(m.cells)
+        groups, by_group = m.groups.ravel(), np.zeros(m.cells)
         by_group[groups] = spread.ravel()
         if not np.allclose(by_group[groups], spread.ravel(), rtol=0, atol=_ZERO):
             return None
@@ -283,9 +280,8 @@ class ErrorBars:
 
     def _cover(self, attrs: ColumnSet, weights: np.ndarray, subsets: Sequence[ColumnSet]) -> list[tuple[float, float]]:
         """Sums whose cells together contain every cell outside the box of weights; empty if weights are not a box."""
-        box = np.ones(weights.shape)
+        box, covered = np.ones(weights.shape), set[str]()
         sums: list[tuple[float, float]] = []
-        covered: set[str] = set()
         for subset in subsets:
             if set(subset) <= covered:
                 continue

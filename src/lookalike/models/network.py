@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from lookalike.models.stored import Stored
+from lookalike.models.model import Stored
 from lookalike.schema.cells import counted, first_places
 from lookalike.schema.domain import Domain
 

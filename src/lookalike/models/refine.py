@@ -8,8 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.models.model import Model
-from lookalike.models.stored import Stored
+from lookalike.models.model import Model, Stored
 from lookalike.sampling.draws import draw_given
 from lookalike.schema.domain import Domain
 
@@ -80,7 +79,7 @@ class RefinedModel:
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
         # Imported late, since the list of kinds imports this class.
-        from lookalike.models.kinds import stored_model
+        from lookalike.models.archive import stored_model
 
         domain, coarse = stored.domain(), stored_model(stored.part("coarse"))
         merged, stored_shares = stored.part("maps"), stored.part("shares")

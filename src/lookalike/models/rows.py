@@ -10,10 +10,9 @@ import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.fitting.consistency import ConsistentMarginals, make_consistent, reconstruct
-from lookalike.measurements.marginals import NoisyMarginal, completed, spread_over_cells
+from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
 from lookalike.models.bayes_net import BayesNet
-from lookalike.models.model import Model
-from lookalike.models.stored import MAX_COUNT, MAX_TOTAL, Stored
+from lookalike.models.model import MAX_COUNT, MAX_TOTAL, Model, Stored
 from lookalike.sampling.row_update import GumSettings, Start, Updates, generate_rows
 from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain

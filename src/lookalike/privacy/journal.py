@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import LedgerError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.chain import digest
 
 FORMAT = 1

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.guards import MAX_REFERENCE_CELLS
-from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual, on_finer_domain
+from lookalike.measurements import NoisyMarginal, NoisyResidual, on_finer_domain
 from lookalike.privacy.kernel.requests import Recorder, Score
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain

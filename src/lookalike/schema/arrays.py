@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import times
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema import number_texts, time_texts, times
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer, Number
 from lookalike.schema.storage import is_text
 
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Microseconds of the first and last time of the years 1 to 9999, outside of which time zones cannot be applied."""
+_UNITS = {"s": times.TICKS["second"], "ms": times.TICKS["millisecond"], "us": 1}
 # Arrow reads and writes these codes as strptime does; the others go through Python, on distinct texts only.
 _ARROW_CODES = re.compile(r"(?:[^%]|%[YmdHMS])*")
 
@@ -32,7 +34,7 @@ def to_numbers(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]
     if isinstance(column, Datetime):
         numbers, readable = _read_times(column, array)
         return numbers // times.TICKS[column.resolution], readable
-    if is_text(array.type):
+    if is_text(array.type) and isinstance(column, Number):
         return _read_text(column, array)
     numbers = _floats(array)
     readable = ~np.isnan(numbers)
@@ -49,8 +51,9 @@ def to_array(column: Binned, numbers: np.ndarray, null: np.ndarray, kind: pa.Dat
     if isinstance(column, Datetime):
         return _write_times(column, numbers, null, kind)
     fixed_decimals = isinstance(column, Continuous) and column.decimals is not None
-    if is_text(kind) or (fixed_decimals and pa.types.is_decimal(kind)):
-        return pa.array(_texts(column, numbers), type=pa.string(), mask=null).cast(kind)
+    if isinstance(column, Number) and (is_text(kind) or (fixed_decimals and pa.types.is_decimal(kind))):
+        texts = _texts(column, numbers, plain=not is_text(kind))
+        return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), texts).cast(kind)
     numbers = column.numbers_at(numbers)
     if pa.types.is_decimal(kind):
         return pa.array([str(number) for number in numbers.tolist()], mask=null).cast(kind)
@@ -86,10 +89,8 @@ def saturated(numbers: np.ndarray) -> np.ndarray:
     return np.nan_to_num(numbers, nan=0.0, posinf=2.0**62, neginf=-(2.0**62)).clip(-(2.0**62), 2.0**62).astype(np.int64)
 
 
-def _read_text(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    trimmed = pc.utf8_trim_whitespace(texts_of(array))
-    if isinstance(column, Continuous) and column.comma:
-        trimmed = pc.replace_substring(trimmed, ",", ".")
+def _read_text(column: Number, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    trimmed = number_texts.bare_texts(column, pc.utf8_trim_whitespace(texts_of(array)))
     number = pc.match_substring_regex(trimmed, _NUMBER)
     numbers = _floats(pc.if_else(number, trimmed, None))
     readable = _filled(number, False)
@@ -102,19 +103,24 @@ def _read_text(column: Binned, array: pa.Array) -> tuple[np.ndarray, np.ndarray]
     return np.where(is_short, whole, saturated(numbers)), readable
 
 
-def _texts(column: Binned, numbers: np.ndarray) -> list[str] | pa.Array:
+def _texts(column: Number, numbers: np.ndarray, *, plain: bool) -> pa.Array:
+    """Texts of numbers as the column writes them, or (`plain`) of digits, a minus and a point alone."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    texts = _plain_texts(column, distinct.tolist())
+    if not plain and number_texts.is_dressed(column):
+        texts = [number_texts.dressed(column, text) for text in texts]
+    return pa.array(texts, type=pa.string()).take(pa.array(places))
+
+
+def _plain_texts(column: Number, numbers: list[Any]) -> list[str]:
     if isinstance(column, Integer):
-        if column.width:
-            return [f"{number:0{column.width}d}" for number in numbers.tolist()]
-        return pa.array(numbers).cast(pa.string()).to_pylist()
-    if isinstance(column, Continuous) and column.decimals is not None:
-        scale, places = 10.0**column.decimals, column.decimals
-        texts = [f"{number / scale:.{places}f}" for number in numbers.tolist()]
-        if column.least_decimals is not None:
-            texts = [_trimmed(text, column.least_decimals) for text in texts]
-    else:
-        texts = [repr(number) for number in numbers.tolist()]
-    return [text.replace(".", ",") for text in texts] if isinstance(column, Continuous) and column.comma else texts
+        return [f"{number:0{column.width}d}" for number in numbers]
+    if not isinstance(column, Continuous) or column.decimals is None:
+        return [repr(number) for number in numbers]
+    scale, places = 10.0**column.decimals, column.decimals
+    texts = [f"{number / scale:.{places}f}" for number in numbers]
+    least = column.least_decimals
+    return texts if least is None else [_trimmed(text, least) for text in texts]
 
 
 def _trimmed(text: str, places: int) -> str:
@@ -127,8 +133,8 @@ def _trimmed(text: str, places: int) -> str:
 def _read_times(column: Datetime, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Wall-clock microseconds since 1970 and which values could be read."""
     if is_text(array.type):
-        array = _parse_times(column, pc.utf8_trim_whitespace(texts_of(array)))
-    elif pa.types.is_null(array.type):
+        return _parse_times(column, pc.utf8_trim_whitespace(texts_of(array)))
+    if pa.types.is_null(array.type):
         array = array.cast(pa.timestamp("us"))
     micros = _micros(array)
     if pa.types.is_timestamp(array.type) and array.type.tz:
@@ -141,27 +147,33 @@ def _micros(array: pa.Array) -> np.ndarray:
     """Microseconds of dates or timestamps. Arrow's casts wrap around or raise where 64 bits are too few."""
     if pa.types.is_date32(array.type):
         counts, unit = _filled(array.cast(pa.int32()).cast(pa.int64()), 0), times.TICKS["day"]
+    elif pa.types.is_time32(array.type):
+        counts, unit = _filled(array.cast(pa.int32()).cast(pa.int64()), 0), _UNITS[array.type.unit]
     else:
         unit_name = "ms" if pa.types.is_date64(array.type) else array.type.unit
         counts = _filled(array.cast(pa.int64()), 0)
         if unit_name == "ns":
             return counts // 1000
-        unit = {"s": times.TICKS["second"], "ms": times.TICKS["millisecond"], "us": 1}[unit_name]
+        unit = _UNITS[unit_name]
     return counts.clip(-(2**62) // unit, 2**62 // unit) * unit
 
 
-def _parse_times(column: Datetime, texts: pa.Array) -> pa.Array:
-    if _ARROW_CODES.fullmatch(column.format):
-        return pc.strptime(texts, format=column.format, unit="us", error_is_null=True)
-    distinct = texts.dictionary_encode()
+def _parse_times(column: Datetime, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     tz = times.offset_zone(column.zone) if column.zone else UTC
-    parsed = [_parse_time(text, column.format, tz) for text in distinct.dictionary.to_pylist()]
-    return pa.array(parsed, type=pa.timestamp("us")).take(distinct.indices)
+    if _ARROW_CODES.fullmatch(column.format) and all(code in column.format for code in ("%Y", "%m", "%d")):
+        stamps = pc.strptime(texts, format=column.format, unit="us", error_is_null=True)
+    elif time_texts.known(column.format):
+        return time_texts.read(texts, column.format, tz)
+    else:
+        distinct = texts.dictionary_encode()
+        parsed = [_parse_time(text, column.format, tz) for text in distinct.dictionary.to_pylist()]
+        stamps = pa.array(parsed, type=pa.timestamp("us")).take(distinct.indices)
+    return _micros(stamps), ~_nulls(stamps)
 
 
 def _parse_time(text: str, format: str, tz: object) -> datetime | None:
     try:
-        when = datetime.strptime(text, format.replace("%:z", "%z"))
+        when = datetime.strptime(text, format)
     except ValueError:
         return None
     try:
@@ -171,23 +183,22 @@ def _parse_time(text: str, format: str, tz: object) -> datetime | None:
 
 
 def _write_times(column: Datetime, ticks: np.ndarray, null: np.ndarray, kind: pa.DataType) -> pa.Array:
-    micros = pa.array(ticks.astype(np.int64) * times.TICKS[column.resolution], mask=null).cast(pa.timestamp("us"))
+    micros = ticks.astype(np.int64) * times.TICKS[column.resolution]
     if is_text(kind):
-        return _format_times(column, micros).cast(kind)
+        return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), _format_times(column, micros)).cast(kind)
+    if pa.types.is_time(kind):
+        return pa.array(micros, mask=null).cast(pa.time64("us")).cast(kind, safe=False)
+    stamps = pa.array(micros, mask=null).cast(pa.timestamp("us"))
     if pa.types.is_timestamp(kind) and kind.tz:
-        micros = pc.assume_timezone(micros, kind.tz, ambiguous="earliest", nonexistent="latest")
-    return micros.cast(kind, safe=False)
+        stamps = pc.assume_timezone(stamps, kind.tz, ambiguous="earliest", nonexistent="latest")
+    return stamps.cast(kind, safe=False)
 
 
-def _format_times(column: Datetime, micros: pa.Array) -> pa.Array:
-    if _ARROW_CODES.fullmatch(column.format):
-        return pc.strftime(micros.cast(pa.timestamp("s"), safe=False), format=column.format)
+def _format_times(column: Datetime, micros: np.ndarray) -> pa.Array:
     tz = times.offset_zone(column.zone) if column.zone else UTC
-    aware = [None if when is None else when.replace(tzinfo=tz) for when in micros.to_pylist()]
-    return pa.array([None if when is None else _format_time(when, column.format) for when in aware], type=pa.string())
-
-
-def _format_time(when: datetime, format: str) -> str:
-    """strftime that also knows `%:z`, the offset with a colon, which Python learnt in 3.12."""
-    offset = when.strftime("%z")
-    return when.strftime(format.replace("%:z", f"{offset[:3]}:{offset[3:]}"))
+    if time_texts.known(column.format):
+        return time_texts.written(micros, column.format, tz)
+    distinct, places = np.unique(micros, return_inverse=True)
+    stamps = pa.array(distinct).cast(pa.timestamp("us")).to_pylist()
+    texts = [when.replace(tzinfo=tz).strftime(column.format) for when in stamps]
+    return pa.array(texts, type=pa.string()).take(pa.array(places))

@@ -1,182 +1,91 @@
-"""Columns of numbers and times: their public bounds and bins, and how values are spread within a bin."""
+"""The kinds of columns that have bins: whole numbers, decimal numbers and times, and how texts write them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.schema import times
-from lookalike.schema.columns import DEFAULT_BINS, MAX_CODES, MAX_FORMAT, Column, Outside
-from lookalike.schema.hierarchy import bin_groups
+from lookalike.schema import number_texts, times
+from lookalike.schema.bins import Binned
+from lookalike.schema.columns import MAX_FORMAT
+
+__all__ = ["Binned", "Continuous", "Datetime", "Integer", "Number"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binned(Column):
-    """What integers, decimals and times share: public bounds, public bins, and a grid of ticks within each bin.
-
-    `bins` is a number of equally wide bins or the list of their lower edges. A bin holds its lower edge and ends before
-    the next; the last one ends with `maximum`.
+class Number(Binned):
+    """What integers and decimals share: how texts write them, which is public and matters for texts only.
 
     Attributes:
-        shape: pieces of the range as (lower edge, weight), finer than the bins: values within a bin fall into its
-            pieces in proportion to their weights. Without it values are uniform over the bin.
-        rounding: (step in ticks, share): how often values are multiples of a step, as people round to tens.
+        prefix: what stands before the digits, such as a currency: a minus comes before it, as in `-$5`.
+        suffix: what stands after the number, as in `15.6 %`. A percent is the number that is written: 15.6.
+        thousands: what stands between groups of three digits, as in `1,234`.
+        plus: whether numbers that are not negative begin with a plus.
     """
 
-    outside: Outside = "clamp"
-    bins: Any = DEFAULT_BINS
-    minimum: Any = None
-    maximum: Any = None
-    shape: tuple[tuple[Any, float], ...] = ()
-    rounding: tuple[tuple[int, float], ...] = ()
-    _edges: np.ndarray | None = field(default=None, init=False, repr=False, compare=False)
-
-    facts: ClassVar[tuple[str, ...]] = ("bounds", "bins", "missing")
+    prefix: str = ""
+    suffix: str = ""
+    thousands: str = ""
+    plus: bool = False
 
     def __post_init__(self) -> None:
-        Column.__post_init__(self)
-        self._require(self.outside != "other", "has numbers or times, so no catch-all", "Set dp.outside to clamp.")
-        # Bounds become plain numbers or ISO texts at once, so that columns that say the same are equal.
-        if not isinstance(self.bins, int | str):
-            object.__setattr__(self, "bins", tuple(self._plain(edge) for edge in self.bins))
-        object.__setattr__(self, "minimum", self._plain(self.minimum))
-        object.__setattr__(self, "maximum", self._plain(self.maximum))
-        self._check_levels()
-        if self._lacks("bounds"):
-            return
-        low, high = self.internal(self.minimum), self.internal(self.maximum)
-        self._require(low <= high, f"has minimum {self.minimum} above maximum {self.maximum}", "Swap the two.")
-        edges = self._make_edges(low, high)
+        Binned.__post_init__(self)
+        for key, text in (("prefix", self.prefix), ("suffix", self.suffix)):
+            shown = text.lstrip() if key == "prefix" else text.rstrip()
+            self._require(
+                len(text) <= number_texts.MAX_AFFIX and not number_texts.NO_AFFIX.search(text) and shown == text,
+                f"has {key} {text!r}",
+                f"Give at most {number_texts.MAX_AFFIX} characters, no digits or signs, and no space at the outer end.",
+            )
+        known = ", ".join(repr(text) for text in number_texts.THOUSANDS)
         self._require(
-            len(edges) > 0 and bool(np.all(np.diff(edges) > 0)) and edges[0] == low and edges[-1] <= high,
-            f"needs lower edges that rise from its minimum {self.minimum} and stay below its maximum {self.maximum}",
-            "Correct bins, minimum and maximum.",
+            self.thousands in ("", *number_texts.THOUSANDS), f"has groupChar {self.thousands!r}", f"Use one of {known}."
         )
-        object.__setattr__(self, "_edges", edges)
-        self._check_shape()
-        self._groups()
-        if not self.open_facts:
-            self._check_count(self.size)
-
-    def _check_levels(self) -> None:
-        plain = [n if isinstance(n, int) else tuple(self._plain(edge) for edge in n) for n in self.hierarchy]
-        object.__setattr__(self, "hierarchy", tuple(plain))
-        counts = [level for level in plain if isinstance(level, int)]
-        falling = all(count >= 1 for count in counts) and all(a > b for a, b in pairwise(counts))
-        self._require(falling, f"has a hierarchy of {counts} groups", "Give falling numbers of at least 1.")
-        declared = len(counts) == len(plain) or not {"bounds", "bins"} & set(self.open_facts)
-        self._require(declared, "has a hierarchy of bins that are not declared", "Declare bounds and bins.")
-
-    def _make_groups(self) -> list[np.ndarray]:
-        starts = {
-            place: np.array([self.internal(edge) for edge in level])
-            for place, level in enumerate(self.hierarchy)
-            if not isinstance(level, int)
-        }
-        return bin_groups(self.name, self.edges, self.hierarchy, starts)
-
-    def _lacks(self, fact: str) -> bool:
-        return fact == "bounds" and (self.minimum is None or self.maximum is None)
+        if isinstance(self, Continuous):
+            mark = self.decimal_mark
+            self._require(self.thousands != mark, f"has {mark!r} for thousands and decimals", "Change one of them.")
 
     @property
-    def regular(self) -> int:
-        return 0 if self._edges is None else len(self._edges)
-
-    @property
-    def edges(self) -> np.ndarray:
-        """Lower edges of the bins, as internal numbers (see `internal`)."""
-        if self._edges is None:
-            raise SchemaError(f"Column {self.name!r} has no bounds yet; declare them or let a run discover them.")
-        return self._edges
-
-    @property
-    def tick(self) -> Decimal | None:
-        """Distance of neighbouring values, None where any float may occur."""
-        return Decimal(1)
-
-    def internal(self, value: Any) -> int | float:
-        """The number that stands for a value of the schema: itself, or ticks since 1970 for times."""
-        raise NotImplementedError
-
-    def external(self, number: int | float) -> Any:
-        """The value of the schema that a number stands for."""
-        raise NotImplementedError
-
-    def numbers_at(self, ticks: Any) -> Any:
-        """Internal numbers at whole numbers of ticks; where the column has no ticks, the numbers themselves."""
-        return ticks
-
-    def nearest_tick(self, number: int | float) -> int:
-        """The whole number of ticks next to an internal number."""
-        return round(number)
-
-    def _plain(self, value: Any) -> Any:
-        return None if value is None else self.external(self.internal(value))
-
-    def _make_edges(self, low: Any, high: Any) -> np.ndarray:
-        if isinstance(self.bins, tuple):
-            return np.array([self.internal(edge) for edge in self.bins])
-        self._require(isinstance(self.bins, int) and self.bins >= 1, f"has bins {self.bins!r}", "Give 1 or more bins.")
-        self._require(self.bins <= MAX_CODES, f"has {self.bins:,} bins; the limit is {MAX_CODES:,}", "Use fewer bins.")
-        return self._equal_edges(low, high)
-
-    def _equal_edges(self, low: int, high: int) -> np.ndarray:
-        span = high - low + 1
-        count = min(self.bins, span)
-        return np.array([low + i * span // count for i in range(count)], dtype=np.int64)
-
-    def _check_shape(self) -> None:
-        pieces = tuple((self._plain(edge), float(weight)) for edge, weight in self.shape)
-        object.__setattr__(self, "shape", pieces)
-        object.__setattr__(self, "rounding", tuple((int(step), float(share)) for step, share in self.rounding))
-        self._require(
-            all(step >= 1 for step, _ in self.rounding) and all(share >= 0 for _, share in self.rounding),
-            "has a rounding step below 1 or a negative share",
-            "Give pairs of a positive whole step and its share.",
-        )
-        if not pieces:
-            return
-        edges = np.array([self.internal(edge) for edge, _ in pieces])
-        self._require(
-            bool(np.all(np.diff(edges) > 0)) and edges[-1] <= self.internal(self.maximum)
-            and bool(np.isin(self.edges, edges).all()) and all(weight >= 0 for _, weight in pieces),
-            "has a shape whose pieces do not rise, miss the edge of a bin, or have negative weights",
-            "Give rising lower edges that include those of all bins.",
-        )  # fmt: skip
-
-    def tick_ranges(self, edges: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """First and last tick of every bin (or piece), both inclusive; a tick t stands for the number t * tick."""
-        edges = self.edges if edges is None else edges
-        return edges, np.append(edges[1:] - 1, int(self.internal(self.maximum)))
-
-    def bin_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest value of every bin: ticks, or numbers where the column has no ticks."""
-        if self.tick is None:
-            return self.edges, np.append(self.edges[1:], self.internal(self.maximum))
-        return self.tick_ranges()
-
-    def _regular_labels(self) -> list[str]:
-        lows = [self.external(edge) for edge in self.edges.tolist()]
-        return [*(f"[{low}, {high})" for low, high in pairwise(lows)), f"[{lows[-1]}, {self.maximum}]"]
+    def decimal_mark(self) -> str:
+        return "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Integer(Binned):
+class Integer(Number):
     """Whole numbers between public bounds.
 
-    `width` pads text with leading zeros, as in `007`.
+    `width` pads text with leading zeros, as in `007`. `clock` is set where numbers are clock times, hour * 100 +
+    minute, as in 517 and 1345: their last two digits are at most 59.
 
     >>> Integer("age", minimum=0, maximum=109, bins=11).edges[:3].tolist()
     [0, 10, 20]
     """
 
     width: int = 0
+    clock: bool = False
+
+    def __post_init__(self) -> None:
+        grouped = bool(self.width and self.thousands)
+        self._require(not grouped, "has leading zeros and separators of thousands", "Use dp.width or groupChar.")
+        if self.clock and self.minimum is not None:
+            below = self.internal(self.minimum) < 0
+            self._require(not below, f"holds clock times from {self.minimum} on", "Give a minimum of at least 0.")
+        Number.__post_init__(self)
+
+    @property
+    def sparse(self) -> bool:
+        return self.clock
+
+    def steps_of(self, ticks: np.ndarray, *, up: bool = False) -> np.ndarray:
+        return ticks // 100 * 60 + np.minimum(ticks % 100, 60 if up else 59) if self.clock else ticks
+
+    def ticks_at(self, steps: np.ndarray) -> np.ndarray:
+        return steps // 60 * 100 + steps % 60 if self.clock else steps
 
     @classmethod
     def coded(cls, name: str, size: int) -> Integer:
@@ -188,6 +97,7 @@ class Integer(Binned):
         return "integer"
 
     def internal(self, value: Any) -> int:
+        value = number_texts.bare(self, value)
         try:
             number = int(value)
         except (TypeError, ValueError, OverflowError):
@@ -206,7 +116,7 @@ class Integer(Binned):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Continuous(Binned):
+class Continuous(Number):
     """Decimal numbers between public bounds, with a fixed number of places or (None) as many as a float has.
 
     `least_decimals` is the smallest number of decimals that texts show where they leave out final zeros. `comma` is set
@@ -220,7 +130,7 @@ class Continuous(Binned):
     facts: ClassVar[tuple[str, ...]] = ("bounds", "bins", "missing", "decimals")
 
     def __post_init__(self) -> None:
-        Binned.__post_init__(self)
+        Number.__post_init__(self)
         if self.decimals is None:
             return
         remedy = "Give 0 to 15, with no more than 15 digits in all."
@@ -243,10 +153,15 @@ class Continuous(Binned):
         return "number"
 
     @property
+    def decimal_mark(self) -> str:
+        return "," if self.comma else "."
+
+    @property
     def tick(self) -> Decimal | None:
         return None if self.decimals is None else Decimal(1).scaleb(-self.decimals)
 
     def internal(self, value: Any) -> float:
+        value = number_texts.bare(self, value)
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -305,17 +220,48 @@ class Datetime(Binned):
         known = ", ".join(times.TICKS)
         self._require(self.resolution in times.TICKS, f"has resolution {self.resolution!r}", f"Use one of {known}.")
         times.check_zone(self.name, self.zone)
+        if self.clock:
+            for key, last in (("minimum", 0), ("maximum", times.TICKS["day"] // times.TICKS[self.resolution] - 1)):
+                if getattr(self, key) is None:
+                    object.__setattr__(self, key, self.external(last))
+                within = 0 <= self.internal(getattr(self, key)) <= times.TICKS["day"] // times.TICKS[self.resolution]
+                self._require(within, f"has {key} {getattr(self, key)!r}", "Give a time of day, such as 23:59.")
         Binned.__post_init__(self)
 
     @property
+    def clock(self) -> bool:
+        """Whether values are times of day. Their bounds are known: they are those of a day."""
+        return times.is_clock(self.format)
+
+    @property
+    def sparse(self) -> bool:
+        return self.resolution == "day" and times.calendar_unit(self.format) != ""
+
+    def steps_of(self, ticks: np.ndarray, *, up: bool = False) -> np.ndarray:
+        if not self.sparse:
+            return ticks
+        unit = {"month": "datetime64[M]", "year": "datetime64[Y]"}[times.calendar_unit(self.format)]
+        steps = ticks.astype("datetime64[D]").astype(unit)
+        later = up & (steps.astype("datetime64[D]").astype(np.int64) < ticks)
+        return steps.astype(np.int64) + later
+
+    def ticks_at(self, steps: np.ndarray) -> np.ndarray:
+        if not self.sparse:
+            return steps
+        unit = {"month": "datetime64[M]", "year": "datetime64[Y]"}[times.calendar_unit(self.format)]
+        return steps.astype(unit).astype("datetime64[D]").astype(np.int64)
+
+    @property
     def field_type(self) -> str:
+        if self.clock:
+            return "time"
         return "date" if self.resolution == "day" and not self.zone else "datetime"
 
     def internal(self, value: Any) -> int:
         return times.parse_bound(self.name, value, self.format, self.resolution)
 
     def external(self, number: int | float) -> str:
-        return times.bound_text(int(number), self.resolution)
+        return times.bound_text(int(number), self.resolution, clock=self.clock)
 
     def _make_edges(self, low: int, high: int) -> np.ndarray:
         if isinstance(self.bins, str):

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.arrays import to_array, to_numbers
 from lookalike.schema.binned import Binned
+from lookalike.schema.classes import class_probe
 from lookalike.schema.columns import NULL, OTHERS, Categorical, Column, Identifier
 from lookalike.schema.draw import draw_identifiers, draw_numbers
 from lookalike.schema.enforce import drawn_numbers, repaired
-from lookalike.schema.probes import Probe, form_probe
+from lookalike.schema.probes import Probe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type, value_type
 
@@ -55,7 +56,7 @@ def _check_type(column: Column, kind: pa.DataType) -> None:
             to_numbers(column, _plain(empty))
         if isinstance(column, Categorical):
             _typed(column, (), _plain(empty).type)
-        encode_column(form_probe(column) if column.open_facts else column, empty)
+        encode_column(class_probe(column) if column.open_facts else column, empty)
     except pa.ArrowException:
         raise SchemaError(
             f"Column {column.name!r} is stored as {kind}, which cannot be read as {type(column).__name__}. Convert the "

@@ -253,8 +253,8 @@ class Identifier(Column):
     Code 0 means that the row has a value; further codes are those of the missing markers.
 
     Attributes:
-        pattern: the form of made-up texts: `#` is a digit, `@` a letter, anything else itself. Made-up numbers have at
-            most as many digits as the pattern has `#`.
+        pattern: the form of made-up texts: `#` is a digit, `@` a letter, anything else itself. Made-up numbers have as
+            many digits as the pattern has `#`, and a pattern of `#` alone makes texts of such numbers.
         person: whether the identifier names the person that the row belongs to.
         max_rows: at most this many rows of each person are used.
         repeats: relative numbers of persons with 1, 2, ... `max_rows` rows, which made-up persons follow.

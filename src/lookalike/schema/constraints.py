@@ -198,7 +198,8 @@ class Relation:
         at = self.names.index(name)
         unit, (low, high) = self.units[at], self.bounds[at]
         ticks = (-(-shared // unit) if up else shared // unit) if self.exact else shared / unit
-        return np.clip(ticks, low, high)
+        within = np.clip(ticks, low, high)
+        return self.columns[at].settled(within, up=up) if self.exact else within
 
     def bin_ranges(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of every bin in shared units."""

@@ -24,11 +24,11 @@ def draw_numbers(column: Binned, bins: np.ndarray, rng: np.random.Generator) -> 
         chosen = _draw_pieces(column, edges, bins, rng)
     if isinstance(column, Continuous) and column.decimals is None:
         return _draw_floats(column, edges, chosen, rng)
-    first, last = column.tick_ranges(edges)
-    ticks = rng.integers(first[chosen], last[chosen], endpoint=True)
+    first, last = (column.steps_of(ends)[chosen] for ends in column.tick_ranges(edges))
+    steps = rng.integers(first, last, endpoint=True)
     if column.rounding:
-        ticks = _rounded(column, ticks, first[chosen], last[chosen], rng)
-    return ticks
+        steps = _rounded(column, steps, first, last, rng)
+    return column.ticks_at(steps)
 
 
 def _draw_pieces(column: Binned, edges: np.ndarray, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -71,15 +71,20 @@ def draw_identifiers(column: Identifier, count: int, kind: pa.DataType, rng: np.
     """Made-up identifiers, distinct while the pattern allows that many; those of persons repeat as `repeats` says.
 
     The places marked # and @ are the digits of a number that runs through all of its values in a shuffled order.
+    Whole numbers begin with a zero only where too few others are as wide as the pattern.
     """
     if column.repeats:
         sizes = _sizes(column, count, rng)
         people = draw_identifiers(replace(column, repeats=(), max_rows=1), len(sizes), kind, rng)
         return people.take(pa.array(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)[:count])))
     if pa.types.is_integer(kind):
-        limit = min(10 ** max(1, column.pattern.count("#")), 2 ** (kind.bit_width - 1))
-        return pa.array(_distinct(count, limit, rng)).cast(kind)
+        digits = max(1, column.pattern.count("#"))
+        limit = min(10**digits, 2 ** (kind.bit_width - 1))
+        least = 10 ** (digits - 1) if 10 ** (digits - 1) + count <= limit else 0
+        return pa.array(least + _distinct(count, limit - least, rng)).cast(kind)
     alphabets = [_alphabet(mark) for mark in column.pattern]
+    if set(column.pattern) == {"#"} and count <= 9 * 10 ** (len(alphabets) - 1):
+        alphabets[0] = string.digits[1:]
     limit = 1
     for letters in alphabets:
         limit = min(limit * len(letters), 2**62)

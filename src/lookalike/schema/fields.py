@@ -1,10 +1,11 @@
 """One field of a schema file to one column, and back.
 
 Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `description`, `missingValues`,
-`categoriesOrdered`, `constraints` (`required`, `minimum`, `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`,
-`other` (label of the catch-all), `decimals`, `least_decimals`, `width`, `resolution`, `zone`, `shape`, `rounding`,
-`hierarchy`, `pattern` (makes the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `provenance`. The
-type `any` leaves the kind to discovery.
+`categoriesOrdered`, `decimalChar`, `groupChar`, `trueValues`, `falseValues`, `constraints` (`required`, `minimum`,
+`maximum`, `enum`). Ours, under `dp`: `bins`, `outside`, `other` (label of the catch-all), `decimals`, `least_decimals`,
+`width`, `prefix`, `suffix`, `plus`, `clock`, `resolution`, `zone`, `shape`, `rounding`, `hierarchy`, `pattern` (makes
+the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `provenance`. The type `any` leaves the kind to
+discovery.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from lookalike.errors import SchemaError
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer, Number
 from lookalike.schema.columns import (
     DEFAULT_BINS,
     NULL,
@@ -28,17 +29,18 @@ from lookalike.schema.columns import (
 )
 from lookalike.schema.documents import as_text
 
-TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "any")
+TYPES = ("string", "boolean", "integer", "number", "date", "datetime", "time", "any")
 _FIELD_KEYS = (
     "name", "type", "format", "title", "description", "missingValues", "categoriesOrdered", "constraints", "dp",
-    "decimalChar",
+    "decimalChar", "groupChar", "trueValues", "falseValues",
 )  # fmt: skip
 _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
-    "bins", "outside", "other", "decimals", "least_decimals", "width", "resolution", "zone", "shape", "rounding",
-    "hierarchy", "pattern", "person", "max_rows", "repeats", "storage", "provenance",
+    "bins", "outside", "other", "decimals", "least_decimals", "width", "prefix", "suffix", "plus", "clock",
+    "resolution", "zone", "shape", "rounding", "hierarchy", "pattern", "person", "max_rows", "repeats", "storage",
+    "provenance",
 )  # fmt: skip
-_DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S"}
+_DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M:%S"}
 
 
 class _Field:
@@ -195,7 +197,9 @@ def _identifier(field: _Field, shared: dict[str, Any]) -> Column:
 
 
 def _categorical(field: _Field, shared: dict[str, Any]) -> Column:
-    default = ("false", "true") if field.type == "boolean" else None
+    default = None
+    if field.type == "boolean":
+        default = [text for key in ("false", "true") for text in field.texts(field.entry, f"{key}Values", (key,)) or ()]
     values = field.texts(field.constraints, "enum", default)
     kind = Ordinal if field.flag(field.entry, "categoriesOrdered") else Categorical
     if "other" in field.dp:
@@ -215,23 +219,33 @@ def _binned(field: _Field, shared: dict[str, Any]) -> Column:
         shared["bins"] = bins
     else:
         shared["bins"] = field.integer("bins", 1, DEFAULT_BINS)
-    if field.type == "integer":
-        kind, shared["width"] = Integer, field.integer("width", 0, 0)
-    elif field.type == "number":
-        kind, shared["decimals"] = Continuous, field.integer("decimals", 0, None)
-        shared["least_decimals"] = field.integer("least_decimals", 0, None)
-        mark = as_text(field.entry.get("decimalChar", "."))
-        if mark not in (".", ","):
-            field.fail(f"decimalChar is {mark!r}", "It must be '.' or ','.")
-        shared["comma"] = mark == ","
+    kind = {"integer": Integer, "number": Continuous}.get(field.type, Datetime)
+    if kind is not Datetime:
+        shared.update(_number_facts(field))
     else:
-        kind = Datetime
         shared["format"] = as_text(field.entry.get("format", _DEFAULT_FORMAT[field.type]))
         shared["resolution"] = as_text(field.dp.get("resolution", ""))
         shared["zone"] = as_text(field.dp.get("zone", ""))
     shared["shape"] = field.pairs("shape", "edges", "weights")
     shared["rounding"] = field.steps()
     return kind(name, minimum=field.constraints.get("minimum"), maximum=field.constraints.get("maximum"), **shared)
+
+
+def _number_facts(field: _Field) -> dict[str, Any]:
+    """How texts write the numbers of a field."""
+    facts: dict[str, Any] = {
+        "prefix": as_text(field.dp.get("prefix", "")),
+        "suffix": as_text(field.dp.get("suffix", "")),
+        "thousands": as_text(field.entry.get("groupChar", "")),
+        "plus": field.flag(field.dp, "plus"),
+    }
+    if field.type == "integer":
+        return {**facts, "width": field.integer("width", 0, 0), "clock": field.flag(field.dp, "clock")}
+    mark = as_text(field.entry.get("decimalChar", "."))
+    if mark not in (".", ","):
+        field.fail(f"decimalChar is {mark!r}", "It must be '.' or ','.")
+    decimals, least = field.integer("decimals", 0, None), field.integer("least_decimals", 0, None)
+    return {**facts, "decimals": decimals, "least_decimals": least, "comma": mark == ","}
 
 
 def field_of(column: Column) -> dict[str, Any]:
@@ -256,8 +270,12 @@ def field_of(column: Column) -> dict[str, Any]:
         if column.rounding:
             steps, shares = zip(*column.rounding, strict=True)
             dp["rounding"] = {"steps": list(steps), "shares": list(shares)}
-    if isinstance(column, Continuous) and column.comma:
-        entry["decimalChar"] = ","
+    if isinstance(column, Number):
+        if column.decimal_mark != ".":
+            entry["decimalChar"] = column.decimal_mark
+        if column.thousands:
+            entry["groupChar"] = column.thousands
+        dp.update({key: True for key in ("plus", "clock") if getattr(column, key, False)})
     if isinstance(column, Datetime):
         entry["format"] = column.format
         dp["resolution"] = column.resolution
@@ -267,7 +285,7 @@ def field_of(column: Column) -> dict[str, Any]:
             dp.update(person=True, max_rows=column.max_rows, repeats=list(column.repeats))
     if column.hierarchy:
         dp["hierarchy"] = [_level_of(column, level) for level in column.hierarchy]
-    for key in ("decimals", "least_decimals", "width", "zone", "storage"):
+    for key in ("decimals", "least_decimals", "width", "prefix", "suffix", "zone", "storage"):
         value = getattr(column, key, None)
         if value not in (None, "") and (value != 0 or key != "width"):
             dp[key] = value

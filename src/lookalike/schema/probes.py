@@ -17,58 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import times
-from lookalike.schema.arrays import saturated, texts_of, to_numbers
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.arrays import saturated, to_numbers
+from lookalike.schema.binned import Binned
 from lookalike.schema.columns import NULL, Column, Identifier
-from lookalike.schema.storage import is_text, storage_type, value_type
-
-MARKERS = (NULL, "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "--", ".")
-"""Texts that stand for a missing value where they are frequent enough to stand out from the noise."""
-
-MAX_PLACES = 6
-_D, _M, _Y = r"(0[1-9]|[12][0-9]|3[01])", r"(0[1-9]|1[0-2])", r"[0-9]{4}"
-_DAY_ONLY, _LOW = r"(1[3-9]|2[0-9]|3[01])", r"(0[1-9]|1[0-2])"
-_HM = r"([01][0-9]|2[0-3]):[0-5][0-9]"
-_CLOCKS = {
-    "": "",
-    " %H:%M": f" {_HM}",
-    " %H:%M:%S": f" {_HM}:[0-5][0-9]",
-    " %H:%M:%S.%f": rf" {_HM}:[0-5][0-9]\.[0-9]{{6}}",
-}
-_ISO_CLOCKS = {
-    "T%H:%M": f"T{_HM}", "T%H:%M:%S": f"T{_HM}:[0-5][0-9]", "T%H:%M:%SZ": f"T{_HM}:[0-5][0-9]Z",
-    "T%H:%M:%S%:z": f"T{_HM}:[0-5][0-9][+-][0-9]{{2}}:[0-9]{{2}}",
-    " %H:%M:%S%:z": f" {_HM}:[0-5][0-9][+-][0-9]{{2}}:[0-9]{{2}}",
-    "T%H:%M:%S%z": f"T{_HM}:[0-5][0-9][+-][0-9]{{4}}",
-}  # fmt: skip
-
-
-def _time_forms() -> dict[str, str]:
-    """Format to regular expression; `either:` marks days up to 12, which day-first and month-first both read."""
-    forms: dict[str, str] = {}
-    for clock, pattern in {**_CLOCKS, **_ISO_CLOCKS}.items():
-        forms[f"%Y-%m-%d{clock}"] = f"{_Y}-{_M}-{_D}{pattern}"
-    for clock, pattern in list(_CLOCKS.items())[:3]:
-        forms[f"%Y/%m/%d{clock}"] = f"{_Y}/{_M}/{_D}{pattern}"
-        forms[f"%d.%m.%Y{clock}"] = rf"{_D}\.{_M}\.{_Y}{pattern}"
-        forms[f"either:{clock}"] = f"{_LOW}/{_LOW}/{_Y}{pattern}"
-        forms[f"%d/%m/%Y{clock}"] = f"{_DAY_ONLY}/{_M}/{_Y}{pattern}"
-        forms[f"%m/%d/%Y{clock}"] = f"{_M}/{_DAY_ONLY}/{_Y}{pattern}"
-    return forms
-
-
-TIME_FORMS = _time_forms()
-NUMBER_FORMS = {
-    "whole": r"[+-]?(0|[1-9][0-9]*)",
-    "padded": r"[+-]?0[0-9]+",
-    "whole.0": r"[+-]?(0|[1-9][0-9]*)\.0",
-    **{f"places {k}": rf"[+-]?[0-9]*\.[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)},
-    "float": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?",
-}
-COMMA_FORMS = {f"comma {k}": rf"[+-]?[0-9]+,[0-9]{{{k}}}" for k in range(1, MAX_PLACES + 1)}
-TEXT_FORMS: tuple[str, ...] = (*(f"marker {m}" for m in MARKERS), *NUMBER_FORMS, *COMMA_FORMS, *TIME_FORMS, "text")
-"""Classes of `TextForm`, in the order of their codes."""
+from lookalike.schema.storage import is_text, value_type
+from lookalike.schema.text_forms import MARKERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,72 +42,9 @@ class Probe(Column):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextForm(Probe):
-    """How a text is written: as which missing marker, number or time, or as none of these."""
-
-    classes: ClassVar[tuple[str, ...]] = TEXT_FORMS
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        distinct = texts_of(array).dictionary_encode()
-        texts = distinct.dictionary
-        codes = np.full(len(texts), len(TEXT_FORMS) - 1, dtype=np.int32)
-        patterns = {**NUMBER_FORMS, **COMMA_FORMS, **TIME_FORMS}
-        trimmed = pc.utf8_trim_whitespace(texts)
-        for form, pattern in reversed(patterns.items()):
-            matches = pc.match_substring_regex(trimmed, f"^{pattern}$").to_numpy(zero_copy_only=False)
-            codes[matches] = TEXT_FORMS.index(form)
-        found = pc.index_in(texts, value_set=pa.array(MARKERS)).fill_null(-1).to_numpy(zero_copy_only=False)
-        codes = np.where(found >= 0, found, codes)
-        null = MARKERS.index(NULL)
-        return np.append(codes, null)[distinct.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nulls(Probe):
-    """Whether a row has a value."""
-
-    classes: ClassVar[tuple[str, ...]] = ("value", "null")
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        return array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False).astype(np.int32)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places(Probe):
-    """How many decimals a float needs, up to six; then floats that need more, and null."""
-
-    classes: ClassVar[tuple[str, ...]] = (*(f"places {k}" for k in range(MAX_PLACES + 1)), "float", "null")
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        numbers = array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
-        codes = np.full(len(numbers), MAX_PLACES + 1, dtype=np.int32)
-        with np.errstate(all="ignore"):
-            for places in range(MAX_PLACES, -1, -1):
-                codes[np.round(numbers, places) == numbers] = places
-        codes[np.isnan(numbers)] = MAX_PLACES + 2
-        return codes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution(Probe):
-    """The coarsest unit of which a timestamp is a whole number, and null."""
-
-    classes: ClassVar[tuple[str, ...]] = (*times.TICKS, "null")
-
-    def codes(self, array: pa.Array) -> np.ndarray:
-        reader = Datetime(self.name, resolution="microsecond")
-        micros, readable = to_numbers(reader, array)
-        codes = np.full(len(micros), len(times.TICKS) - 1, dtype=np.int32)
-        for code, tick in reversed(list(enumerate(times.TICKS.values()))):
-            codes[micros % tick == 0] = code
-        codes[~readable] = len(times.TICKS)
-        return codes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Roundness(Probe):
-    """The largest of the given steps, in ticks, of which a number is a multiple; the last class is for zero and for
-    what is not a number."""
+    """The largest of the given steps, in ticks (minutes of clock times, months), of which a number is a multiple; the
+    last class is for zero and for what is not a number."""
 
     base: Binned
     steps: tuple[int, ...]
@@ -165,7 +55,7 @@ class Roundness(Probe):
 
     def codes(self, array: pa.Array) -> np.ndarray:
         numbers, readable = to_numbers(self.base, array)
-        ticks = as_ticks(self.base, numbers)
+        ticks = self.base.steps_of(as_ticks(self.base, numbers))
         codes = np.zeros(len(ticks), dtype=np.int32)
         for code, step in enumerate(self.steps):
             codes[ticks % step == 0] = code
@@ -239,15 +129,3 @@ def as_ticks(base: Binned, numbers: np.ndarray) -> np.ndarray:
     """Whole ticks of internal numbers, clipped to +-2^62."""
     with np.errstate(all="ignore"):
         return saturated(np.rint(numbers if base.tick is None else numbers / float(base.tick)))
-
-
-def form_probe(column: Column) -> Probe:
-    """The probe that shows a column's type, format and missing markers, by its storage type."""
-    value = value_type(storage_type(column))
-    if is_text(value):
-        return TextForm(column.name)
-    if pa.types.is_floating(value):
-        return Places(column.name)
-    if pa.types.is_timestamp(value):
-        return Resolution(column.name)
-    return Nulls(column.name)

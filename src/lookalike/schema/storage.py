@@ -100,6 +100,8 @@ def natural_type(column: Column) -> pa.DataType:
     if isinstance(column, Continuous):
         return pa.float64()
     if isinstance(column, Datetime):
+        if column.clock:
+            return pa.time64("us")
         if column.zone:
             return pa.timestamp("us", tz=column.zone)
         return pa.date32() if column.resolution == "day" else pa.timestamp("us")
@@ -123,7 +125,8 @@ def storage_type(column: Column) -> pa.DataType:
     elif isinstance(column, Identifier):
         fits = is_text(value) or pa.types.is_integer(value)
     elif isinstance(column, Datetime):
-        fits = is_text(value) or pa.types.is_timestamp(value) or pa.types.is_date(value)
+        typed = pa.types.is_time(value) if column.clock else pa.types.is_timestamp(value) or pa.types.is_date(value)
+        fits = is_text(value) or typed
     else:
         fits = is_text(value) or _is_number(value)
     if not fits:
@@ -171,6 +174,9 @@ def draft_column(name: str, kind: pa.DataType, values: tuple[str, ...] = ()) -> 
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         resolution = "day" if pa.types.is_date(kind) else "microsecond"
         return Datetime(name, resolution=resolution, zone=getattr(kind, "tz", None) or "", **_open("bins"))
+    if pa.types.is_time(kind):
+        resolution = {"s": "second", "ms": "millisecond"}.get(kind.unit, "microsecond")
+        return Datetime(name, format="%H:%M:%S", resolution=resolution, **_open("bins"))
     if pa.types.is_null(kind):
         return Categorical(name, values=("none",), missing=("",), outside="absorb")
     raise SchemaError(

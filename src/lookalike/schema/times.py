@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
+import pyarrow as pa
 
 from lookalike.errors import SchemaError
+from lookalike.schema import time_texts
 
 TICKS = {
     "day": 86_400_000_000,
@@ -23,10 +25,15 @@ TICKS = {
 
 _FINEST = [
     (re.compile(r"%f|%[cX]"), "microsecond"),
+    (re.compile(r"%3f"), "millisecond"),
     (re.compile(r"%[SsTr]"), "second"),
     (re.compile(r"%[MR]"), "minute"),
-    (re.compile(r"%[HI]"), "hour"),
+    (re.compile(r"%-?[HI]"), "hour"),
 ]
+_DAY_CODES = re.compile(r"%(-?[de]|[jDFcxsaAuw])")
+_MONTH_CODES = re.compile(r"%(-?m|\^?[bBh]|[UVW])")
+_YEAR_CODES = re.compile(r"%[YyG]")
+_HOUR_CODES = re.compile(r"%(-?[HIkl]|[TRXr])")
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -37,6 +44,27 @@ def resolution_of(format: str) -> str:
     'minute'
     """
     return next((name for pattern, name in _FINEST if pattern.search(format)), "day")
+
+
+def is_clock(format: str) -> bool:
+    """Whether a format writes times of day, without a date.
+
+    >>> is_clock("%H:%M:%S"), is_clock("%d.%m.%Y %H:%M")
+    (True, False)
+    """
+    dates = (_DAY_CODES, _MONTH_CODES, _YEAR_CODES)
+    return _HOUR_CODES.search(format) is not None and not any(codes.search(format) for codes in dates)
+
+
+def calendar_unit(format: str) -> str:
+    """`month` or `year` where a format writes no finer part of a date, so that only its first day can be meant.
+
+    >>> calendar_unit("%b %Y"), calendar_unit("%Y-%m-%d")
+    ('month', '')
+    """
+    if _DAY_CODES.search(format) or _HOUR_CODES.search(format) or not _YEAR_CODES.search(format):
+        return ""
+    return "month" if _MONTH_CODES.search(format) else "year"
 
 
 def check_zone(column: str, zone: str) -> None:
@@ -63,7 +91,8 @@ def parse_bound(column: str, value: Any, format: str, resolution: str) -> int:
     when = _as_datetime(value, format)
     if when is None:
         raise SchemaError(
-            f"Column {column!r} has {value!r} as a bound or edge. Write it as 2024-12-31 or 2024-12-31T23:59."
+            f"Column {column!r} has {value!r} as a bound or edge. Write it as "
+            + ("23:59 or 23:59:59." if is_clock(format) else "2024-12-31 or 2024-12-31T23:59.")
         )
     return (when - _EPOCH) // (TICKS[resolution] * datetime.resolution)
 
@@ -73,17 +102,43 @@ def _as_datetime(value: Any, format: str) -> datetime | None:
         return value.replace(tzinfo=None)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
-    for parse in (datetime.fromisoformat, lambda text: datetime.strptime(text, format)):
+    if isinstance(value, time):
+        return datetime.combine(_EPOCH, value.replace(tzinfo=None))
+    for parse in (
+        datetime.fromisoformat,
+        _time_of_day if is_clock(format) else _month,
+        lambda text: _read(text, format),
+    ):
         try:
             return parse(str(value)).replace(tzinfo=None)
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     return None
 
 
-def bound_text(ticks: int, resolution: str) -> str:
-    """ISO text of a number of ticks, no longer than its resolution needs."""
+def _time_of_day(text: str) -> datetime:
+    return datetime.combine(_EPOCH, time.fromisoformat(text))
+
+
+def _month(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m")
+
+
+def _read(text: str, format: str) -> datetime:
+    """The wall-clock time that a text writes; a ValueError where it cannot be read."""
+    if not time_texts.known(format):
+        return datetime.strptime(text, format)
+    micros, readable = time_texts.read(pa.array([text.strip()]), format)
+    if not readable[0]:
+        raise ValueError
+    return _EPOCH + int(micros[0]) * datetime.resolution
+
+
+def bound_text(ticks: int, resolution: str, *, clock: bool = False) -> str:
+    """ISO text of a number of ticks, no longer than its resolution needs; of the time alone with `clock`."""
     when = _EPOCH + ticks * TICKS[resolution] * datetime.resolution
+    if clock:
+        return when.time().isoformat("minutes" if when.second == when.microsecond == 0 else "auto")
     return when.date().isoformat() if resolution == "day" else when.isoformat()
 
 

@@ -17,12 +17,12 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.fitting.consistency import norm_sub
-from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
+from lookalike.measurements import NoisyMarginal, averaged, estimated_total
 from lookalike.models.bayes_net import BayesNet, dirichlet_means
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
-from lookalike.selection.allocation import allocate
+from lookalike.selection.steps import allocate
 
 
 @dataclass(frozen=True, slots=True)

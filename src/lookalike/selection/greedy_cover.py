@@ -1,7 +1,7 @@
 """Greedy choice of column sets: the most error per weight first, until the next set adds more noise than it removes.
 
 A set of c effective cells has the weight c^(2/3). When a budget rho is shared by weight, the noise of all chosen sets
-has an expected L1 norm of (sum of weights)^(3/2) / sqrt(pi rho) (`allocation.noise_error`). A set of k columns is paid
+has an expected L1 norm of (sum of weights)^(3/2) / sqrt(pi rho) (`steps.noise_error`). A set of k columns is paid
 for once and covers the errors of all k(k-1)/2 pairs in it: of binary columns, sets of four to six cost least per pair.
 This is PrivSyn's rule (section 4.1, Algorithm 1) for sets of any size, with the best ratio taken first.
 
@@ -21,9 +21,9 @@ import numpy as np
 
 from lookalike.guards import MAX_PAIR_CELLS
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import noise_error, top_up
 from lookalike.selection.candidate_sets import Candidates
 from lookalike.selection.pricing import EffectiveCells
+from lookalike.selection.steps import noise_error, top_up
 
 Key = TypeVar("Key")
 

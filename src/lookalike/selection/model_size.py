@@ -9,14 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from lookalike.engine.cost import Limits, candidate_costs, plan_cost, predict_cost
-from lookalike.engine.extension import Extension, extend_plan
+from lookalike.engine.cost import Extension, Limits, candidate_costs, extend_plan, plan_cost, predict_cost
 from lookalike.engine.plan import ContractionPlan
 from lookalike.engine.planner import make_plan
-from lookalike.guards import MODEL_MEMORY_MB, NETWORK_MEMORY_MB, ZEROS_MS
+from lookalike.guards import MODEL_MEMORY_MB, NETWORK_MEMORY_MB
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.schema.enforce import structural_zeros
-from lookalike.schema.schema import Schema
 from lookalike.selection.pair_selection import maximum_spanning_tree
 
 _TRUSTED_ROUNDS = 8
@@ -25,19 +22,6 @@ _MARGIN = 4.0
 """Factor by which such a marginal must keep the model below the limit."""
 _TRIED_BEYOND = 8
 """Number of sets tried one by one after the longest run of sets that fits: a prediction takes up to a second."""
-
-
-def model_zeros(schema: Schema, limit_ms: float = ZEROS_MS) -> dict[ColumnSet, np.ndarray]:
-    """Return the impossible cells of the schema's rules, as far as a model of them alone stays in the limit.
-
-    Tables are added while they fit, small ones first. Rules that are left out, or that no table of cells can express,
-    are enforced when rows are generated.
-    """
-    kept: dict[ColumnSet, np.ndarray] = {}
-    for attrs, table in sorted(structural_zeros(schema).items(), key=lambda item: item[1].size):
-        if predict_cost(schema.domain, [*kept, attrs]).seconds_per_call <= 1e-3 * limit_ms:
-            kept[attrs] = table
-    return kept
 
 
 def sets_that_fit(

@@ -20,7 +20,7 @@ from scipy import special
 
 from lookalike.guards import MAX_BATCH_CELLS, MAX_PAIR_CELLS
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import noise_error
+from lookalike.selection.steps import noise_error
 
 
 def candidate_pairs(domain: Domain, max_cells: int = MAX_PAIR_CELLS) -> list[ColumnSet]:
@@ -74,7 +74,7 @@ def greedy_pairs(scores: np.ndarray, cells: np.ndarray, rho: float, *, noise_wei
     """Return the indices of the pairs worth measuring, in the order they were picked (PrivSyn, Algorithm 1).
 
     Each step takes the pair that lowers noise error + dependency error of the pairs left out the most, and stops when
-    none lowers it. The noise error of a selection depends on the sum of its weights alone (`allocation.noise_error`),
+    none lowers it. The noise error of a selection depends on the sum of its weights alone (`steps.noise_error`),
     so a candidate's objective is one subtraction: O(m) per pick. Scores below 0 are noise and count as 0.
 
     Args:
@@ -269,7 +269,7 @@ def covering_design(
     """Return sets of at most `max_cells` cells that together hold every `strength` columns; the cheapest of some tries.
 
     Columns that have more cells together are a set alone. A design is priced by the sum of cells^(2/3) of its
-    sets, which is what their noise costs when a budget is shared best (`allocation.allocate`).
+    sets, which is what their noise costs when a budget is shared best (`steps.allocate`).
 
     Args:
         domain: the columns.

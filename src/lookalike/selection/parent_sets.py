@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.bayes_net import BayesNet
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.model_size import fitting_parts, model_zeros
+from lookalike.selection.model_size import fitting_parts
 
 if TYPE_CHECKING:
     from lookalike.privacy.kernel.door import GuardedTable

@@ -13,18 +13,18 @@ import numpy as np
 
 from lookalike.engine.cost import Limits
 from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS
-from lookalike.measurements.marginals import NoisyMarginal, averaged
+from lookalike.measurements import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import allocate, effective_cells
 from lookalike.selection.candidate_sets import Candidates, random_larger_sets, useful_candidates
-from lookalike.selection.columns import cell_groups, measure_set_contrasts, score_sets, scored_pairs
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
+from lookalike.selection.grouping import effective_cells
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, useful_cells
+from lookalike.selection.steps import allocate, cell_groups, measure_set_contrasts, score_sets, scored_pairs
 
 
 @dataclass(frozen=True, slots=True)

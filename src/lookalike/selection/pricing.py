@@ -29,11 +29,10 @@ from typing import TypeVar
 import numpy as np
 
 from lookalike.guards import MAX_REMEMBERED_CELLS, MAX_REMEMBERED_TABLES
-from lookalike.measurements.contrasts import Contrasts
+from lookalike.measurements import Contrasts
 from lookalike.privacy.scores import GroupedResidualL1
 from lookalike.schema.domain import ColumnSet
-from lookalike.selection.allocation import effective_cells
-from lookalike.selection.grouping import halved_boxes, merged_values
+from lookalike.selection.grouping import effective_cells, halved_boxes, merged_values
 
 Item = TypeVar("Item")
 Number = TypeVar("Number", float, np.ndarray)
@@ -88,7 +87,7 @@ class EffectiveCells:
         return known
 
     def weights(self, cliques: Sequence[ColumnSet]) -> np.ndarray:
-        """Return (effective cells)^(2/3) of every set, by which a budget is shared (`allocation.allocate`)."""
+        """Return (effective cells)^(2/3) of every set, by which a budget is shared (`steps.allocate`)."""
         return np.array([self(clique) ** (2 / 3) for clique in cliques])
 
     def contrasts(self, clique: ColumnSet) -> float:

@@ -17,9 +17,9 @@ from lookalike.schema.arrays import texts_of
 from lookalike.schema.codec import bind, encode_columns
 from lookalike.schema.columns import Column
 from lookalike.schema.domain import Domain
-from lookalike.schema.probes import MARKERS
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft, holds_text
+from lookalike.schema.text_forms import MARKERS
 from lookalike.sources.base import Source
 from lookalike.sources.frames import TableForm, read_table
 from lookalike.sources.memory import MemorySource

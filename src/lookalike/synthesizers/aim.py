@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from lookalike.fitting.maximum_entropy import model_zeros
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import EXPECTED_ABS, choose_worst
-from lookalike.selection.columns import singles
-from lookalike.selection.model_size import SizeGate, model_zeros
+from lookalike.selection.model_size import SizeGate
+from lookalike.selection.steps import EXPECTED_ABS, choose_worst, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_rounds,
-    check_shares,
-    choice,
-    method,
-    paper,
-    tuned,
-)
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, UNKNOWN, Split, Step
 
 PUBLISHED_ROUNDS_PER_COLUMN = 16
@@ -74,10 +64,10 @@ class AIM(Method):
     def __post_init__(self) -> None:
         check_shares(self.oneway_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
         check_positive(
-            noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations, penalty=self.penalty
-        )
+            rounds=self.rounds, noise_limit=self.noise_limit, model_ms=self.model_ms, iterations=self.iterations,
+            penalty=self.penalty,
+        )  # fmt: skip
 
     def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)

@@ -7,11 +7,8 @@ import numpy as np
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import scored_pairs
-from lookalike.synthesizers.base import Method, Progress, method
-from lookalike.synthesizers.independent import Independent
-from lookalike.synthesizers.mosaic import Mosaic
-from lookalike.synthesizers.mst import MST
+from lookalike.selection.steps import scored_pairs
+from lookalike.synthesizers.base import METHODS, Method, Progress, method
 from lookalike.synthesizers.split import Split
 
 MAX_PRICED_COLUMNS = 150
@@ -54,11 +51,13 @@ def chosen_method(domain: Domain) -> tuple[Method, str]:
     """
     active = [size for size in domain.sizes if size > 1]
     if len(active) < 2:
-        return Independent(), "no two columns have two values or more, so there is nothing to associate"
+        return METHODS["independent"](), "no two columns have two values or more, so there is nothing to associate"
     pairs = len(active) * (len(active) - 1) // 2
     if not scored_pairs(domain):
-        return Independent(), "every pair of columns has more cells than can be counted; make the columns coarser"
+        reason = "every pair of columns has more cells than can be counted; make the columns coarser"
+        return METHODS["independent"](), reason
     if len(active) > MAX_PRICED_COLUMNS:
-        return MST(), f"{len(active)} columns make {pairs:,} pairs, too many to price sets of them; a tree scales"
+        reason = f"{len(active)} columns make {pairs:,} pairs, too many to price sets of them; a tree scales"
+        return METHODS["mst"](), reason
     reason = "are within its reach, and its error is the lowest or close to it"
-    return Mosaic(), f"{len(active)} columns and {pairs:,} pairs {reason}"
+    return METHODS["mosaic"](), f"{len(active)} columns and {pairs:,} pairs {reason}"

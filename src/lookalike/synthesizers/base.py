@@ -1,4 +1,4 @@
-"""The base class of methods: settings, a split of the budget, a fit through the door; and the list of all methods."""
+"""The base class of methods: settings, a split of the budget, a fit through the door; and all methods by name."""
 
 from __future__ import annotations
 
@@ -170,12 +170,6 @@ def check_shares(*shares: float) -> None:
         raise BudgetError(f"The shares of the budget are {listed}; each must be positive and their sum below 1.")
 
 
-def check_rounds(rounds: int | None) -> None:
-    """Check a number of rounds; None leaves it to the method."""
-    if rounds is not None and rounds < 1:
-        raise BudgetError(f"rounds is {rounds}; it must be at least 1, or null to let the method decide.")
-
-
 def check_positive(**settings: float | None) -> None:
     """Check settings that must be above 0, by name; None leaves a setting to the method."""
     for name, value in settings.items():
@@ -187,3 +181,45 @@ def check_choice(setting: str, value: str, choices: tuple[str, ...]) -> None:
     """Check a setting that names one of a few alternatives."""
     if value not in choices:
         raise SchemaError(f"{setting} is {value!r}; it must be one of {', '.join(choices)}.")
+
+
+# Methods by name.
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),),
+}  # fmt: skip
+_PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "None": "null"}
+
+
+def create(name: str, settings: dict[str, Any]) -> Method:
+    """Return the method of that name with the given settings; raises an error that lists the valid names."""
+    if name not in METHODS:
+        raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.")
+    known = {field.name: field for field in setting_fields(METHODS[name])}
+    for setting, value in settings.items():
+        if setting not in known:
+            raise SchemaError(f"{name} has no setting {setting!r}; it has {', '.join(known) or 'none'}.")
+        _check_type(name, setting, value, str(known[setting].type), known[setting].default)
+    return METHODS[name](**settings)
+
+
+def _check_type(method: str, setting: str, value: Any, annotation: str, default: Any) -> None:
+    """Check the type of a value by its setting's annotation, or by the default where the annotation is not listed."""
+    if setting == "workload" and isinstance(value, str | list | tuple):
+        return
+    names = [name for name in annotation.split(" | ") if name in _TYPES] or [type(default).__name__]
+    allowed = tuple(kind for name in names for kind in _TYPES.get(name, (type(default),)))
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        expected = " or ".join(_PLAIN_NAMES.get(name, name) for name in names)
+        was = f"{method}: setting {setting} is {value!r}"
+        raise SchemaError(f"{was}; it must be {expected}. The default is {default!r}.")
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """Return the settings of a method and their defaults."""
+    return {field.name: field.default for field in setting_fields(METHODS[name])}
+
+
+def settings_of(method: Method) -> dict[str, Any]:
+    """Return the settings of a method and their values."""
+    return {field.name: getattr(method, field.name) for field in setting_fields(type(method))}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from lookalike.errors import SchemaError
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.bayes_net import BayesNet, PrefixHistogram
 from lookalike.models.model import Model
 from lookalike.models.rows import ReleasedRows
@@ -17,8 +17,8 @@ from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import SeededRows, affordable_test
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import measure_columns
 from lookalike.selection.feature_network import Network, learn_network, measure_families, network_of
+from lookalike.selection.steps import measure_columns
 from lookalike.synthesizers.base import Method, Progress, check_choice, check_positive, choice, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Kind, Split, Step
 

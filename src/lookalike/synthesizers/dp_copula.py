@@ -11,7 +11,7 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import GradeProducts
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import fit_columns, singles
+from lookalike.selection.steps import fit_columns, singles
 from lookalike.synthesizers.base import Method, Progress, check_shares, method, tuned
 from lookalike.synthesizers.split import ONEWAYS, Split, Step
 

@@ -8,9 +8,8 @@ from lookalike.errors import BudgetError
 from lookalike.models.model import Model
 from lookalike.models.rows import RowsModel
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.sampling.best_rows import PerturbedLeader
 from lookalike.schema.domain import Domain
-from lookalike.selection.cell_queries import QueryPlayer, query_sets, weigh_drawn_queries
+from lookalike.selection.cell_queries import PerturbedLeader, QueryPlayer, query_sets, weigh_drawn_queries
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.fem import COLUMN_RATE, QUERIES, measured_columns, query_split

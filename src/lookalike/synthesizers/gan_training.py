@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from lookalike.models.network import Generator, RmsProp
+from lookalike.errors import SchemaError
+from lookalike.models.model import Model
+from lookalike.models.network import Generator, NetworkModel, RmsProp
+from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.requests import RowRelease
 from lookalike.privacy.row_level.critic_sums import Critic
 from lookalike.privacy.row_level.teacher_votes import Teachers
 from lookalike.schema.cells import one_hot
-from lookalike.synthesizers.base import Progress
+from lookalike.schema.domain import Domain
+from lookalike.selection.steps import fit_columns, singles
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, setting_fields, tuned
+from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
 
 BATCH, PULL, MIN_PROBABILITY = 512, 0.3, 1e-4
 """Rows per step; part of the distance from the margins that a step corrects; minimum of probabilities there."""
@@ -66,6 +74,68 @@ class GeneratorTraining:
         self._steps.step(self.generator.gradients(made, -better))
         if self._pull:
             self.generator.pull(made.probabilities.mean(axis=0), self._margins, PULL, MIN_PROBABILITY)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorMethod(Method, ABC):
+    """What DP-WGAN and PATE-GAN share: one-way marginals, a first generator from them, and training it by one request.
+
+    Attributes:
+        oneway_share: part of the budget for one-way marginals, which give the number of rows and the first generator.
+        hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
+        latent: number of random numbers that become a row.
+        generator_rate: learning rate of the generator.
+        generator_steps: steps of the generator per step of the critic, or per round of votes.
+        keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
+    """
+
+    request_step: ClassVar[str]
+
+    oneway_share: float = tuned(0.2)
+    hidden: int = tuned(256)
+    latent: int = tuned(32)
+    generator_rate: float = tuned(1e-3)
+    generator_steps: int = tuned(3)
+    keep_margins: bool = choice(True)
+
+    @abstractmethod
+    def _note(self) -> str:
+        """What the request releases, for the plan."""
+
+    @abstractmethod
+    def _request(
+        self,
+        door: GuardedTable,
+        total: float,
+        training: GeneratorTraining,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> RowRelease:
+        """Return the release of noisy answers about real rows that trains the generator."""
+
+    def __post_init__(self) -> None:
+        check_shares(self.oneway_share)
+        for field in setting_fields(type(self)):
+            value = getattr(self, field.name)
+            if isinstance(field.default, float):
+                check_positive(**{field.name: value})
+            elif value < 1 and not isinstance(field.default, bool):
+                raise SchemaError(f"{self.name}: {field.name} is {value}; it must be at least 1.")
+
+    def split(self, domain: Domain, rho: float) -> Split:
+        request = Step(self.request_step, "gaussian", UNKNOWN, 0.0, self._note(), Kind.ROWS)
+        return Split.of(rho, Step.columns(domain, rho * self.oneway_share), rest=request)
+
+    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
+        progress("measuring every column", 0.02)
+        independent = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)[1]
+        total, margins = independent.total, independent.marginals(singles(door.domain))
+        generator = Generator.start(margins, self.latent, min(self.hidden, 8 * sum(door.domain.sizes)), rng)
+        training = GeneratorTraining(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
+        door.release_rows(self._request(door, total, training, rng, progress), step=self.request_step)
+        if self.keep_margins:
+            generator.calibrate(margins, rng)
+        return NetworkModel(door.domain, total, generator)
 
 
 # A critic, from noisy sums of clipped gradients (Wasserstein GAN, Arjovsky, Chintala, Bottou 2017).

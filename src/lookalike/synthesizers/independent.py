@@ -7,7 +7,7 @@ import numpy as np
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import fit_columns
+from lookalike.selection.steps import fit_columns
 from lookalike.synthesizers.base import Method, Progress, method
 from lookalike.synthesizers.split import ONEWAYS, Split, Step
 

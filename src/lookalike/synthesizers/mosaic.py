@@ -8,26 +8,26 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.sampling.exchange import ExchangeSettings
 from lookalike.schema.domain import Domain
-from lookalike.selection.allocation import TYPICAL_SETS
-from lookalike.selection.columns import (
+from lookalike.selection.pair_selection import pair_matrix
+from lookalike.selection.priced_sets import PricedSets, SetPricing
+from lookalike.selection.steps import (
+    TYPICAL_SETS,
     active_columns,
     measure_column_contrasts,
     measure_columns,
     score_sets,
     scored_pairs,
 )
-from lookalike.selection.model_size import model_zeros
-from lookalike.selection.pair_selection import pair_matrix
-from lookalike.selection.priced_sets import PricedSets, SetPricing
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
 
 SETS, LARGER = "chosen sets", "larger sets and their choice"
 
@@ -205,7 +205,7 @@ def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal
 
 def _column_contrasts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
     """Measure the number of rows, then the contrasts of every column of two or more values; return both."""
-    total = estimated_total(door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS))
+    total = estimated_total(count_rows(door, split))
     if ONEWAYS not in split:
         return [], total
     rho = split.rho(ONEWAYS) if SETS in split else door.remaining

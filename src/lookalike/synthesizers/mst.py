@@ -8,8 +8,8 @@ from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import fit_columns, measure_sets, score_pairs
 from lookalike.selection.pair_selection import maximum_spanning_tree
+from lookalike.selection.steps import fit_columns, measure_sets, score_pairs
 from lookalike.synthesizers.base import Method, Progress, check_shares, method, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Split, Step
 

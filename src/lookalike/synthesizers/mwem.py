@@ -7,25 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from lookalike.errors import ModelTooLargeError
-from lookalike.measurements.marginals import estimated_total
+from lookalike.measurements import estimated_total
 from lookalike.models.dense import DenseModel, multiplicative_weights
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.enforce import structural_zeros
-from lookalike.selection.allocation import choose_worst
+from lookalike.selection.steps import choose_worst
 from lookalike.selection.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_rounds,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
-from lookalike.synthesizers.split import CHOICES, CHOSEN, NUMBER_OF_ROWS, Split, Step
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.split import CHOICES, CHOSEN, Split, Step, count_rows
 
 
 @method(
@@ -61,8 +52,7 @@ class MWEM(Method):
     def __post_init__(self) -> None:
         check_shares(self.rows_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
-        check_positive(replays=self.replays, max_cells=self.max_cells)
+        check_positive(rounds=self.rounds, replays=self.replays, max_cells=self.max_cells)
 
     def split(self, domain: Domain, rho: float) -> Split:
         self._check_size(domain)
@@ -73,7 +63,7 @@ class MWEM(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, self.rounds or len(door.domain)
         self._check_size(domain)
-        total = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
+        total = count_rows(door, split)
         candidates = as_workload(self.workload, domain).cliques
         possible = possible_cells(domain, structural_zeros(door.schema))
         model = DenseModel(domain, possible / possible.sum(), estimated_total(total))

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from lookalike.measurements.marginals import estimated_total
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import estimated_total
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.allocation import EXPECTED_ABS, choose_worst
-from lookalike.selection.model_size import SizeGate, model_zeros
+from lookalike.selection.model_size import SizeGate
+from lookalike.selection.steps import EXPECTED_ABS, choose_worst
 from lookalike.selection.workload import WorkloadSpec, as_workload
-from lookalike.synthesizers.base import (
-    Method,
-    Progress,
-    check_positive,
-    check_rounds,
-    check_shares,
-    choice,
-    method,
-    tuned,
-)
-from lookalike.synthesizers.split import CHOICES, CHOSEN, NUMBER_OF_ROWS, Split, Step
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
+from lookalike.synthesizers.split import CHOICES, CHOSEN, Split, Step, count_rows
 
 
 @method(
@@ -59,8 +51,7 @@ class MWEMPGM(Method):
     def __post_init__(self) -> None:
         check_shares(self.rows_share)
         check_shares(self.choice_share)
-        check_rounds(self.rounds)
-        check_positive(model_ms=self.model_ms, iterations=self.iterations)
+        check_positive(rounds=self.rounds, model_ms=self.model_ms, iterations=self.iterations)
 
     def split(self, domain: Domain, rho: float) -> Split:
         as_workload(self.workload, domain).closure(domain)
@@ -71,7 +62,7 @@ class MWEMPGM(Method):
         domain, rounds = door.domain, self.rounds or len(door.domain)
         candidates = as_workload(self.workload, domain).closure(domain)
         gate = SizeGate()
-        measured = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
+        measured = count_rows(door, split)
         impossible = {attrs: np.where(table, -np.inf, 0.0) for attrs, table in model_zeros(door.schema).items()}
         model = GraphicalModel(domain, impossible, estimated_total(measured))
         for number in range(rounds):

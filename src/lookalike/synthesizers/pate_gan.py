@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from lookalike.errors import SchemaError
-from lookalike.models.model import Model
-from lookalike.models.network import Generator, NetworkModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.row_level.teacher_votes import TeacherVotes
-from lookalike.schema.domain import Domain
-from lookalike.selection.columns import fit_columns, singles
-from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
-from lookalike.synthesizers.gan_training import GeneratorTraining, TeachingSettings, VoteTrainer, training_progress
-from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step
+from lookalike.synthesizers.base import Progress, method, tuned
+from lookalike.synthesizers.gan_training import (
+    GeneratorMethod,
+    GeneratorTraining,
+    TeachingSettings,
+    VoteTrainer,
+    training_progress,
+)
 
 VOTES = "votes of the teachers"
 
@@ -38,11 +38,10 @@ MAX_TEACHER_ROWS = 200
     page="docs/reproductions/gans.md",
     rank=190,
 )
-class PATEGAN(Method):
+class PATEGAN(GeneratorMethod):
     """Divide the rows among many small teachers; only their noisy votes on generated rows are released.
 
     Attributes:
-        oneway_share: part of the budget for one-way marginals, which give the number of rows and the first generator.
         rounds: maximum number of rounds of votes; fewer where their noise would exceed `noise`.
         noise: maximum noise in the mean of a round's votes, as a share of the teachers.
         teacher_rows: rows per teacher, by the noisy number of rows; up to 200 where there would be over 1000 teachers,
@@ -53,14 +52,10 @@ class PATEGAN(Method):
         units: hidden units of the student.
         student_rate: learning rate of the student.
         student_steps: steps of the student per round.
-        hidden: maximum number of hidden units of the generator; no more than 8 per value of any column are used.
-        latent: number of random numbers that become a row.
-        generator_rate: learning rate of the generator.
-        generator_steps: steps of the generator per round.
-        keep_margins: hold the generator's columns to the one-way marginals while it learns, and at the end.
     """
 
-    oneway_share: float = tuned(0.2)
+    request_step = VOTES
+
     rounds: int = tuned(60)
     noise: float = tuned(0.1)
     teacher_rows: int = tuned(20)
@@ -70,38 +65,10 @@ class PATEGAN(Method):
     units: int = tuned(64)
     student_rate: float = tuned(2e-3)
     student_steps: int = tuned(20)
-    hidden: int = tuned(256)
-    latent: int = tuned(32)
     generator_rate: float = tuned(5e-4)
-    generator_steps: int = tuned(3)
-    keep_margins: bool = choice(True)
 
-    def __post_init__(self) -> None:
-        check_shares(self.oneway_share)
-        check_positive(
-            noise=self.noise, teacher_rate=self.teacher_rate, student_rate=self.student_rate,
-            generator_rate=self.generator_rate,
-        )  # fmt: skip
-        teaching = ("rounds", "teacher_rows", "teacher_units", "teacher_steps", "units", "student_steps")
-        for name in (*teaching, "hidden", "latent", "generator_steps"):
-            if getattr(self, name) < 1:
-                raise SchemaError(f"pate-gan: {name} is {getattr(self, name)}; it must be at least 1.")
-
-    def split(self, domain: Domain, rho: float) -> Split:
-        note = f"noisy votes on generated rows, in at most {self.rounds} rounds"
-        votes = Step(VOTES, "gaussian", UNKNOWN, 0.0, note, Kind.ROWS)
-        return Split.of(rho, Step.columns(domain, rho * self.oneway_share), rest=votes)
-
-    def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        progress("measuring every column", 0.02)
-        independent = fit_columns(door, split.rho(ONEWAYS), step=ONEWAYS)[1]
-        total, margins = independent.total, independent.marginals(singles(door.domain))
-        generator = Generator.start(margins, self.latent, min(self.hidden, 8 * sum(door.domain.sizes)), rng)
-        training = GeneratorTraining(generator, margins, self.generator_rate, rng, pull=self.keep_margins)
-        door.release_rows(self._request(door, total, training, rng, progress), step=VOTES)
-        if self.keep_margins:
-            generator.calibrate(margins, rng)
-        return NetworkModel(door.domain, total, generator)
+    def _note(self) -> str:
+        return f"noisy votes on generated rows, in at most {self.rounds} rounds"
 
     def _request(
         self,

@@ -9,15 +9,15 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.errors import BudgetError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import TYPICAL_SETS, allocate, effective_cells
-from lookalike.selection.columns import fit_columns, singles
+from lookalike.selection.grouping import effective_cells
 from lookalike.selection.model_size import FittingSets, SizeGate
 from lookalike.selection.pricing import PricedCandidates, ScoringRound, grouped_residuals, partition_for
+from lookalike.selection.steps import TYPICAL_SETS, allocate, fit_columns, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step

@@ -10,15 +10,14 @@ import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.fitting.consistency import make_consistent, norm_sub
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.bayes_net import dirichlet_means
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import FamilyGap
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.columns import measure_columns, measure_sets
-from lookalike.selection.model_size import model_zeros
 from lookalike.selection.parent_sets import (
     Family,
     allowed_cells,
@@ -29,6 +28,7 @@ from lookalike.selection.parent_sets import (
     network_model,
 )
 from lookalike.selection.pricing import useful_cells
+from lookalike.selection.steps import measure_columns, measure_sets
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Split, Step
 

@@ -9,11 +9,11 @@ from lookalike.models.model import Model
 from lookalike.models.rows import gum_model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.columns import measure_sets
 from lookalike.selection.pair_selection import covering_design
 from lookalike.selection.pricing import useful_cells
+from lookalike.selection.steps import measure_sets
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, UNKNOWN, Split, Step
+from lookalike.synthesizers.split import NUMBER_OF_ROWS, UNKNOWN, Split, Step, count_rows
 
 VIEWS = "views"
 
@@ -70,7 +70,7 @@ class PriView(Method):
         progress("choosing views", 0.0)
         measured = []
         if NUMBER_OF_ROWS in split:
-            measured = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
+            measured = count_rows(door, split)
             views = self._useful_views(door, float(measured[0].values), rng)
         else:
             views = covering_design(domain, self.strength, self.view_cells or 1, rng)

@@ -8,20 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from lookalike.engine.cost import Limits
-from lookalike.measurements.marginals import NoisyMarginal, averaged, estimated_total
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import NoisyMarginal, averaged, estimated_total
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import TYPICAL_SETS, allocate
-from lookalike.selection.columns import measure_columns, score_pairs, score_sets, singles
 from lookalike.selection.greedy_cover import MeasuredSets
-from lookalike.selection.levels import coarse_maps, hierarchy_levels, merged_oneways, spread_counts
+from lookalike.selection.grouping import coarse_maps, hierarchy_levels, merged_oneways, spread_counts
 from lookalike.selection.markov_graph import best_graph
-from lookalike.selection.model_size import model_zeros
 from lookalike.selection.priced_sets import CliqueSets
 from lookalike.selection.pricing import EffectiveCells, useful_cells
+from lookalike.selection.steps import TYPICAL_SETS, allocate, measure_columns, score_pairs, score_sets, singles
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from lookalike.fitting.consistency import norm_sub
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
 from lookalike.models.rows import GumSettings, Start, gum_model
@@ -17,9 +17,7 @@ from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.sampling.row_update import GumSchedule
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.columns import measure_columns, measure_sets
-from lookalike.selection.grouping import merged_values
-from lookalike.selection.levels import merged_oneways
+from lookalike.selection.grouping import merged_oneways, merged_values
 from lookalike.selection.pair_selection import (
     above_noise,
     candidate_pairs,
@@ -30,6 +28,7 @@ from lookalike.selection.pair_selection import (
     in_batches,
     independent_tables,
 )
+from lookalike.selection.steps import measure_columns, measure_sets
 from lookalike.synthesizers.base import Method, Progress, check_choice, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
 

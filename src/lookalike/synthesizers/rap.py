@@ -6,16 +6,14 @@ import math
 
 import numpy as np
 
-from lookalike.fitting.relaxed_projection import RelaxedProjection
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
-from lookalike.models.relaxed_rows import RelaxedRows
+from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import EXPECTED_ABS, choose_worst
 from lookalike.selection.cell_queries import random_sets
-from lookalike.selection.columns import measure_columns, singles
+from lookalike.selection.steps import EXPECTED_ABS, choose_worst, measure_columns, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, Split, Step

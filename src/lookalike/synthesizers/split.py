@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from lookalike.measurements import NoisyMarginal
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 
 NUMBER_OF_ROWS = "number of rows"
@@ -26,7 +28,7 @@ class Kind(StrEnum):
 
     NUMBER_OF_ROWS = "number of rows"
     COLUMNS = "columns"
-    """Counts of every column; columns of more values get more budget (`selection.allocation.allocate`)."""
+    """Counts of every column; columns of more values get more budget (`selection.steps.allocate`)."""
     COLUMNS_ALIKE = "columns alike"
     """Counts of every column, all with the same noise."""
     SETS = "sets"
@@ -124,6 +126,11 @@ class Split:
     def rho(self, step: str) -> float:
         """Return the maximum rho that the step of that name spends."""
         return next(planned.rho for planned in self.steps if planned.step == step)
+
+
+def count_rows(door: GuardedTable, split: Split) -> list[NoisyMarginal]:
+    """Measure the number of rows, as the step `Step.number_of_rows` plans it."""
+    return door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
 
 
 def limits_of(steps: Iterable[Step]) -> dict[str, float]:

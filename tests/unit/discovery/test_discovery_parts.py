@@ -42,8 +42,13 @@ def test_probes_of_typed_columns_take_every_value():
 
 
 def test_text_forms():
-    texts = {"12": "whole", "007": "padded", "1.50": "places 2", "1e5": "float", "?": "marker ?", "x": "text"}
-    times = {"2024-01-05": "%Y-%m-%d", "25/12/2024": "%d/%m/%Y", "12/25/2024": "%m/%d/%Y", "05/06/2024": "either:"}
+    texts = {"12": "whole", "007": "padded 3", "1.50": "places 2", "1e5": "float", "?": "marker ?", "x": "text"}
+    times = {
+        "2024-01-05": "%Y-%m-%d",
+        "25/12/2024": "%d/%m/%Y",
+        "12/25/2024": "%m/%d/%Y",
+        "05/06/2024": "either %m/%d/%Y",
+    }
     expected = {**texts, **times, "2024-01-05T10:11:12+02:00": "%Y-%m-%dT%H:%M:%S%:z"}
     codes = encode_column(TextForm("x"), pa.array(list(expected)))
     assert [TEXT_FORMS[code] for code in codes] == list(expected.values())

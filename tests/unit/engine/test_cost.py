@@ -12,7 +12,7 @@ from lookalike.engine.contraction import Network
 from lookalike.engine.cost import Cost, Limits, candidate_costs, plan_cost, predict_cost
 from lookalike.engine.planner import make_plan
 from lookalike.errors import ModelTooLargeError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import fit
 from lookalike.schema.domain import Domain
 

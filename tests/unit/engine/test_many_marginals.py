@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lookalike.engine.cost import Limits
-from lookalike.engine.many_marginals import blocks_of, rooted_at_last
+from lookalike.engine.queries import blocks_of, rooted_at_last
 from lookalike.errors import ModelTooLargeError
 from lookalike.models.graphical import GraphicalModel
 from lookalike.schema.domain import Domain

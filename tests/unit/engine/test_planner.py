@@ -8,10 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lookalike.engine import executor, extension, order, planner
+from lookalike.engine import cost, executor, planner, recipes
 from lookalike.engine.contraction import Network
-from lookalike.engine.cost import plan_cost
-from lookalike.engine.extension import extend_plan
+from lookalike.engine.cost import extend_plan, plan_cost
 from lookalike.engine.plan import ContractionPlan
 from lookalike.engine.planner import make_plan
 from lookalike.schema.domain import Domain
@@ -33,7 +32,7 @@ def test_compiled_and_interpreted_search_find_the_same_plan(monkeypatch, count):
     plans = []
     for use_numba in (False, True):
         planner._cached_plan.cache_clear()
-        for module in (planner, order):
+        for module in (planner, recipes):
             monkeypatch.setattr(module, "worth_compiling", lambda function, seconds, answer=use_numba: answer)
         plans.append(make_plan(domain, cliques, effort=0.1))
     planner._cached_plan.cache_clear()
@@ -108,7 +107,7 @@ def test_growing_joins_components_and_swallows_smaller_factors():
 
 
 def test_removing_leaves_keeps_the_rest_of_the_tree():
-    assert extension.without_leaves(4, [(0, 1), (2, 3), (4, 5)], {1}) == [(1, 2), (0, 3)]
+    assert cost.without_leaves(4, [(0, 1), (2, 3), (4, 5)], {1}) == [(1, 2), (0, 3)]
 
 
 def test_without_numba_nothing_is_compiled(monkeypatch):

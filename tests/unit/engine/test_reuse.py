@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from lookalike.engine import numba_executor, numpy_executor, reuse
+from lookalike.engine import executor as places
+from lookalike.engine import numba_executor, numpy_executor
 from lookalike.engine.contraction import Network
-from lookalike.engine.executor import threads_allowed
-from lookalike.engine.layout import make_layout
+from lookalike.engine.executor import threads_allowed, with_reuse
 from lookalike.engine.numba_executor import NumbaExecutor
 from lookalike.engine.numpy_executor import NumpyExecutor
+from lookalike.engine.plan import make_layout
 from lookalike.engine.planner import make_plan
-from lookalike.engine.reuse import with_reuse
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(tuple("abcdefghij"), (4, 7, 2, 5, 3, 6, 2, 8, 3, 5))
@@ -35,8 +35,8 @@ def swept(executor, seed: int = 1) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("large_cells", [10, 30_000])
 def test_shared_places_change_no_number(seed, large_cells, monkeypatch):
-    monkeypatch.setattr(reuse, "_LARGE_CELLS", large_cells)
-    monkeypatch.setattr(reuse, "_SMALL_CELLS", 16)
+    monkeypatch.setattr(places, "_LARGE_CELLS", large_cells)
+    monkeypatch.setattr(places, "_SMALL_CELLS", 16)
     layout = make_layout(random_plan(seed))
     expected = swept(NumpyExecutor(layout))
     shared = with_reuse(layout)
@@ -52,11 +52,11 @@ def test_shared_places_change_no_number(seed, large_cells, monkeypatch):
 @pytest.mark.parametrize("seed", range(3))
 def test_arrays_still_needed_are_never_overwritten(seed, monkeypatch):
     """Follows which logical array every cell of the buffer holds, operation by operation."""
-    monkeypatch.setattr(reuse, "_LARGE_CELLS", 50)
+    monkeypatch.setattr(places, "_LARGE_CELLS", 50)
     layout = make_layout(random_plan(seed))
     shared = with_reuse(layout)
     first = 2 * layout.leaf_cells + layout.components
-    original = [*layout.forward, *reuse._with_recomputation(layout, first)]
+    original = [*layout.forward, *places._with_recomputation(layout, first)]
     holds = np.full(shared.cells, -1)
     numbers: dict[object, int] = {}
     for before, after in zip(original, (*shared.forward, *shared.adjoint), strict=True):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import lookalike as la
 from lookalike.cli.main import app
 from lookalike.errors import InputError
-from lookalike.evaluate.deniability import deniability
+from lookalike.evaluate.measures import deniability
 from lookalike.models.bayes_net import BayesNet
 from lookalike.schema.domain import Domain
 

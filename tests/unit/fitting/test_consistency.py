@@ -16,7 +16,7 @@ from lookalike.fitting.consistency import (
     reconstruct,
     shared_sets,
 )
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 2})

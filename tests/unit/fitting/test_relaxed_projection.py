@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.fitting.relaxed_projection import RelaxedProjection
-from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.models.relaxed_rows import RelaxedRows
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 2, 4, 5))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.archive import model_from_parts
 from lookalike.models.dense import DenseModel, multiplicative_weights
-from lookalike.models.kinds import model_from_parts
-from lookalike.models.stored import taken_apart
+from lookalike.models.model import taken_apart
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))

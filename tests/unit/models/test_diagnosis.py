@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.measurements.contrasts import Contrasts
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import Contrasts, NoisyMarginal
 from lookalike.models.diagnosis import CHI_LIMIT, COLUMN_LIMIT, diagnose, misfit_of
 from lookalike.models.graphical import fit
 from lookalike.schema.domain import Domain

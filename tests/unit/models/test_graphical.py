@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.fitting.maximum_entropy import mirror_parameters
-from lookalike.fitting.problem import Problem
-from lookalike.measurements.contrasts import CellTable, merged_columns
-from lookalike.measurements.marginals import NoisyMarginal, completed
+from lookalike.fitting.maximum_entropy import Problem, mirror_parameters
+from lookalike.measurements import CellTable, NoisyMarginal, completed, merged_columns
+from lookalike.models.archive import model_from_parts
 from lookalike.models.graphical import GraphicalModel, fit
-from lookalike.models.kinds import model_from_parts
-from lookalike.models.stored import taken_apart
+from lookalike.models.model import taken_apart
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 2, 3, 5))

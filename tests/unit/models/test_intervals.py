@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal, NoisyResidual
+from lookalike.measurements import CellTable, NoisyMarginal, NoisyResidual
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars, _parts, nonnegative_interval
 from lookalike.schema.domain import Domain

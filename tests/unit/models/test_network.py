@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.models.kinds import model_from_parts
+from lookalike.models.archive import model_from_parts
+from lookalike.models.model import taken_apart
 from lookalike.models.network import Generator, NetworkModel, RmsProp
-from lookalike.models.stored import taken_apart
 from lookalike.schema.domain import Domain
 from lookalike.synthesizers.gan_training import GeneratorTraining, WassersteinTrainer
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.models.kinds import model_from_parts
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.archive import model_from_parts
+from lookalike.models.model import taken_apart
 from lookalike.models.refine import RefinedModel, split_shares
 from lookalike.models.rows import RowsModel, gum_model
-from lookalike.models.stored import taken_apart
 from lookalike.schema.domain import Domain
 
 FINE, COARSE = Domain.of({"a": 2, "b": 5}), Domain.of({"a": 2, "b": 3})

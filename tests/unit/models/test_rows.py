@@ -7,10 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.models.kinds import model_from_parts
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.archive import model_from_parts
+from lookalike.models.model import taken_apart
 from lookalike.models.rows import GumRows, gum_model
-from lookalike.models.stored import taken_apart
 from lookalike.sampling.row_update import GumSchedule, GumSettings
 from lookalike.schema.domain import Domain
 

@@ -7,8 +7,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from lookalike.fitting.row_weights import (
+from lookalike.measurements import Contrasts, NoisyMarginal, completed
+from lookalike.models.archive import model_from_parts
+from lookalike.models.graphical import fit
+from lookalike.models.model import taken_apart
+from lookalike.models.weighted_rows import (
     MeasuredCells,
+    ReweightedModel,
+    SupportSettings,
     WeightPenalty,
     _add_counts,
     _add_potentials,
@@ -16,12 +22,6 @@ from lookalike.fitting.row_weights import (
     fit_weights,
     row_potentials,
 )
-from lookalike.measurements.contrasts import Contrasts
-from lookalike.measurements.marginals import NoisyMarginal, completed
-from lookalike.models.graphical import fit
-from lookalike.models.kinds import model_from_parts
-from lookalike.models.stored import taken_apart
-from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import (
     ExchangeSettings,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.intervals import ErrorBars
 from lookalike.privacy.kernel.accounting import Charge

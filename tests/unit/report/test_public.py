@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lookalike import report
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars
 from lookalike.report.public import public_numbers, public_report

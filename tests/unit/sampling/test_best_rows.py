@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lookalike.models.rows import RowsModel
-from lookalike.sampling.best_rows import PerturbedLeader
 from lookalike.schema.domain import Domain
+from lookalike.selection.cell_queries import PerturbedLeader
 
 DOMAIN = Domain(("a", "b", "c"), (3, 2, 4))
 DISTRIBUTIONS = [np.array([0.6, 0.3, 0.1]), np.array([0.5, 0.5]), np.array([0.7, 0.1, 0.1, 0.1])]

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-import lookalike.sampling.tree_rows as module
+import lookalike.sampling.draws as module
 from lookalike.errors import SchemaError
 from lookalike.models.graphical import GraphicalModel
 from lookalike.schema.domain import Domain

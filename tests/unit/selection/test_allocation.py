@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from lookalike.selection.allocation import EXPECTED_ABS, allocate, noise_error, top_up
+from lookalike.selection.steps import EXPECTED_ABS, allocate, noise_error, top_up
 
 CELLS = [4, 30, 600, 25]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.allocation import noise_error
 from lookalike.selection.candidate_sets import Candidates, useful_candidates
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, ScoredSets, SetLimits, greedy_cover
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, half_noise
+from lookalike.selection.steps import noise_error
 
 SIX = Domain(tuple("abcdef"), (2,) * 6)
 FIVE = Domain(tuple("abcde"), (2,) * 5)

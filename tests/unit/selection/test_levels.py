@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.measurements.marginals import NoisyMarginal
-from lookalike.selection.levels import _pair_cells, coarse_maps, merged_oneways, spread_counts, within_groups
+from lookalike.measurements import NoisyMarginal
+from lookalike.selection.grouping import _pair_cells, coarse_maps, merged_oneways, spread_counts, within_groups
 from lookalike.selection.pricing import EffectiveCells
 
 LEVELS = [np.arange(100) // 5, np.arange(100) // 25]

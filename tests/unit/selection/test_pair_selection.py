@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import Domain
-from lookalike.selection.allocation import noise_error
 from lookalike.selection.pair_selection import (
     above_noise,
     candidate_pairs,
@@ -20,6 +19,7 @@ from lookalike.selection.pair_selection import (
     in_batches,
     independent_tables,
 )
+from lookalike.selection.steps import noise_error
 
 
 def objective(chosen: tuple[int, ...], scores: np.ndarray, cells: np.ndarray, rho: float) -> float:

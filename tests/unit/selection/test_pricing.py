@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookalike.selection.allocation import effective_cells
+from lookalike.selection.grouping import effective_cells
 from lookalike.selection.pricing import (
     ChosenSet,
     EffectiveCells,

@@ -151,7 +151,7 @@ def test_other_dtypes_are_refused_by_name_with_or_without_rows(dtype: str, rows:
 
 @pytest.mark.parametrize(
     "series",
-    [pl.Series([[1]]), pl.Series([{"a": 1}]), pl.Series([b"x"]), pl.Series([dt.time(1)])],
+    [pl.Series([[1]]), pl.Series([{"a": 1}]), pl.Series([b"x"])],
     ids=lambda series: str(series.dtype.base_type()),
 )
 def test_types_of_no_kind_of_column_are_refused_by_the_draft(series: pl.Series) -> None:

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError
-from lookalike.measurements.contrasts import Contrasts
-from lookalike.measurements.marginals import NoisyMarginal, averaged
+from lookalike.measurements import Contrasts, NoisyMarginal, averaged
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
-from lookalike.selection.columns import scored_pairs
 from lookalike.selection.model_size import FittingSets, tree_first
+from lookalike.selection.steps import scored_pairs
 from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, Step
 

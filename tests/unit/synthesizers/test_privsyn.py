@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, SchemaError
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.refine import RefinedModel
 from lookalike.models.rows import RowsModel
 from lookalike.privacy.kernel import accounting as prices

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from lookalike.errors import SchemaError
-from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel.accounting import gaussian_rho
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import rounded_gaussian
@@ -66,7 +65,7 @@ def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbo
 def noisy_contrasts(
     table: CellTable, counts: np.ndarray, stddev: float, ledger_entry: int, insecure_rng: Generator | None
 ) -> NoisyMarginal:
-    """Return contrasts of the table (`measurements/contrasts.py`) with Gaussian noise of `stddev` on every cell.
+    """Return contrasts of the table (`measurements.py`) with Gaussian noise of `stddev` on every cell.
 
     The contrasts times the number of cells are integers, so noise of that many times the stddev can be rounded to
     integers, which is post-processing of the Gaussian mechanism. What the noise adds outside of the contrasts does

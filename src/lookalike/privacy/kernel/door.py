@@ -19,8 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.measurements.contrasts import CellTable
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
 from lookalike.privacy.kernel.accounting import Accountant, Budget, Charge
 from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
@@ -56,10 +55,13 @@ class GuardedTable:
         neighbours: Neighbours,
         insecure_rng: Rng = None,
         recorder: Recorder | None = None,
+        known: Sequence[NoisyMarginal] = (),
     ) -> None:
         self._opened, self._source = opened, opened.source
         self._accountant, self._neighbours = accountant, neighbours
         self._insecure_rng, self._recorder = insecure_rng, recorder
+        self.known = tuple(known)
+        """Noisy counts of the columns that were released before, such as those of discovery."""
 
     # Public facts: the coded columns, the schema with the table's own order and storage types, the kind of file.
 
@@ -210,14 +212,16 @@ class GuardedTable:
         recorder = self._recorder.coarsened(self.domain, maps) if self._recorder else None
         return self._with(self._read(lambda: self._source.recoded(maps)), self._accountant, recorder)
 
-    def encoded(self, schema: Schema) -> GuardedTable:
-        """Return the table encoded by another public schema, such as one of probes."""
+    def encoded(self, schema: Schema, known: Sequence[NoisyMarginal] = ()) -> GuardedTable:
+        """Return the table encoded by another public schema, with noisy counts that are known of its columns."""
         opened = self._read(lambda: self._opened.encoded(schema))
-        return GuardedTable(opened, self._accountant, self._neighbours, self._insecure_rng)
+        return GuardedTable(opened, self._accountant, self._neighbours, self._insecure_rng, known=known)
 
     def recorded_by(self, recorder: Recorder) -> GuardedTable:
         """Return the table with a recorder, which receives everything that is released from now on."""
-        return self._with(self._source, self._accountant, recorder)
+        door = self._with(self._source, self._accountant, recorder)
+        door.known = self.known
+        return door
 
     def _with(self, source: Any, accountant: Accountant, recorder: Recorder | None = None) -> GuardedTable:
         opened = replace(self._opened, source=source)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from lookalike.errors import BudgetError
-from lookalike.measurements.contrasts import Contrasts
+from lookalike.measurements import Contrasts
 
 Relation = Literal["add-remove", "replace"]
 

@@ -19,7 +19,7 @@ from scipy.special import ndtri  # pyright: ignore
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.guards import MAX_TRIES
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import Floats, Integers, bit_source, checked_scale, draw

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from lookalike.measurements import estimated_total
 from lookalike.models.model import Model
 from lookalike.models.rows import RowsModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
-from lookalike.selection.cell_queries import query_sets, weigh_drawn_queries
+from lookalike.selection.cell_queries import PerturbedLeader, query_sets, random_player, weigh_drawn_queries
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.dualquery import DualQuery, check_two_rounds, draws_for, round_budget
 from lookalike.synthesizers.fem import QUERIES, drawn_queries
-from lookalike.synthesizers.papers.fem import paper_player, uniform_leader
-from lookalike.synthesizers.split import Split, Step
+from lookalike.synthesizers.split import Split, Step, count_rows
 
 _WEIGHT = 1e3
 """Weight of a drawn query: so large against the noise of scale 1 that a row satisfies as many queries as it can."""
@@ -73,9 +73,9 @@ class DualQueryPaper(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, draws = door.domain, draws_for(door.domain, self.per_round)
         progress("counting rows", 0.0)
-        leader, total = uniform_leader(door, split)
+        leader, total = PerturbedLeader.uniform(domain), estimated_total(count_rows(door, split))
         made = [leader.rows(1, rng)]
-        player = paper_player(domain, self.workload, self.max_cells, self.marginals, rng)
+        player = random_player(domain, self.workload, self.max_cells, self.marginals, rng)
         for number in range(1, self.rounds):
             progress(f"round {number + 1} of {self.rounds}", number / self.rounds)
             player.compare_with(np.concatenate(made), total)

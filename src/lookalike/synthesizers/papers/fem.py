@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from lookalike.measurements.marginals import estimated_total
+from lookalike.measurements import estimated_total
 from lookalike.models.model import Model
 from lookalike.models.rows import RowsModel
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.sampling.best_rows import PerturbedLeader
 from lookalike.schema.domain import Domain
-from lookalike.selection.cell_queries import QueryPlayer, query_sets, random_sets, weigh_drawn_queries
+from lookalike.selection.cell_queries import PerturbedLeader, query_sets, random_player, weigh_drawn_queries
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.fem import FEM, QUERIES, drawn_queries, rounds_for
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
+from lookalike.synthesizers.split import Split, Step, count_rows
 
 
 @method(
@@ -70,8 +69,8 @@ class FEMPaper(Method):
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rounds = door.domain, rounds_for(door.domain, self.rounds)
         progress("counting rows", 0.0)
-        leader, total = uniform_leader(door, split)
-        player = paper_player(domain, self.workload, self.max_cells, self.marginals, rng)
+        leader, total = PerturbedLeader.uniform(domain), estimated_total(count_rows(door, split))
+        player = random_player(domain, self.workload, self.max_cells, self.marginals, rng)
         made = [self._rows(leader, rng)]
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}", number / rounds)
@@ -83,17 +82,3 @@ class FEMPaper(Method):
 
     def _rows(self, leader: PerturbedLeader, rng: np.random.Generator) -> np.ndarray:
         return leader.rows(self.rows_per_round, rng, noise="exponential", sweeps=self.sweeps)
-
-
-def uniform_leader(door: GuardedTable, split: Split) -> tuple[PerturbedLeader, float]:
-    """Measure the number of rows; return it and a leader whose columns are uniform."""
-    count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
-    return PerturbedLeader(door.domain, [np.full(size, 1 / size) for size in door.domain.sizes]), estimated_total(count)
-
-
-def paper_player(
-    domain: Domain, workload: WorkloadSpec, max_cells: int, marginals: int, rng: np.random.Generator
-) -> QueryPlayer:
-    """Return a query player that draws from all cells of the same few random marginals, with both signs."""
-    sets = random_sets(query_sets(workload, domain, max_cells), marginals, rng)
-    return QueryPlayer(domain, sets, len(sets), rng, both_signs=True)

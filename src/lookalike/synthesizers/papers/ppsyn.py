@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.columns import fit_columns, singles
 from lookalike.selection.grouping import PartitionPath, partition_path
 from lookalike.selection.model_size import SizeGate
+from lookalike.selection.steps import fit_columns, singles
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.ppsyn import ERRORS, GROUPS, MIN_LEFT, PPSyn, candidate_sets, check_eta

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.bayes_net import dirichlet_means
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap, PerfectGap
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.model_size import model_zeros
 from lookalike.selection.parent_sets import (
     Family,
     allowed_cells,
@@ -28,7 +28,7 @@ from lookalike.selection.parent_sets import (
 from lookalike.selection.pricing import useful_cells
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.privbayes import FAMILIES, NETWORK, PBPGM, PrivBayes, network_split
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, Split, Step
+from lookalike.synthesizers.split import Split, Step, count_rows
 
 _CORRECTED = (
     "scores in counts, of constant sensitivity for added or removed rows (the paper's hold for replaced rows and a "
@@ -72,7 +72,7 @@ class PaperNetworkSettings(Method, ABC):
         if len(domain) == 1:
             return [], [Family(domain.names[0], ())]
         progress("counting rows", 0.0)
-        count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
+        count = count_rows(door, split)
         progress("choosing the network", 0.05)
         total, rho, degree = estimated_total(count), split.rho(NETWORK), self.degree or len(domain)
 

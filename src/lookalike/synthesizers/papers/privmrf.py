@@ -9,7 +9,8 @@ from itertools import combinations
 import numpy as np
 
 from lookalike.engine.cost import Limits
-from lookalike.measurements.marginals import NoisyMarginal
+from lookalike.fitting.maximum_entropy import model_zeros
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.models.model import Model
 from lookalike.models.refine import RefinedModel
@@ -17,15 +18,15 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import IndependenceGap
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates, initial_sets, useful_candidates
-from lookalike.selection.columns import measure_columns, score_sets
-from lookalike.selection.levels import coarse_maps, hierarchy_levels, spread_counts
+from lookalike.selection.grouping import coarse_maps, hierarchy_levels, spread_counts
 from lookalike.selection.markov_graph import grow_graph
-from lookalike.selection.model_size import model_zeros, sets_that_fit
+from lookalike.selection.model_size import sets_that_fit
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import useful_cells
+from lookalike.selection.steps import measure_columns, score_sets
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, paper, tuned
 from lookalike.synthesizers.privmrf import MEMORY_MB, NOTE, PrivMRF
-from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step
+from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, UNKNOWN, Split, Step, count_rows
 
 MARGINALS = "marginals and their choice"
 
@@ -102,7 +103,7 @@ class PrivMRFPaper(Method):
         rho, d = door.remaining, len(door.domain)
         if d == 1:
             return fit(door.domain, measure_columns(door, rho, step=ONEWAYS))
-        count = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)[0]
+        count = count_rows(door, split)[0]
         total, rounds = max(1.0, float(count.values)), self.rounds or math.floor(0.8 * d)
         marginal_rho = rho * (1 - self.graph_share - self.count_share - self.choice_share) * (1 - 1e-12)
         zeros = model_zeros(door.schema)

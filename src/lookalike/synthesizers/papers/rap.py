@@ -6,17 +6,16 @@ import math
 
 import numpy as np
 
-from lookalike.fitting.relaxed_projection import RelaxedProjection
-from lookalike.measurements.marginals import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.model import Model
-from lookalike.models.relaxed_rows import RelaxedRows
+from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.cell_queries import CellQuery, draw_query, query_sets, random_sets
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.rap import RAP, affordable_rows
-from lookalike.synthesizers.split import CHOICES, NUMBER_OF_ROWS, Split, Step
+from lookalike.synthesizers.split import CHOICES, Split, Step, count_rows
 
 CELLS = "chosen cells"
 
@@ -82,7 +81,7 @@ class RAPPaper(Method):
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain = door.domain
-        measured = door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
+        measured = count_rows(door, split)
         uniform = [np.full(size, 1 / size) for size in domain.sizes]
         model = RelaxedProjection(domain, uniform, affordable_rows(self.relaxed_rows, domain), 1.0, rng)
         sets = random_sets(query_sets(self.workload, domain, self.max_cells), self.marginals, rng)
