@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from lookalike.discovery.discover import Discovery
+from lookalike.discovery.discover import Discovery, Found
+from lookalike.discovery.rules import FoundRule, FoundRules
 from lookalike.errors import LookalikeWarning, SchemaError
 from lookalike.inputs import as_ledger, as_schema, files_of, modified, table_identity
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, journal_path
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
@@ -31,6 +33,7 @@ from lookalike.privacy.recording import Recording
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
 from lookalike.release import FittedModel, Release, check_rows
 from lookalike.schema.columns import Identifier
+from lookalike.schema.constraints import rule_text
 from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
 from lookalike.schema.unseen import unseen, unseen_text
@@ -195,8 +198,7 @@ def execute(
         making = replace(making, seed=secrets.randbits(63) if making.seed is None else making.seed)
         header = {"ledger": book.identity, "run": account.number, **_described(run, making)}
         account.record(Journal.start(journal_path(book.path, account.number), account.begun, header))
-    report = progress or _silent
-    return finished(lambda: spend(run, making, account, report, insecure_rng), account, finish)
+    return finished(lambda: spend(run, making, account, progress, insecure_rng), account, finish)
 
 
 def facts_of(run: PreparedRun) -> dict[str, Any]:
@@ -206,19 +208,23 @@ def facts_of(run: PreparedRun) -> dict[str, Any]:
 
 
 def spend(
-    run: PreparedRun, making: Making, account: Run, report: Progress, insecure_rng: Generator | None = None
+    run: PreparedRun, making: Making, account: Run, progress: Progress | None, insecure_rng: Generator | None = None
 ) -> Release:
     """Return the release of a run whose account is open. The account is closed when the budget is spent."""
+    report = progress or (lambda message, fraction: None)
     with _ended(account):
         report("reading the table", 0.0)
         door = open_table(
-            run.table, run.schema, run.budget, account, neighbours=run.neighbours, insecure_rng=insecure_rng
+            run.table,
+            run.schema,
+            run.budget,
+            account,
+            neighbours=run.neighbours,
+            insecure_rng=insecure_rng,
+            keep_rows=run.search.wants_rules(run.schema),
         )
         account.keep_to(limits_of(run.plan))
-        if run.schema.open_facts:
-            report("discovering what the schema leaves open", 0.02)
-            found = run.search.fill(door)
-            door = door.encoded(found.schema, found.known)
+        door, found = _discovered(run, door, report)
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
         plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
@@ -237,7 +243,8 @@ def spend(
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
     made = fitted.sample_arrow(making.rows, seed=making.seed)
     report("done", 1.0)
-    return Release(made, fitted, plan, fitted.diagnosis().notes, unseen(run.schema, door.schema))
+    notes = (*found, *fitted.diagnosis().notes)
+    return Release(made, fitted, plan, notes, unseen(run.schema, door.schema))
 
 
 def finished(release: Callable[[], Release], account: Run, finish: Finish | None) -> Release:
@@ -269,6 +276,29 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
         "discovery": asdict(run.search),
         "making": asdict(making),
     }
+
+
+def found_notes(found: Sequence[FoundRule]) -> tuple[str, ...]:
+    """Return what people should know about the rules that were found."""
+    if not found:
+        return ()
+    head = "Rules found in the table, which every synthetic row keeps (--no-rules or rules=False turns the search off):"
+    shares = [f"  {rule_text(f.rule)}  [broken by {f.broken:.1%} of the rows, noise {f.stddev:.1%}]" for f in found]
+    return ("\n".join([head, *shares]),)
+
+
+def _discovered(run: PreparedRun, door: GuardedTable, report: Progress) -> tuple[GuardedTable, tuple[str, ...]]:
+    """Return the door with what the schema leaves open, and the rules, found within the budget; and what to say."""
+    filled, rules = Found(door.schema), FoundRules(door.schema)
+    if run.schema.open_facts:
+        report("discovering what the schema leaves open", 0.02)
+        filled = run.search.fill(door)
+        door = door.encoded(filled.schema, filled.known)
+    if run.search.wants_rules(run.schema):
+        report("looking for rules between columns", 0.04)
+        rules = run.search.find_rules(door, filled.rows)
+        door = door.encoded(rules.schema, filled.known)
+    return door, (*filled.notes, *found_notes(rules.rules))
 
 
 @contextmanager
@@ -337,12 +367,7 @@ def plan_run(
     settings: dict[str, Any] | None = None,
     discovery: Discovery | None = None,
 ) -> Plan:
-    """Return the budget of a run and what each step may spend, from public facts alone.
-
-    >>> budget, steps = plan_run(Schema.from_sizes({"a": 3, "b": 2}), epsilon=1.0, delta=1e-5, method="mst")
-    >>> [step.step for step in steps]
-    ['one-way marginals', 'pair scores', 'pairs of the tree']
-    """
+    """Return the budget of a run and what each step may spend, from public facts alone."""
     synthesizer = create(method, settings or {})
     search = discovery or Discovery()
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
@@ -372,7 +397,3 @@ def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> Nois
     if any(step.mechanism == NO_GUARANTEE for step in plan):
         return NO_NOISE
     return SYSTEM_ENTROPY if insecure_rng is None else REPRODUCIBLE
-
-
-def _silent(message: str, fraction: float) -> None:
-    """Report no progress."""

@@ -43,8 +43,7 @@ class InterruptedRun:
 
     def finished(self, *, progress: Progress | None = None, finish: Finish | None = None) -> Release:
         """Finish the run: what it was given before costs nothing, the rest is charged as planned."""
-        report = progress or (lambda message, fraction: None)
-        return finished(lambda: spend(self.run, self.making, self.account, report), self.account, finish)
+        return finished(lambda: spend(self.run, self.making, self.account, progress), self.account, finish)
 
 
 def reopen(table: Any, number: int, *, ledger: Ledger | str | Path | None = None) -> InterruptedRun:

@@ -14,9 +14,9 @@ from lookalike import methods
 ROOT = Path(lookalike.__file__).parent
 KERNEL = ROOT / "privacy" / "kernel"
 
-MAX_LINES = 1160
+MAX_LINES = 1170
 """Lines of the kernel that are not blank: code, comments and proofs."""
-MAX_CLOSURE = 5700
+MAX_CLOSURE = 6200
 """The same, of all modules outside the kernel that it imports, directly or not."""
 
 

@@ -54,7 +54,7 @@ class _Free:
     """Answers that cost nothing, for the model that a well-behaved run of the method returns."""
 
     def __init__(self, door) -> None:
-        self.domain, self.schema, self.remaining = door.domain, door.schema, 1.0
+        self.domain, self.schema, self.remaining, self.known = door.domain, door.schema, 1.0, ()
 
     def stddev_for(self, rho: float, releases: int = 1) -> float:
         return 1.0

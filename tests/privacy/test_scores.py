@@ -19,6 +19,7 @@ from lookalike.privacy.scores import (
     IndependenceGap,
     PerfectGap,
     ResidualL1,
+    Undetermined,
 )
 from lookalike.schema.domain import Domain
 from lookalike.sources.memory import MemorySource
@@ -59,6 +60,7 @@ SCORES: list[Score] = [
     PerfectGap((("a", "b"), ("a",)), ("a", "a")),
     GradeProducts((("a", "b"),), {"a": np.array([-1.0, 0.25]), "b": np.array([-0.5, 0.0, 1.0])}),
     FamilyGap((("a", "b"),), ("b",), {"b": np.array([1.0, 0.0, 0.0])}),
+    Undetermined((("a", "b"), ("a", "b"), ("a",)), ("a", "b", "a")),
 ]
 
 

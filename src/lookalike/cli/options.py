@@ -96,6 +96,13 @@ PersonOption = Annotated[
 RowsOption = Annotated[
     int | None, typer.Option("--rows", help="Number of rows to make; by default the noisy number of real rows.")
 ]
+RulesOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--rules/--no-rules",
+        help="Look for rules between columns, inside the budget; by default where the schema leaves facts open.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 FormulaOption = Annotated[
     bool,

@@ -54,9 +54,11 @@ def plan(
     ] = None,
     workload: options.WorkloadOption = None,
     setting: options.SettingOption = None,
+    rules: options.RulesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what a run would spend in each step, its time, memory and errors, without reading a row."""
+    from lookalike.discovery.discover import Discovery
     from lookalike.forecast import forecast
     from lookalike.inputs import as_ledger
     from lookalike.pipeline import plan_run, reason_of, with_persons
@@ -72,7 +74,8 @@ def plan(
     described = options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids))
     public, people = with_persons(described, person, relation)
     settings = options.settings_of(method, setting, workload)
-    budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, settings=settings)
+    given = {"settings": settings, "discovery": Discovery(rules=rules)}
+    budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, **given)
     ahead = forecast(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
     reason = reason_of(public, method)
     if as_json:

@@ -58,10 +58,12 @@ def synth(
     person: options.PersonOption = None,
     workload: options.WorkloadOption = None,
     setting: options.SettingOption = None,
+    rules: options.RulesOption = None,
     escape_formulas: options.FormulaOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
+    from lookalike.discovery.discover import Discovery
     from lookalike.inputs import as_ledger
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
     from lookalike.places import check_apart
@@ -81,6 +83,7 @@ def synth(
         method=method,
         neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
         person=person,
+        discovery=Discovery(rules=rules),
         settings=options.settings_of(method, setting, workload),
     )
     if not as_json:

@@ -34,7 +34,7 @@ _MUCH_WIDER = 4.0
 _WIDE, _PARTS, _TAIL = 2.0, 6, 1.5
 """Pieces wider than this factor are cut into so many parts; the power by which a heavy tail's density falls."""
 _HEAVY, _RARE, _FURTHER = 10.0, 0.0005, 3.0
-"""A tail is heavy if numbers reach beyond this many times the median; its last rows in so many; how far it may go on."""
+"""A tail is heavy if numbers reach beyond this many times the median; the share of rows beyond; how far it may go."""
 _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
 _HOLDS_SPIKE = 6.0

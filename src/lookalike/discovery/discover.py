@@ -1,9 +1,9 @@
 """Private discovery of the facts that a schema leaves open, inside the run's own budget.
 
-Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which shows
-kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and finer
-cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only frequent
-values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
+Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which
+shows kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and
+finer cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only
+frequent values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
 
 What is counted here is used again: the counts of the codes found enter the fit of every method (`Found.known`). The
 noisy number of rows decides how much of the budget discovery spends, and how many bins numbers get.
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from lookalike.discovery import binning, forms
+from lookalike.discovery import rules as rule_search
 from lookalike.discovery.binning import Grid, Rows
 from lookalike.discovery.forms import Histogram
 from lookalike.errors import BudgetError
@@ -98,13 +99,13 @@ class Found:
     Attributes:
         schema: the schema without open facts.
         known: noisy counts of single columns in the codes of that schema.
-        rows: noisy number of rows.
+        rows: noisy number of rows, None where it was not needed.
         notes: what could not be seen, for people.
     """
 
     schema: Schema
-    known: tuple[NoisyMarginal, ...]
-    rows: float
+    known: tuple[NoisyMarginal, ...] = ()
+    rows: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -117,14 +118,19 @@ class Discovery:
             what is left.
         delta_share: part of delta for the thresholds of frequent values.
         max_bins: about how many bins a number or time gets; fewer on small tables, more on very large ones.
+        rules: whether rules between columns are searched for (`rules.py`); None for where the schema has open facts.
+        rules_share: part of the budget that this search may spend, beside `share`.
     """
 
     share: float = 0.8
     delta_share: float = 0.3
     max_bins: int = 16
+    rules: bool | None = None
+    rules_share: float = rule_search.SHARE
 
     def __post_init__(self) -> None:
-        for name, value in (("share", self.share), ("delta_share", self.delta_share)):
+        shares = {"share": self.share, "delta_share": self.delta_share, "rules_share": self.rules_share}
+        for name, value in shares.items():
             if not 0 < value < 1:
                 raise BudgetError(f"The {name} of discovery is {value:g}; it must be between 0 and 1, such as 0.2.")
         if self.max_bins < 2:
@@ -144,11 +150,25 @@ class Discovery:
         """Name, mechanism, largest rho and purpose of every step that the open facts of a schema may need."""
         rho = float(budget.rho) * self.share
         open_facts = {fact for facts in schema.open_facts.values() for fact in facts}
-        return [
+        steps = [
             (step.name, step.mechanism, rho * step.share, step.note)
             for step in STEPS
             if ("repeats" in open_facts if step == PERSONS else open_facts - {"repeats"})
         ]
+        if self.wants_rules(schema):
+            steps.append((rule_search.STEP, "gaussian", self._rules_rho(budget), rule_search.NOTE))
+        return steps
+
+    def wants_rules(self, schema: Schema) -> bool:
+        """Whether rules are searched for in a table with this schema."""
+        return bool(schema.open_facts) if self.rules is None else self.rules
+
+    def _rules_rho(self, budget: Budget) -> float:
+        return float(budget.rho) * self.rules_share
+
+    def find_rules(self, door: GuardedTable, rows: float | None) -> rule_search.FoundRules:
+        """The door's schema, which has no open facts, with the rules that its rows keep; `rows` are noisy, if known."""
+        return rule_search.find_rules(door, self._rules_rho(door.budget), rows)
 
     def fill(self, door: GuardedTable) -> Found:
         """The door's schema with all open facts filled, marked as measured, and the counts that were paid for."""

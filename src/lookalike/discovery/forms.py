@@ -80,7 +80,8 @@ def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tupl
         found = markers_of(forms, words=isinstance(column, Binned))
         absent = {form.text: rows for form, rows in forms.items() if form.text in found and form.text not in declared}
     else:
-        absent = {"": rows for rows in histogram.masses(["null"], SIGNIFICANT).values()}
+        nulls = histogram.mass("null", SIGNIFICANT)
+        absent = {"": nulls} if nulls else {}
     if isinstance(column, Identifier) and not column.person:
         column = _with_digits(column, histogram)
     if isinstance(column, Continuous) and "decimals" in column.open_facts:

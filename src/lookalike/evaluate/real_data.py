@@ -13,10 +13,9 @@ from lookalike.errors import InputError
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.evaluate.exact_schema import exact_schema
 from lookalike.schema import codec
-from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned
 from lookalike.schema.constraints import rule_text
-from lookalike.schema.enforce import broken_rows
+from lookalike.schema.repair import broken_rows
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table
 
@@ -40,17 +39,8 @@ def broken_rules(schema: Schema, real: pa.Table, synth: pa.Table) -> list[dict[s
 
 def _ticks(schema: Schema, rows: pa.Table) -> dict[str, np.ndarray]:
     """Return every number and time in ticks of its column (unchanged for columns without ticks)."""
-    found = {}
-    for column in schema.columns:
-        if isinstance(column, Binned):
-            array = rows.column(column.name).combine_chunks()
-            array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-            numbers, readable = to_numbers(column, array)
-            numbers = np.where(readable, numbers, column.internal(column.minimum))
-            if column.tick is not None:
-                numbers = np.rint(numbers / float(column.tick)).astype(np.int64)
-            found[column.name] = numbers
-    return found
+    binned = [column for column in schema.columns if isinstance(column, Binned)]
+    return {column.name: codec.ticks_of(column, rows.column(column.name)) for column in binned}
 
 
 def drafted(real: Any, synth: Any = None) -> Schema:
@@ -115,6 +105,7 @@ def evaluate(
     if schema is None:
         schema = drafted(real, synth)
         real, synth = real.select(list(schema.names)), synth.select(list(schema.names))
+    schema = schema.with_all_codes()
     test = codec.encode(schema, arrow_rows(holdout).select(list(schema.names))) if holdout is not None else None
     codes, made = codec.encode(schema, real), codec.encode(schema, synth)
     found = evaluate_codes(codes, made, schema, settings, test=test, progress=progress)

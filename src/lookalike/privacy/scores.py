@@ -289,6 +289,31 @@ class GradeProducts:
         return np.array(sums, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Undetermined:
+    """How many rows of each family break the best rule by which its other columns, taken as one, determine the child.
+
+    score = n - sum over b of max over a of M_ab, with a the child and b a configuration of the others
+
+    The rule that gives every b its most frequent a is broken by these rows, and every other rule by at least as many.
+    Sensitivity 1: a row added in cell (a, b) adds one to n, and 0 or 1 to the largest count of b, so that the score
+    grows by 1 or stays. Whole numbers: nothing is rounded.
+    """
+
+    resolution: ClassVar[int] = 1
+    sensitivity: ClassVar[Fraction] = Fraction(1)
+
+    cliques: tuple[ColumnSet, ...]
+    children: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_children(self.cliques, self.children)
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        families = _children_first(self.cliques, self.children, counts)
+        return np.array([count.sum() - count.max(axis=0).sum() for count in families], dtype=np.int64)
+
+
 def _check_lengths(**lists: Sequence[object]) -> None:
     if len({len(values) for values in lists.values()}) > 1:
         counts = ", ".join(f"{len(values)} {name}" for name, values in lists.items())

@@ -209,6 +209,28 @@ class Binned(Column):
             return self.edges, np.append(self.edges[1:], self.internal(self.maximum))
         return self.tick_ranges()
 
+    def single_values(self) -> np.ndarray | None:
+        """The tick of every bin that holds one value, None where a bin holds several or the column has no ticks.
+
+        A bin holds one value if it is one tick wide, or if its shape puts all weight on one piece of that width.
+        """
+        if self.tick is None:
+            return None
+        first, last = self.tick_ranges()
+        if not self.shape:
+            return first if bool(np.all(first == last)) else None
+        starts, ends = self.tick_ranges(np.array([self.internal(edge) for edge, _ in self.shape]))
+        used = np.array([weight for _, weight in self.shape]) > 0
+        bins = np.searchsorted(first, starts, side="right") - 1
+        pieces = np.bincount(bins[used], minlength=len(first))
+        narrow = bool(np.all(starts[used] == ends[used]))
+        wide = first != last
+        if not narrow or np.any(pieces > 1) or np.any(wide & (pieces != 1)):
+            return None
+        values = first.copy()
+        values[bins[used]] = starts[used]
+        return values
+
     def _regular_labels(self) -> list[str]:
         lows = [self.external(edge) for edge in self.edges.tolist()]
         return [*(f"[{low}, {high})" for low, high in pairwise(lows)), f"[{lows[-1]}, {self.maximum}]"]

@@ -2,8 +2,9 @@
 
 Discovery counts the classes of every open column in one histogram. A class is a *form* (a missing marker, whole
 numbers, numbers with two decimals, dates of one format, texts ...) and a cell of the form's *axis*: small whole numbers
-one by one, larger ones by magnitude (10, 15, 20, 30, ...), dates by year or decade, texts by length. The lists are constants, so
-the counts are an ordinary marginal. Every value belongs to exactly one class, and no value raises an error.
+one by one, larger ones by magnitude (10, 15, 20, 30, ...), dates by year or decade, texts by length. The lists are
+constants, so the counts are an ordinary marginal. Every value belongs to exactly one class, and no value raises an
+error.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -73,7 +74,7 @@ AXES: dict[str, np.ndarray] = {
     "float": _both_signs(_magnitudes(-12, 18), _LEAST),
     "power": _both_signs(10.0 ** np.arange(-3, 16), _LEAST),
     "hour": np.arange(24, dtype=float),
-    "year": np.unique([*range(0, 1900, 100), *range(1900, LAST_YEAR, 10), *range(1990, 2030)]).astype(float),
+    "year": np.unique([1, *range(100, 1900, 100), *range(1900, LAST_YEAR, 10), *range(1990, 2030)]).astype(float),
     "length": np.array(_LENGTHS, dtype=float),
 }
 """Lower edges of the cells of each axis; the first cell also holds all below it, the last one all above."""

@@ -22,8 +22,9 @@ from lookalike.schema.binned import Binned
 from lookalike.schema.classes import class_probe
 from lookalike.schema.columns import NULL, OTHERS, Categorical, Column, Identifier
 from lookalike.schema.draw import draw_identifiers, draw_numbers
-from lookalike.schema.enforce import drawn_numbers, repaired
-from lookalike.schema.probes import Probe
+from lookalike.schema.probes import Probe, as_ticks
+from lookalike.schema.repair import drawn_numbers, repaired
+from lookalike.schema.row_probes import RowProbe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type, value_type
 
@@ -102,15 +103,39 @@ def encode(schema: Schema, table: pa.Table) -> np.ndarray:
 def encode_columns(columns: Sequence[Column], table: pa.Table) -> np.ndarray:
     """Codes of all rows in these columns, which fit the table's types; layout and errors as for `encode`."""
     codes = np.empty((table.num_rows, len(columns)), dtype=np.int32, order="F")
+    known: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
     for i, column in enumerate(columns):
-        codes[:, i] = encode_column(column, table.column(column.name))
+        if isinstance(column, RowProbe):
+            read = [_read_once(base, table, known) for base in column.schema.columns]
+            numbers = {base.name: n for base, (_, n) in zip(column.schema.columns, read, strict=True) if n is not None}
+            codes[:, i] = column.row_codes(np.column_stack([found for found, _ in read]), numbers)
+        else:
+            codes[:, i] = encode_column(column, table.column(column.name))
     return codes
+
+
+def _read_once(
+    base: Column, table: pa.Table, known: dict[str, tuple[np.ndarray, np.ndarray | None]]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Codes and ticks of a column that probes of rows ask about, of which there may be many."""
+    if base.name not in known:
+        full, array = replace(base, derived=False), table.column(base.name)
+        known[base.name] = encode_column(full, array), ticks_of(full, array) if isinstance(full, Binned) else None
+    return known[base.name]
+
+
+def ticks_of(column: Binned, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """Numbers and times in ticks of their column, or as they are where it has none; any number where there is none."""
+    numbers, readable = to_numbers(column, _plain(_one_array(values)))
+    with np.errstate(all="ignore"):
+        found = np.where(readable, numbers, column.internal(column.minimum))
+        return found if column.tick is None or found.dtype.kind == "i" else as_ticks(column, found)
 
 
 def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
     """A table whose values have these codes and satisfy the schema's rules. `rng` chooses the values within bins.
 
-    Where codes or values within bins break a rule, values are changed until it holds: see `enforce.py`.
+    Where codes or values within bins break a rule, values are changed until it holds: see `repair.py`.
     """
     numbers = drawn_numbers(schema, codes, rng)
     if schema.constraints:
@@ -126,7 +151,9 @@ def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa
 
 def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
     """Codes of one column."""
-    array = _plain(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    array = _plain(_one_array(values))
+    if column.derived:
+        return np.zeros(len(array), dtype=np.int32)
     if isinstance(column, Binned):
         return _encode_binned(column, array)
     if isinstance(column, Categorical):
@@ -136,6 +163,10 @@ def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndar
     if isinstance(column, Probe):
         return column.codes(array)
     raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
+
+
+def _one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -53,6 +53,8 @@ class Column:
         provenance: where each fact comes from: known to all (`public`), taken as public in a drafted schema and not
             confirmed yet (`assumed`), paid for from the budget (`measured`), or to be discovered (`open`).
         hierarchy: public levels of groups of values or bins, from fine to coarse; see `hierarchy.py`.
+        derived: whether a rule of the schema computes the column from others. It is then not modelled: every row has
+            the same code, and values are filled in when rows are written.
     """
 
     name: str = field(kw_only=False)
@@ -61,6 +63,7 @@ class Column:
     storage: str = ""
     provenance: Mapping[str, Provenance] = field(default_factory=dict, hash=False)
     hierarchy: tuple[Any, ...] = ()
+    derived: bool = False
 
     facts: ClassVar[tuple[str, ...]] = ()
 
@@ -112,12 +115,17 @@ class Column:
 
     @property
     def size(self) -> int:
-        """Number of codes in all."""
+        """Number of codes in all; 1 for a column that a rule computes."""
         if self.open_facts:
             raise SchemaError(
                 f"Column {self.name!r} leaves {', '.join(self.open_facts)} open. Declare them in the schema, or let "
                 "a run with a private budget discover them."
             )
+        return 1 if self.derived else self.written_codes
+
+    @property
+    def written_codes(self) -> int:
+        """Number of codes when values are written: of a column that a rule computes, all that it may give."""
         return self.regular + self.has_other + len(self.missing)
 
     @property
@@ -126,6 +134,8 @@ class Column:
 
         The catch-all and the missing markers keep separate codes, after the groups.
         """
+        if self.derived:
+            return ()
         found, extra = [np.arange(self.size)], self.size - self.regular
         for groups in self._groups():
             count = int(groups.max()) + 1
@@ -158,6 +168,8 @@ class Column:
 
     def labels(self) -> list[str]:
         """A short public text for every code, for reports and plots."""
+        if self.derived:
+            return ["computed from other columns"]
         markers = [f"missing ({marker})" if marker else "missing" for marker in self.missing]
         return [*self._regular_labels(), *(["other"] if self.has_other else []), *markers]
 

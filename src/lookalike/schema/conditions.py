@@ -205,6 +205,8 @@ class _Parser:
         name = _unquoted(self._next())
         if name not in self._domain:
             raise InputError(f"No column {name!r}; the columns are {', '.join(self._domain.names)}.")
+        if self._schema[name].derived:
+            raise InputError(f"Column {name!r} is computed from others by a rule; ask about the columns of that rule.")
         return name
 
     def _value(self) -> str:

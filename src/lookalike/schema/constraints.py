@@ -5,7 +5,10 @@ A schema file lists them under `dp.constraints`:
     - never: ward = Maternity and sex = M
     - always: discharged >= admitted
     - always: discharged = admitted + stay_days
+    - always: departure = 100*hour + minute
     - determines: {from: education, to: education-num, table: {HS-grad: 9, Bachelors: 13}}
+    - determines: {from: [origin, dest], to: distance, table: [[EWR, IAH, 1400], [JFK, IAH, 1417]]}
+    - parts: {of: time_hour, zone: America/New_York, year: year, month: month, day: day}
 
 Rules that compare or add up columns become a `Relation`, which has the columns' units. `enforce.py` applies the rules.
 """
@@ -14,50 +17,61 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime
-from lookalike.schema.columns import Column
+from lookalike.schema.columns import PROVENANCES, Column, Provenance
 from lookalike.schema.documents import as_text
+from lookalike.schema.parts import PARTS
 
-_NAME = r"""\s*(?:`([^`]+)`|"([^"]+)"|([^\s<>=+"`]+))\s*"""
+_NAME = r"""\s*(?:([0-9]{1,9})\s*\*)?\s*(?:`([^`]+)`|"([^"]+)"|([^\s<>=+"`]+))\s*"""
 _SIGNS = ("<=", ">=", "==", "=", "<", ">")
+_SHOWN = 8
+"""Entries of a long table that the text of a rule shows."""
 
 
-class Constraint(Protocol):
-    """A public rule about the columns of one row."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """A public rule about the columns of one row. `provenance` is `measured` where a run found it in its budget."""
+
+    provenance: Provenance = "public"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of the rule, as far as they can be read without a schema."""
-        ...
+        return ()
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """Names of the columns that can be computed from the others."""
+        return ()
+
+    def body(self) -> dict[str, Any]:
+        """The rule as an entry of a schema file, without its provenance."""
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """The rule as an entry of a schema file."""
-        ...
+        return self.body() if self.provenance == "public" else {**self.body(), "provenance": self.provenance}
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class Never(Constraint):
     """A combination of values that no row has, as a condition in words: `ward = Maternity and sex = M`."""
 
     condition: str
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
-    def to_dict(self) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         return {"never": self.condition}
 
 
 @dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(Constraint):
     """The number or time in one column is never below (with `strict`: always above) that in another."""
 
     larger: str
@@ -68,39 +82,97 @@ class AtLeast:
     def columns(self) -> tuple[str, ...]:
         return (self.larger, self.smaller)
 
-    def to_dict(self) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         return {"always": f"{_quoted(self.larger)} {'>' if self.strict else '>='} {_quoted(self.smaller)}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
-    """A number or time is the sum of others: whole ticks of its own resolution are added, as days to a date."""
+class Sum(Constraint):
+    """A number or time is the sum of others: whole ticks of its own resolution are added, as days to a date.
+
+    `factors` multiply the terms, as in 100*hour + minute; without them each counts once.
+    """
 
     total: str
     terms: tuple[str, ...]
+    factors: tuple[int, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.total, *self.terms)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"always": f"{_quoted(self.total)} = {' + '.join(_quoted(term) for term in self.terms)}"}
+    @property
+    def computed(self) -> tuple[str, ...]:
+        return (self.total,)
+
+    @property
+    def multiples(self) -> tuple[int, ...]:
+        """The factor of every term."""
+        return self.factors or (1,) * len(self.terms)
+
+    def body(self) -> dict[str, Any]:
+        terms = [
+            (f"{factor}*" if factor != 1 else "") + _quoted(term)
+            for factor, term in zip(self.multiples, self.terms, strict=True)
+        ]
+        return {"always": f"{_quoted(self.total)} = {' + '.join(terms)}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Determines:
-    """The value in one column follows from that in another, as a code from its label. Others determine nothing."""
+class Determines(Constraint):
+    """The value in one column follows from that in another, or in several, as a code from its label.
 
-    source: str
+    Values that the table does not list determine nothing. Keys are texts, or tuples of texts for several columns.
+    """
+
+    source: str | tuple[str, ...]
     target: str
-    table: tuple[tuple[str, str], ...]
+    table: tuple[tuple[str | tuple[str, ...], str], ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source,) if isinstance(self.source, str) else self.source
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.source, self.target)
+        return (*self.sources, self.target)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"determines": {"from": self.source, "to": self.target, "table": dict(self.table)}}
+    @property
+    def computed(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def body(self) -> dict[str, Any]:
+        if isinstance(self.source, str):
+            return {"determines": {"from": self.source, "to": self.target, "table": dict(self.table)}}
+        table = [[*key, value] for key, value in self.table]
+        return {"determines": {"from": list(self.source), "to": self.target, "table": table}}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts(Constraint):
+    """Numbers are parts of a time (`parts.py`): its year, month, day, weekday, hour, ...
+
+    Attributes:
+        time: the column of times.
+        parts: name of the part and of the column that holds it.
+        zone: time zone in which the parts are read where the times are in UTC; "" takes times as they are written.
+    """
+
+    time: str
+    parts: tuple[tuple[str, str], ...]
+    zone: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.time, *(name for _, name in self.parts))
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        return self.columns
+
+    def body(self) -> dict[str, Any]:
+        zone = {"zone": self.zone} if self.zone else {}
+        return {"parts": {"of": self.time, **zone, **dict(self.parts)}}
 
 
 def rule_text(rule: Constraint) -> str:
@@ -109,42 +181,54 @@ def rule_text(rule: Constraint) -> str:
     >>> rule_text(AtLeast("end", "start"))
     'always: end >= start'
     """
-    kind, body = next(iter(rule.to_dict().items()))
-    if isinstance(body, Mapping):
-        pairs = ", ".join(f"{one} -> {two}" for one, two in body["table"].items())
-        return f"{kind}: {body['from']} gives {body['to']} ({pairs})"
+    kind, body = next(iter(rule.body().items()))
+    if isinstance(rule, Determines):
+        keys = [(key if isinstance(key, str) else ", ".join(key), value) for key, value in rule.table]
+        shown = [f"{key} -> {value}" for key, value in keys[:_SHOWN]]
+        more = [f"{len(keys) - _SHOWN:,} more"] if len(keys) > _SHOWN else []
+        return f"{kind}: {', '.join(rule.sources)} gives {rule.target} ({', '.join(shown + more)})"
+    if isinstance(rule, Parts):
+        listed = ", ".join(f"{name} is its {part}" for part, name in rule.parts)
+        return f"{kind}: of {rule.time}{f' in {rule.zone}' if rule.zone else ''}, {listed}"
     return f"{kind}: {body}"
 
 
 def constraint_of(entry: Any, number: int) -> Constraint:
     """The constraint of one entry of a schema file."""
     place = f"Constraint {number}"
-    if not isinstance(entry, Mapping) or len(entry) != 1:
-        raise SchemaError(f"{place} must have one of the keys never, always, determines.")
-    kind, body = next(iter(entry.items()))
-    if kind == "never":
-        return Never(as_text(body))
-    if kind == "always":
-        return _always(as_text(body), place)
-    if kind == "determines":
-        return _determines(body, place)
-    raise SchemaError(f"{place} has the key {kind!r}. Use never, always or determines.")
+    kinds = [kind for kind in entry if kind != "provenance"] if isinstance(entry, Mapping) else []
+    if len(kinds) != 1:
+        raise SchemaError(f"{place} must have one of the keys never, always, determines, parts.")
+    mark, body = as_text(entry.get("provenance", "public")), entry[kinds[0]]
+    if mark not in PROVENANCES or mark == "open":
+        raise SchemaError(f"{place} has provenance {mark!r}. Use public, assumed or measured.")
+    readers = {"never": _never, "always": _always, "determines": _determines, "parts": _parts}
+    if kinds[0] not in readers:
+        raise SchemaError(f"{place} has the key {kinds[0]!r}. Use never, always, determines or parts.")
+    return replace(readers[kinds[0]](body, place), provenance=mark)
 
 
-def _always(text: str, place: str) -> Constraint:
+def _never(body: Any, place: str) -> Constraint:
+    return Never(as_text(body))
+
+
+def _always(body: Any, place: str) -> Constraint:
+    text = as_text(body)
     sign = next((sign for sign in _SIGNS if sign in _bare(text)), None)
     sides = text.split(sign, 1) if sign else []
     left = _names(sides[0]) if sides else None
     right = _names(sides[1]) if sides else None
-    if left and right and len(left) == 1:
+    if left and right and len(left) == 1 and left[0][0] == 1:
+        (_, one), (factors, names) = left[0], zip(*right, strict=True)
         if sign in ("=", "=="):
-            return Sum(left[0], tuple(right))
-        if len(right) == 1:
-            larger, smaller = (left[0], right[0]) if sign in (">", ">=") else (right[0], left[0])
+            return Sum(one, names, () if set(factors) == {1} else factors)
+        if len(names) == 1 and factors == (1,):
+            larger, smaller = (one, names[0]) if sign in (">", ">=") else (names[0], one)
             return AtLeast(larger, smaller, strict=sign in ("<", ">"))
     raise SchemaError(
         f"{place} says always: {text!r}. Compare two columns, as in 'end >= start', or add some up, as in "
-        "'end = start + days'; put names with spaces in backquotes. For conditions on values, write never: ..."
+        "'end = start + days' or 'clock = 100*hour + minute'; put names with spaces in backquotes. For conditions on "
+        "values, write never: ..."
     )
 
 
@@ -152,22 +236,44 @@ def _bare(text: str) -> str:
     return re.sub(r"`[^`]*`|\"[^\"]*\"", "", text)
 
 
-def _names(side: str) -> list[str] | None:
-    """The column names of `a + b + c`, None where the text is something else."""
+def _names(side: str) -> list[tuple[int, str]] | None:
+    """The factors and column names of `a + 60*b + c`, None where the text is something else."""
     if not re.fullmatch(rf"{_NAME}(?:\+{_NAME})*", side):
         return None
-    return [next(filter(None, groups)) for groups in re.findall(_NAME, side)]
+    found = [(int(factor or 1), next(filter(None, names))) for factor, *names in re.findall(_NAME, side)]
+    return found if all(factor for factor, _ in found) else None
 
 
 def _determines(body: Any, place: str) -> Constraint:
-    if not isinstance(body, Mapping) or set(body) != {"from", "to", "table"} or not isinstance(body["table"], Mapping):
+    if not isinstance(body, Mapping) or set(body) != {"from", "to", "table"}:
         raise SchemaError(f"{place} needs determines: {{from: column, to: column, table: {{value: value, ...}}}}.")
-    pairs = tuple((as_text(key), as_text(value)) for key, value in body["table"].items())
-    return Determines(as_text(body["from"]), as_text(body["to"]), pairs)
+    source, table, target = body["from"], body["table"], as_text(body["to"])
+    if isinstance(source, list):
+        rows = table if isinstance(table, list) else []
+        if not source or not rows or any(not isinstance(row, list) or len(row) != len(source) + 1 for row in rows):
+            raise SchemaError(f"{place} needs a table of rows [value, ..., value], one value per column of 'from' + 1.")
+        listed = [[as_text(value) for value in row] for row in rows]
+        names = tuple(as_text(name) for name in source)
+        return Determines(names, target, tuple((tuple(key), value) for *key, value in listed))
+    if not isinstance(table, Mapping):
+        raise SchemaError(f"{place} needs determines: {{from: column, to: column, table: {{value: value, ...}}}}.")
+    return Determines(as_text(source), target, tuple((as_text(key), as_text(value)) for key, value in table.items()))
+
+
+def _parts(body: Any, place: str) -> Constraint:
+    found = {as_text(key): as_text(value) for key, value in body.items()} if isinstance(body, Mapping) else {}
+    time, zone = found.pop("of", ""), found.pop("zone", "")
+    if not time or not found or not set(found) <= set(PARTS):
+        raise SchemaError(
+            f"{place} needs parts: {{of: column of times, part: column, ...}}. Parts are {', '.join(PARTS)}."
+        )
+    times.check_zone(time, zone)
+    return Parts(time, tuple(found.items()), zone)
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[^\s<>=+\"`]+", name) else f"`{name}`"
+    plain = re.fullmatch(r"[^\s<>=+\"`]+", name) and not re.match(r"[0-9]+\*", name)
+    return name if plain else f"`{name}`"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +281,7 @@ class Relation:
     """A rule that compares or adds up numbers or times, with its columns in a unit that all of them share.
 
     Attributes:
-        units: how many shared units one tick of each column is worth.
+        units: how many shared units one tick of each column is worth, times the factor of the term.
         exact: whether all columns have ticks, so that the arithmetic is on whole numbers.
         places: position of each column in the schema.
         bounds: smallest and largest value of each column, in ticks where it has ticks.
@@ -193,13 +299,13 @@ class Relation:
         """Ticks of a column in shared units."""
         return ticks * self.units[self.names.index(name)]
 
-    def to_ticks(self, name: str, shared: np.ndarray, *, up: bool = False) -> np.ndarray:
-        """Shared units as ticks of a column within its bounds, rounded down (or up)."""
+    def to_ticks(self, name: str, shared: np.ndarray, *, up: bool = False, bounded: bool = True) -> np.ndarray:
+        """Shared units as ticks of a column, rounded down (or up), within its bounds unless these do not matter."""
         at = self.names.index(name)
         unit, (low, high) = self.units[at], self.bounds[at]
         ticks = (-(-shared // unit) if up else shared // unit) if self.exact else shared / unit
-        within = np.clip(ticks, low, high)
-        return self.columns[at].settled(within, up=up) if self.exact else within
+        within = np.clip(ticks, low, high) if bounded else ticks
+        return self.columns[at].settled(within, up=up) if self.exact and bounded else within
 
     def bin_ranges(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of every bin in shared units."""
@@ -230,6 +336,8 @@ def relation_of(columns: Sequence[Column], rule: AtLeast | Sum) -> Relation:
     else:
         finest = max((c.decimals or 0 for c in binned if isinstance(c, Continuous)), default=0)
         units = [_unit(column, finest, exact) for column in binned]
+    if isinstance(rule, Sum):
+        units = [units[0], *(unit * factor for unit, factor in zip(units[1:], rule.multiples, strict=True))]
     places = tuple(found[name][0] for name in rule.columns)
     ends = [column.bin_ends() for column in binned]
     bounds = tuple((first[0].item(), last[-1].item()) for first, last in ends)
@@ -243,10 +351,12 @@ def _unit(column: Binned, finest: int, exact: bool) -> float | int:
 
 
 def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray]) -> np.ndarray:
-    """Which rows satisfy the rule; a row with a missing value in one of its columns does."""
-    present = np.ones(len(codes), dtype=bool)
-    for column, place in zip(relation.columns, relation.places, strict=True):
-        present &= codes[:, place] < column.regular
+    """Which rows satisfy the rule; a row with a missing value in one of its columns does.
+
+    A total that the rule computes must be missing exactly where a term is.
+    """
+    known = [codes[:, place] < column.regular for column, place in zip(relation.columns, relation.places, strict=True)]
+    present = np.all(known, axis=0)
     shared = [relation.to_shared(name, numbers[name]) for name in relation.names]
     if isinstance(relation.rule, AtLeast):
         kept = shared[0] > shared[1] if relation.rule.strict else shared[0] >= shared[1]
@@ -254,6 +364,8 @@ def holds(relation: Relation, codes: np.ndarray, numbers: dict[str, np.ndarray])
         kept = shared[0] == sum(shared[1:])
     else:
         kept = np.isclose(shared[0], sum(shared[1:]), rtol=1e-9, atol=1e-12)
+    if isinstance(relation.rule, Sum) and relation.columns[0].derived and relation.columns[0].missing:
+        return np.where(np.all(known[1:], axis=0), kept & known[0], ~known[0])
     return kept | ~present
 
 

@@ -4,8 +4,8 @@ Keys of the Frictionless Table Schema: `name`, `type`, `format`, `title`, `descr
 `categoriesOrdered`, `decimalChar`, `groupChar`, `trueValues`, `falseValues`, `constraints` (`required`, `minimum`,
 `maximum`, `enum`). Ours, under `dp`: `bins`, `outside`, `other` (label of the catch-all), `decimals`, `least_decimals`,
 `width`, `prefix`, `suffix`, `plus`, `clock`, `resolution`, `zone`, `shape`, `rounding`, `hierarchy`, `pattern` (makes
-the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `provenance`. The type `any` leaves the kind to
-discovery.
+the column an identifier), `person`, `max_rows`, `repeats`, `storage`, `derived` (a rule
+computes the column), `provenance`. The type `any` leaves the kind to discovery.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CONSTRAINT_KEYS = ("required", "unique", "minimum", "maximum", "enum")
 _DP_KEYS = (
     "bins", "outside", "other", "decimals", "least_decimals", "width", "prefix", "suffix", "plus", "clock",
     "resolution", "zone", "shape", "rounding", "hierarchy", "pattern", "person", "max_rows", "repeats", "storage",
-    "provenance",
+    "derived", "provenance",
 )  # fmt: skip
 _DEFAULT_FORMAT = {"date": "%Y-%m-%d", "datetime": "%Y-%m-%dT%H:%M:%S", "time": "%H:%M:%S"}
 
@@ -155,6 +155,7 @@ def column_of(entry: Any, place: str, table_markers: Any) -> Column:
         "storage": as_text(field.dp.get("storage", "")),
         "provenance": field.marks(),
         "hierarchy": field.levels(),
+        "derived": field.flag(field.dp, "derived"),
     }
     if "outside" in field.dp:
         shared["outside"] = as_text(field.dp["outside"])
@@ -283,6 +284,8 @@ def field_of(column: Column) -> dict[str, Any]:
         dp["pattern"] = column.pattern
         if column.person:
             dp.update(person=True, max_rows=column.max_rows, repeats=list(column.repeats))
+    if column.derived:
+        dp["derived"] = True
     if column.hierarchy:
         dp["hierarchy"] = [_level_of(column, level) for level in column.hierarchy]
     for key in ("decimals", "least_decimals", "width", "prefix", "suffix", "zone", "storage"):

@@ -63,6 +63,13 @@ class Schema:
                     f"A constraint names column {unknown[0]!r}, which the schema does not have. Correct the name, or "
                     "remove the constraint."
                 )
+        computed = {name for constraint in self.constraints for name in constraint.computed}
+        for column in self.columns:
+            if column.derived and column.name not in computed:
+                raise SchemaError(
+                    f"Column {column.name!r} has 'derived: true', but no rule computes it. Add the rule to "
+                    "dp.constraints, or remove the key."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,6 +117,10 @@ class Schema:
                     "the rows too, speak of the table that is left."
                 )
         return None
+
+    def with_all_codes(self) -> Schema:
+        """The schema with codes for the columns that rules compute, too, as a comparison of tables needs them."""
+        return replace(self, columns=tuple(replace(column, derived=False) for column in self.columns))
 
     def ordered(self, names: Sequence[str]) -> Schema:
         """The schema with its columns in that order."""

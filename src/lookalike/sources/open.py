@@ -32,7 +32,7 @@ class OpenedTable:
     Attributes:
         schema: the given schema with the table's column order and storage types.
         form: the kind of file or frame that was read.
-        table: the rows as they were read, kept only where the schema had open facts.
+        table: the rows as they were read, kept only where the schema had open facts or rules are to be found.
     """
 
     source: Source
@@ -72,11 +72,12 @@ class ReadTable:
         types = self.rows.schema
         return bind(schema or draft(types), types).ordered(types.names)
 
-    def encoded(self, bound: Schema) -> OpenedTable:
-        """The rows, encoded. While facts are open, the source has only the complete columns."""
+    def encoded(self, bound: Schema, *, keep: bool = False) -> OpenedTable:
+        """The rows, encoded. While facts are open, the source has only the complete columns, and the rows are kept."""
         complete = [column for column in bound.columns if not column.open_facts]
         source = _encode(self.rows, complete)
-        return OpenedTable(source, bound, self.form, self.rows if len(complete) < len(bound.columns) else None)
+        kept = keep or len(complete) < len(bound.columns)
+        return OpenedTable(source, bound, self.form, self.rows if kept else None)
 
 
 def read(where: Any) -> ReadTable:

@@ -31,6 +31,7 @@ class RecordingDoor:
     rng: np.random.Generator
     requests: list[tuple[str, list[Any], list[float]]] = field(default_factory=list)
     score_sensitivity: Fraction = Fraction(1)
+    known: tuple[NoisyMarginal, ...] = ()
 
     @property
     def domain(self) -> Domain:

@@ -60,8 +60,7 @@ class GuardedTable:
         self._opened, self._source = opened, opened.source
         self._accountant, self._neighbours = accountant, neighbours
         self._insecure_rng, self._recorder = insecure_rng, recorder
-        self.known = tuple(known)
-        """Noisy counts of the columns that were released before, such as those of discovery."""
+        self.known = tuple(known)  # noisy counts of columns that were released before, as by discovery
 
     # Public facts: the coded columns, the schema with the table's own order and storage types, the kind of file.
 

@@ -25,20 +25,27 @@ _person_numbers: Callable[[Identifier, Any], np.ndarray] = cast(Any, probes).per
 
 
 def open_table(
-    where: Any, schema: Schema | None, budget: Budget, book: Book, *, neighbours: Neighbours, insecure_rng: Rng = None
+    where: Any,
+    schema: Schema | None,
+    budget: Budget,
+    book: Book,
+    *,
+    neighbours: Neighbours,
+    insecure_rng: Rng = None,
+    keep_rows: bool = False,
 ) -> GuardedTable:
     """Read and encode the table, and return the only object that may answer questions about it.
 
     A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
     from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
     the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
-    the value, after the whole budget is charged.
+    the value, after the whole budget is charged. With `keep_rows` they can be encoded anew by a complete schema too.
     """
     book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)
     table = reading(accountant, lambda: read(where), refused=InputError)
     bound = table.bound(schema)
-    opened = reading(accountant, lambda: with_capped_persons(table, bound).encoded(bound))
+    opened = reading(accountant, lambda: with_capped_persons(table, bound).encoded(bound, keep=keep_rows))
     return GuardedTable(opened, accountant, neighbours, insecure_rng)
 
 

@@ -1,0 +1,258 @@
+"""Changes generated rows until every rule of the schema holds, and computes the columns that rules compute.
+
+`repaired` is applied last, before values are written: rows that break a rule, because the method used no structural
+zeros (`enforce.py`) or because values within bins are drawn one column at a time, get other values. No row is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from lookalike.errors import SchemaError
+from lookalike.schema.binned import Binned, Continuous, Datetime
+from lookalike.schema.cells import cell_numbers
+from lookalike.schema.constraints import AtLeast, Determines, Parts, Relation, Sum, holds, moved, relation_of
+from lookalike.schema.domain import ColumnSet
+from lookalike.schema.draw import draw_numbers
+from lookalike.schema.enforce import determined, structural_zeros
+from lookalike.schema.parts import SETTABLE, from_zone, in_zone, part_of, with_parts
+from lookalike.schema.schema import Schema
+from lookalike.schema.storage import whole_range
+from lookalike.schema.times import TICKS
+
+_REDRAWS = 8
+"""How often numbers that break a comparison are drawn again before they are moved."""
+_ROUNDS = 4
+"""Rounds over all rules: a repair for one may break another."""
+_RANDOM_ROWS = 2000
+"""Rows drawn at random to find one that satisfies all rules, where no generated row does."""
+
+Numbers = dict[str, np.ndarray]
+"""Ticks (or floats) of every binned column, by name."""
+
+
+def repaired(
+    schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator
+) -> tuple[np.ndarray, Numbers]:
+    """Codes and numbers with which every rule holds in every row.
+
+    Rows that cannot be repaired are replaced by copies of valid rows; where no row is valid, of random valid rows.
+
+    Raises:
+        SchemaError: no row satisfies all rules; they contradict each other.
+    """
+    rows = donors = _Rows(schema, codes.copy(), {name: values.copy() for name, values in numbers.items()})
+    broken = rows.repair(rng)
+    if not broken.any():
+        return rows.codes, rows.numbers
+    valid = np.flatnonzero(~broken)
+    if not valid.size:
+        donors = _random_rows(schema, rng)
+        valid = np.flatnonzero(~donors.repair(rng))
+    if not valid.size:
+        raise SchemaError("No row satisfies all rules of the schema: they contradict each other. Remove one of them.")
+    taken = rng.choice(valid, int(broken.sum()))
+    rows.codes[broken] = donors.codes[taken]
+    for name, values in rows.numbers.items():
+        values[broken] = donors.numbers[name][taken]
+    return rows.codes, rows.numbers
+
+
+def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
+    """Which rows break a rule of the schema, as booleans."""
+    return _Rows(schema, codes, numbers).broken()
+
+
+def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
+    """Numbers within the bins of all binned columns; for other codes a number of the first bin, which is not used."""
+    return {
+        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        for i, column in enumerate(schema.columns)
+        if isinstance(column, Binned)
+    }
+
+
+def _random_rows(schema: Schema, rng: np.random.Generator) -> _Rows:
+    """Rows of uniformly random codes, with numbers within their bins."""
+    codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
+    return _Rows(schema, codes.astype(np.int32), drawn_numbers(schema, codes, rng))
+
+
+class _Rows:
+    """Generated rows with the rules of their schema; `repair` changes the rows in place."""
+
+    def __init__(self, schema: Schema, codes: np.ndarray, numbers: Numbers) -> None:
+        self.schema, self.codes, self.numbers = schema, codes, numbers
+        self.place = schema.domain.position
+        self.zeros = structural_zeros(schema)
+        rules = schema.constraints
+        self.relations = [relation_of(schema.columns, rule) for rule in rules if isinstance(rule, AtLeast | Sum)]
+        self.tables = {rule: determined(schema, rule) for rule in rules if isinstance(rule, Determines)}
+        self.parts = [rule for rule in rules if isinstance(rule, Parts)]
+
+    def repair(self, rng: np.random.Generator) -> np.ndarray:
+        """Change codes and numbers until every rule holds, for some rounds; return which rows are still broken."""
+        for _ in range(_ROUNDS):
+            for attrs, mask in self.zeros.items():
+                self._replace_impossible(attrs, mask, rng)
+            for relation in self.relations:
+                self._keep_relation(relation, rng)
+            for rule in self.tables:
+                self._set_determined(rule)
+            for rule in self.parts:
+                self._set_parts(rule)
+            if not self.broken().any():
+                break
+        return self.broken()
+
+    def broken(self) -> np.ndarray:
+        """Which rows break a rule."""
+        broken = np.zeros(len(self.codes), dtype=bool)
+        for attrs, mask in self.zeros.items():
+            broken |= self._in_cells(attrs, mask)
+        for rule in self.tables:
+            wanted, number = self._wanted(rule)
+            broken |= (wanted >= 0) & (wanted != self.codes[:, self.place(rule.target)])
+            if rule.target in self.numbers:
+                has_number = (wanted >= 0) & (wanted < self.schema[rule.target].regular)
+                broken |= has_number & (number != self.numbers[rule.target])
+        for rule in self.parts:
+            broken |= self._other_parts(rule)
+        for relation in self.relations:
+            broken |= ~holds(relation, self.codes, self.numbers)
+        return broken
+
+    def _in_cells(self, attrs: ColumnSet, mask: np.ndarray) -> np.ndarray:
+        """Which rows lie in cells that the mask marks."""
+        return mask[tuple(self.codes[:, self.place(name)] for name in attrs)]
+
+    def _replace_impossible(self, attrs: ColumnSet, mask: np.ndarray, rng: np.random.Generator) -> None:
+        """Give rows in impossible cells the last column of a possible row with the same others, or all columns."""
+        bad = self._in_cells(attrs, mask)
+        if not bad.any() or bad.all():
+            return
+        keys = cell_numbers(self.codes, [self.place(name) for name in attrs[:-1]], self.schema.domain.sizes)
+        good, rows = np.flatnonzero(~bad), np.flatnonzero(bad)
+        order = good[np.argsort(keys[good], kind="stable")]
+        first = np.searchsorted(keys[order], keys[rows], side="left")
+        after = np.searchsorted(keys[order], keys[rows], side="right")
+        matched = after > first
+        picks = first + (rng.random(len(rows)) * (after - first)).astype(np.int64)
+        donors = np.where(matched, order[np.minimum(picks, len(order) - 1)], rng.choice(good, len(rows)))
+        for name in attrs:
+            given = np.ones(len(rows), dtype=bool) if name == attrs[-1] else ~matched
+            for values in (self.codes[:, self.place(name)], self.numbers.get(name)):
+                if values is not None:
+                    values[rows[given]] = values[donors[given]]
+
+    def _wanted(self, rule: Determines) -> tuple[np.ndarray, np.ndarray]:
+        """Code and number of the target that each row's source determines; code -1 where it determines none."""
+        target, sizes = self.schema[rule.target], [self.schema[name].written_codes for name in rule.sources]
+        table = np.full(sizes, -1, dtype=np.int64)
+        value = np.zeros(sizes, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
+        for code, (wanted, text) in self.tables[rule].items():
+            table[code] = wanted
+            if isinstance(target, Binned) and wanted < target.regular:
+                number = target.internal(text)
+                value[code] = number if target.tick is None else target.nearest_tick(number)
+        codes = tuple(self.codes[:, self.place(name)] for name in rule.sources)
+        return table[codes], value[codes]
+
+    def _set_determined(self, rule: Determines) -> None:
+        wanted, value = self._wanted(rule)
+        rows = wanted >= 0
+        self.codes[rows, self.place(rule.target)] = wanted[rows]
+        if rule.target in self.numbers:
+            self.numbers[rule.target][rows] = value[rows]
+
+    def _set_parts(self, rule: Parts) -> None:
+        """Give times the parts that are modelled, and all columns of parts those of the times.
+
+        A time that the rule computes is missing where one of these parts is; a computed part, where the time is.
+        """
+        kept = {part: name for part, name in rule.parts if not self.schema[name].derived and part in SETTABLE}
+        known = {name: self._present(name) for name in (rule.time, *kept.values())}
+        time = cast(Datetime, self.schema[rule.time])
+        if time.derived:
+            known[rule.time] = np.all([known[name] for name in kept.values()], axis=0)
+        both = {part: known[name] & known[rule.time] for part, name in kept.items()}
+        own = in_zone(self.numbers[rule.time] * TICKS[time.resolution], rule.zone)
+        given = {p: np.where(both[p], self._whole(name), part_of(own, p)) for p, name in kept.items()}
+        micros = from_zone(with_parts(own, given), rule.zone)
+        low, high = time.tick_ranges()[0][0], time.tick_ranges()[1][-1]
+        ticks = micros // TICKS[time.resolution]
+        self._write(time, ticks if time.derived else ticks.clip(low, high), known[rule.time])
+        wall = in_zone(self.numbers[rule.time] * TICKS[time.resolution], rule.zone)
+        for part, name in rule.parts:
+            column = cast(Binned, self.schema[name])
+            there = known[rule.time] if column.derived else known[rule.time] & self._present(name)
+            ticks = part_of(wall, part) * _scale(column)
+            old = self.numbers[name]
+            self._write(column, np.where(there, ticks, old), there if column.derived else self._present(name))
+
+    def _other_parts(self, rule: Parts) -> np.ndarray:
+        """Rows with a part that is not the time's; or with only one of both, where one is computed from the other."""
+        time, there = cast(Datetime, self.schema[rule.time]), self._present(rule.time)
+        wall = in_zone(self.numbers[rule.time] * TICKS[time.resolution], rule.zone)
+        broken = np.zeros(len(self.codes), dtype=bool)
+        for part, name in rule.parts:
+            known = self._present(name)
+            broken |= there & known & (self._whole(name) != part_of(wall, part))
+            if (time.derived and time.missing) or (self.schema[name].derived and self.schema[name].missing):
+                broken |= there != known
+        return broken
+
+    def _present(self, name: str) -> np.ndarray:
+        return self.codes[:, self.place(name)] < self.schema[name].regular
+
+    def _whole(self, name: str) -> np.ndarray:
+        """The numbers of a column rounded to whole ones; what has a fraction becomes -1, which no part is."""
+        scale = _scale(cast(Binned, self.schema[name]))
+        ticks = self.numbers[name]
+        return ticks if scale == 1 else np.where(ticks % scale == 0, ticks // scale, -1)
+
+    def _write(self, column: Binned, numbers: np.ndarray, known: np.ndarray) -> None:
+        """Set numbers and codes of a column; rows that are not known are missing where the column can be."""
+        if isinstance(column, Continuous | Datetime):
+            self.numbers[column.name] = numbers
+        else:
+            low, high = whole_range(column)
+            self.numbers[column.name] = numbers.clip(max(low, -(2**62)), min(high, 2**62))
+        bins = np.searchsorted(column.edges, column.numbers_at(self.numbers[column.name]), side="right") - 1
+        code = column.missing_code()
+        codes = self.codes[:, self.place(column.name)]
+        unknown = codes if code is None else np.where(codes < column.regular, code, codes)
+        self.codes[:, self.place(column.name)] = np.where(known, bins.clip(0, column.regular - 1), unknown)
+
+    def _keep_relation(self, relation: Relation, rng: np.random.Generator) -> None:
+        """Compute a derived total. Draw other numbers again where the relation is broken and bins allow it; move
+        numbers where that does not help."""
+        total = relation.columns[0]
+        if total.derived and isinstance(relation.rule, Sum):
+            shared = np.sum([relation.to_shared(name, self.numbers[name]) for name in relation.rule.terms], axis=0)
+            known = np.all([self._present(name) for name in relation.rule.terms], axis=0)
+            self._write(total, relation.to_ticks(total.name, shared, bounded=False), known)
+            return
+        for _ in range(_REDRAWS if isinstance(relation.rule, AtLeast) else 0):
+            rows = np.flatnonzero(~holds(relation, self.codes, self.numbers))
+            if not rows.size:
+                return
+            for column in relation.columns:
+                bins = np.minimum(self.codes[rows, self.place(column.name)], column.regular - 1)
+                self.numbers[column.name][rows] = draw_numbers(column, bins, rng)
+        rows = np.flatnonzero(~holds(relation, self.codes, self.numbers))
+        if not rows.size:
+            return
+        new = moved(relation, {name: self.numbers[name][rows] for name in relation.names})
+        for column in relation.columns:
+            values = new[column.name]
+            self.numbers[column.name][rows] = values
+            bins = np.searchsorted(column.edges, column.numbers_at(values), side="right") - 1
+            self.codes[rows, self.place(column.name)] = bins
+
+
+def _scale(column: Binned) -> int:
+    """Ticks of a whole number."""
+    return round(1 / float(column.tick or 1))
