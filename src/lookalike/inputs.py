@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = 
 
 def table_at(path: str | os.PathLike[str], **options: Any) -> TableFile:
     """Return the file of a table with how to read it (see `TableFile`); "-" is standard input."""
+    if isinstance(path, TableFile):
+        return replace(path, **options)
     if os.fspath(path) == "-":
         return TableFile.of_standard_input(**options)
     return TableFile(Path(path), **options)

@@ -7,6 +7,7 @@ interrupted.
 
 from __future__ import annotations
 
+import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ import numpy as np
 from lookalike.discovery.discover import Discovery, Found
 from lookalike.discovery.rules import FoundRule, FoundRules
 from lookalike.errors import LookalikeWarning, SchemaError
-from lookalike.inputs import as_ledger, as_schema, files_of, modified, table_identity
+from lookalike.inputs import as_ledger, as_schema, files_of, modified
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, journal_path
@@ -263,7 +264,7 @@ def finished(release: Callable[[], Release], account: Run, finish: Finish | None
 
 def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
     """All that is needed to prepare the same run again, in plain values. Public: no row was read for it."""
-    file = TableFile.at(run.table) if table_identity(run.table) else None
+    file = TableFile.at(run.table) if isinstance(run.table, str | os.PathLike) else None
     reading = {"encoding": file.encoding, "delimiter": file.delimiter, "dropped": file.dropped} if file else {}
     return {
         "table": {**reading, "modified": modified(run.table)},

@@ -60,8 +60,8 @@ def same_file(one: Path, two: Path) -> bool:
 
 
 def with_side_files(ledger: Path | None) -> list[Path]:
-    """Return the paths of a ledger and of its side files."""
+    """Return the paths of a ledger, of its side files, and of what runs have left beside it."""
     if ledger is None:
         return []
     beside = [path for end in (".head", ".lock") for path in (ledger.with_suffix(end), Path(f"{ledger}{end}"))]
-    return [ledger, *beside]
+    return [ledger, *beside, *ledger.parent.glob(f"{ledger.name}-run*")]

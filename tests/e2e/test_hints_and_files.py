@@ -155,6 +155,7 @@ def test_resume_finishes_what_an_interrupt_left(
         patched.setattr("lookalike.release.FittedModel.save", interrupted)
         assert call(*run).code == 130
     assert not model.exists()
+    assert "to be finished for free by 'lookalike resume': 1" in call("ledger", people).out
     (charged,) = json.loads(call("ledger", people, "--json").out)["runs"]
     outcome = call("resume", people)
     assert outcome.code == 0, outcome.err
@@ -166,7 +167,23 @@ def test_resume_finishes_what_an_interrupt_left(
     assert "no run of this table was interrupted" in nothing.err
 
 
-def interrupted(*_: object) -> None:
+def test_a_run_on_standard_input_is_resumed_with_the_same_input(
+    call: Call, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = people.read_text().replace(",", "^").encode("latin-1")
+    ledger, out = tmp_path / "l.jsonl", tmp_path / "o.csv"
+    run = ("synth", "-", "-o", out, "--ledger", ledger, "-m", "mst", "--delimiter", "^", *HINTS)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with monkeypatch.context() as patched:
+        patched.setattr("lookalike.release.Release.write", interrupted)
+        assert call(*run).code == 130
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    outcome = call("resume", "-", "--ledger", ledger)
+    assert outcome.code == 0, outcome.err
+    assert out.read_text().startswith("person^age^sex^town\n")
+
+
+def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 

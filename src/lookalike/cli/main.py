@@ -120,6 +120,7 @@ def _print_usage(error: Any) -> None:
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
+    from lookalike.privacy.journal import journals_of
     from lookalike.privacy.ledger import epsilon_text
 
     rows = []
@@ -135,6 +136,9 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
     output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
     output.print(f"File: {book.path}")
+    resumable = journals_of(book.path) if book.path else {}
+    if resumable:
+        output.print(f"Interrupted, to be finished for free by 'lookalike resume': {', '.join(map(str, resumable))}")
 
 
 def _run_json(run: RunSummary) -> dict[str, Any]:

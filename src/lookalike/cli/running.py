@@ -115,9 +115,10 @@ def resume(
     from lookalike.resuming import interrupted, only_run, reopen
 
     check_apart({"--ledger": ledger}, {"the private table": table})
-    book = as_ledger(ledger, table)
-    number = only_run(interrupted(table, ledger=book)) if run is None else run
-    again = reopen(table, number, ledger=book)
+    file = options.table_of(table, "utf-8", None, None)
+    book = as_ledger(ledger, file)
+    number = only_run(interrupted(file, ledger=book)) if run is None else run
+    again = reopen(file, number, ledger=book)
     told = again.making.outputs or {}
     if out is not None:
         told = {**told, "files": {**told.get("files", {}), "out": str(out)}}
@@ -204,7 +205,7 @@ def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
         if "model" in files:
             release.fitted.save(files["model"])
         if "report" in files:
-            write_page(Path(files["report"]), release.report())
+            write_page(Path(files["report"]), release.report(**told.get("about", {})))
         if "write_schema" in files:
             save_explained(release.schema, Path(files["write_schema"]))
 
