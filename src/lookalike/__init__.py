@@ -11,6 +11,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lookalike.release import FittedModel as FittedModel
     from lookalike.release import Release as Release
     from lookalike.release import load as load
+    from lookalike.resuming import resume as resume
     from lookalike.schema.domain import Domain as Domain
     from lookalike.schema.schema import Schema as Schema
 
@@ -31,12 +33,14 @@ _HOMES = {
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",
+    "LookalikeWarning": "errors",
     "Neighbours": "privacy.kernel.neighbours",
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
     "load": "release",
     "plan_run": "pipeline",
+    "resume": "resuming",
     "synthesize": "pipeline",
 }
 
@@ -53,6 +57,8 @@ def __getattr__(name: str) -> Any:
         return [public for public in __dir__() if not public.startswith("_")]
     if name == "__version__":
         return _import_module("importlib.metadata").version("lookalike")
+    if name == "errors":
+        return _import_module("lookalike.errors")
     if name in _HOMES:
         return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
     if name.startswith("_") or name not in _estimators():

@@ -10,6 +10,10 @@ class LookalikeError(Exception):
     """The base of all errors that a user can correct. The command line prints the message and exits with code 2."""
 
 
+class LookalikeWarning(UserWarning):
+    """A notice about a run that succeeded: what could not be seen or does not fit. The command line prints it."""
+
+
 class SchemaError(LookalikeError):
     """The schema, or a request that refers to it, is invalid."""
 

@@ -9,7 +9,9 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from lookalike.errors import SchemaError
+import numpy as np
+
+from lookalike.errors import InputError, SchemaError
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
@@ -61,8 +63,18 @@ class TableSynthesizer:
             setattr(self, name, value)
         return self
 
-    def fit(self, table: Any, schema: Schema | str | Path | dict[str, Any]) -> Self:
-        """Fit a model of `table`, spending epsilon and delta."""
+    def fit(self, table: Any, schema: Any = None) -> Self:
+        """Fit a model of `table`, spending epsilon and delta.
+
+        Args:
+            table: a frame or a path, as for `synthesize`; also a NumPy array, whose columns are then x0, x1, ...
+            schema: public facts about the columns, as for `synthesize`; without it they are discovered inside the
+                budget. Anything that is no schema is taken for the target, as pipelines of scikit-learn pass it, and
+                becomes one more column.
+        """
+        if not (schema is None or isinstance(schema, Schema | str | Path | dict)):
+            table, schema = _with_target(table, schema)[0], None
+        table = _as_frame(table)
         settings = {name: getattr(self, name) for name in default_settings(self.method)}
         run = {name: getattr(self, name) for name in RUN_SETTINGS}
         release = synthesize(table, schema=schema, method=self.method, rows=1, **run, **settings)
@@ -70,6 +82,22 @@ class TableSynthesizer:
         self.schema_: Schema = release.schema
         self.spent_: Spent = release.spent
         return self
+
+    def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return synthetic features and target in place of real ones, as pipelines of imbalanced-learn call it.
+
+        Rows and targets are made together by one model; the real ones are not passed on.
+        """
+        together, target = _with_target(X, y)
+        made = self.fit(together).sample()
+        features, labels = made.drop(columns=[target]), made[target]
+        return (features.to_numpy(), labels.to_numpy()) if isinstance(X, np.ndarray) else (features, labels)
+
+    def __sklearn_tags__(self) -> Any:
+        """Say to scikit-learn that this is neither a classifier nor a regressor and needs no target."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
         """Return synthetic rows in the type of frame that was fitted. Costs nothing: no data is read."""
@@ -83,6 +111,31 @@ class TableSynthesizer:
 
     def _repr_html_(self) -> str:
         return self.fitted_._repr_html_() if hasattr(self, "fitted_") else f"<code>{self!r}</code>"
+
+
+def _as_frame(table: Any) -> Any:
+    """Return the table; a NumPy array as a pandas frame with columns x0, x1, ..."""
+    if not isinstance(table, np.ndarray):
+        return table
+    import pandas as pd
+
+    if table.ndim != 2:
+        raise InputError(f"The array has {table.ndim} axes; a table has 2. Reshape it.")
+    return pd.DataFrame(table, columns=pd.Index([f"x{i}" for i in range(table.shape[1])]))
+
+
+def _with_target(table: Any, target: Any) -> tuple[Any, str]:
+    """Return a pandas frame with one more column for the target, and the name of that column."""
+    import pandas as pd
+
+    frame = pd.DataFrame(_as_frame(table))
+    name = str(getattr(target, "name", None) or "target")
+    while name in frame.columns:
+        name += "_"
+    values = np.asarray(target)
+    if values.shape != (len(frame),):
+        raise InputError(f"The target has shape {values.shape}; it must have one value for each of {len(frame)} rows.")
+    return frame.assign(**{name: values}), name
 
 
 def estimator_of(method: str) -> type[TableSynthesizer]:

@@ -1,50 +1,46 @@
 """The whole flow of a run: read this first.
 
 `prepare` decides everything that follows from public facts: schema -> budget -> plan. `execute` spends the budget:
-ledger -> door -> discovery -> model -> rows -> values. `synthesize` does both.
+ledger -> door -> discovery -> model -> rows -> values. `synthesize` does both. `resuming.py` finishes a run that was
+interrupted.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import secrets
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from lookalike.discovery.discover import Discovery, Found
 from lookalike.discovery.rules import FoundRule, FoundRules
-from lookalike.errors import SchemaError
-from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
-from lookalike.models.model import Model
-from lookalike.models.rows import RowsModel, gum_model
-from lookalike.places import with_side_files
+from lookalike.errors import LookalikeWarning, SchemaError
+from lookalike.inputs import as_ledger, as_schema, files_of, modified
+from lookalike.models.rows import updated_rows
+from lookalike.notebook import card, table
+from lookalike.privacy.journal import Journal, journal_path
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
-from lookalike.privacy.ledger import (
-    NO_NOISE,
-    REPRODUCIBLE,
-    SYSTEM_ENTROPY,
-    Ledger,
-    NoiseSource,
-    Run,
-    RunSummary,
-    default_ledger_path,
-)
+from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.recording import Recording
-from lookalike.release import FittedModel, Release, Spent, check_rows
-from lookalike.sampling.row_update import GumSettings
+from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
+from lookalike.release import FittedModel, Release, check_rows
 from lookalike.schema.columns import Identifier
 from lookalike.schema.constraints import rule_text
-from lookalike.schema.enforce import aligned, check_rules
+from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import draft
-from lookalike.sources.frames import read_structure
+from lookalike.schema.unseen import unseen, unseen_text
+from lookalike.sources.files import TableFile
+from lookalike.sources.frames import index_columns
+from lookalike.spent import Spent
 from lookalike.synthesizers import create, settings_of
 from lookalike.synthesizers.base import Method, Progress
 from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
@@ -95,14 +91,28 @@ def synthesize(
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
+
+    Notices, such as columns that had to be made up, are warnings of the class `LookalikeWarning`.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"sex": ["F", "M"] * 500, "smoker": ["no", "no", "yes", "no"] * 250})
+    >>> sex = {"name": "sex", "constraints": {"required": True, "enum": ["F", "M"]}}
+    >>> smoker = {"name": "smoker", "constraints": {"required": True, "enum": ["no", "yes"]}}
+    >>> release = synthesize(people, schema={"fields": [sex, smoker]}, epsilon=1.0, rows=100)
+    >>> release.table.num_rows, release.table.column_names
+    (100, ['sex', 'smoker'])
+    >>> release.spent.epsilon_spent <= 1.0
+    True
     """
     check_rows(rows)
     check_generator(generator)
     public = {"schema": schema, "epsilon": epsilon, "delta": delta, "neighbours": neighbours, "person": person}
     run = prepare(table, **public, method=method, discovery=discovery, settings=settings)
-    return execute(
-        run, generator=generator, rows=rows, seed=seed, ledger=ledger, progress=progress, insecure_rng=insecure_rng
-    )
+    making = Making(generator, rows, seed)
+    release = execute(run, making, ledger=ledger, progress=progress, insecure_rng=insecure_rng)
+    for notice in (*release.notes, *([f"Not seen: {unseen_text(release.not_seen)}"] if release.not_seen else [])):
+        warnings.warn(notice, LookalikeWarning, stacklevel=2)
+    return release
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +145,8 @@ def prepare(
     The arguments are those of `synthesize`. Of the table only names and types of columns are read, and only if no
     schema is given.
     """
+    for name in index_columns(table):
+        warnings.warn(f"The index {name!r} of the frame is kept as a column.", LookalikeWarning, stacklevel=3)
     public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     chosen = create(method, settings or {})
@@ -144,27 +156,63 @@ def prepare(
     return PreparedRun(table, public, people, chosen, search, budget, plan)
 
 
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How rows are made from the model of a run.
+
+    Attributes:
+        generator: see `synthesize`.
+        rows: number of rows; None for the noisy number of rows of the table.
+        seed: of rounding and sampling.
+        outputs: what is done with the release, in plain values, for whoever resumes the run.
+    """
+
+    generator: Generation = "model"
+    rows: int | None = None
+    seed: int | None = None
+    outputs: dict[str, Any] | None = None
+
+
+Finish = Callable[[Release], None]
+
+
 def execute(
     run: PreparedRun,
+    making: Making | None = None,
     *,
-    generator: Generation = "model",
-    rows: int | None = None,
-    seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     progress: Progress | None = None,
     insecure_rng: Generator | None = None,
+    finish: Finish | None = None,
 ) -> Release:
-    """Spend the budget of a prepared run on a model of its table, and make a synthetic table from the model."""
-    check_rows(rows, run.method.max_rows)
-    report = progress or _silent
+    """Spend the budget of a prepared run on a model of its table, and make a synthetic table from the model.
+
+    Beside a ledger on disk, the noisy answers of the run are kept until `finish`, which writes the results, has
+    returned: until then `resume` can finish the run without spending again.
+    """
+    making = making or Making()
+    check_rows(making.rows, run.method.max_rows)
     book = as_ledger(ledger, run.table)
-    account = book.begin(
-        method=run.method.name,
-        schema=run.schema.fingerprint(),
-        budget=run.budget,
-        neighbours=run.neighbours,
-        noise=noise_source(run.plan, insecure_rng),
-    )
+    noise = noise_source(run.plan, insecure_rng)
+    account = book.begin(**facts_of(run), noise=noise)
+    if book.path is not None and noise == SYSTEM_ENTROPY:
+        making = replace(making, seed=secrets.randbits(63) if making.seed is None else making.seed)
+        header = {"ledger": book.identity, "run": account.number, **_described(run, making)}
+        account.record(Journal.start(journal_path(book.path, account.number), account.begun, header))
+    return finished(lambda: spend(run, making, account, progress, insecure_rng), account, finish)
+
+
+def facts_of(run: PreparedRun) -> dict[str, Any]:
+    """What the ledger says about a run."""
+    fingerprint = run.schema.fingerprint()
+    return {"method": run.method.name, "schema": fingerprint, "budget": run.budget, "neighbours": run.neighbours}
+
+
+def spend(
+    run: PreparedRun, making: Making, account: Run, progress: Progress | None, insecure_rng: Generator | None = None
+) -> Release:
+    """Return the release of a run whose account is open. The account is closed when the budget is spent."""
+    report = progress or (lambda message, fraction: None)
     with _ended(account):
         report("reading the table", 0.0)
         door = open_table(
@@ -184,18 +232,51 @@ def execute(
         account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
-        model = run.method.fit(door, split, rng=np.random.default_rng(seed), progress=report)
-        if generator != "model":
+        model = run.method.fit(door, split, rng=np.random.default_rng(making.seed), progress=report)
+        if making.generator != "model":
             report("updating rows", 0.8)
-            model = updated_rows(model, recording.released, np.random.default_rng(seed), generator)
+            rng = np.random.default_rng(making.seed)
+            model = updated_rows(model, recording.released, rng, flows=making.generator == "mcf")
     report("making rows", 0.9)
-    spent, files = _spent(run, account.summary()), _files_of(run.table, book)
+    chosen = run.method.chosen(door.domain).name
+    spent, files = _spent(run, account.summary(), chosen), files_of(run.table, account.ledger)
     released, residuals = tuple(recording.released), tuple(recording.residuals)
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
-    notes = (*found, *fitted.diagnosis().notes)
-    release = Release(fitted.sample_arrow(rows, seed=seed), fitted, plan, notes)
+    made = fitted.sample_arrow(making.rows, seed=making.seed)
     report("done", 1.0)
-    return release
+    notes = (*found, *fitted.diagnosis().notes)
+    return Release(made, fitted, plan, notes, unseen(run.schema, door.schema))
+
+
+def finished(release: Callable[[], Release], account: Run, finish: Finish | None) -> Release:
+    """Make a release and write its results; then forget the answers, which a resumed run would need until then."""
+    try:
+        made = release()
+        if finish is not None:
+            finish(made)
+        if account.journal is not None:
+            account.journal.discard()
+        return made
+    finally:
+        if account.journal is not None:
+            account.journal.close()
+
+
+def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
+    """All that is needed to prepare the same run again, in plain values. Public: no row was read for it."""
+    file = TableFile.at(run.table) if isinstance(run.table, str | os.PathLike) else None
+    reading = {"encoding": file.encoding, "delimiter": file.delimiter, "dropped": file.dropped} if file else {}
+    return {
+        "table": {**reading, "modified": modified(run.table)},
+        "schema": run.schema.to_dict(),
+        "epsilon": run.budget.epsilon,
+        "delta": run.budget.delta,
+        "method": run.method.name,
+        "settings": settings_of(run.method),
+        "neighbours": asdict(run.neighbours),
+        "discovery": asdict(run.search),
+        "making": asdict(making),
+    }
 
 
 def found_notes(found: Sequence[FoundRule]) -> tuple[str, ...]:
@@ -232,7 +313,7 @@ def _ended(account: Run) -> Iterator[None]:
         account.end(status)
 
 
-def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
+def _spent(run: PreparedRun, summary: RunSummary, chosen: str) -> Spent:
     """Return the account of a run, for its release."""
     return Spent(
         method=run.method.name,
@@ -244,6 +325,7 @@ def _spent(run: PreparedRun, summary: RunSummary) -> Spent:
         charges=summary.charges,
         private=summary.private,
         threshold_delta=run.budget.threshold_delta,
+        chosen=chosen,
     )
 
 
@@ -252,22 +334,6 @@ def check_generator(name: str) -> Generation:
     if name not in get_args(Generation):
         raise SchemaError(f"The generator is {name!r}; it must be 'model', 'gum' or 'mcf'.")
     return cast(Generation, name)
-
-
-def updated_rows(
-    model: Model, released: list[NoisyMarginal], rng: np.random.Generator, generator: Generation = "gum"
-) -> RowsModel:
-    """Return rows that fit the released marginals.
-
-    Contrasts are completed, and sums of groups of cells spread over the cells, by the expected counts of the model.
-    """
-    counts = [m for m in released if m.contrasts is None and m.groups is None]
-    for m in released:
-        if m.contrasts is not None or m.groups is not None:
-            expected = model.marginal(m.attrs)
-            counts.append(replace(spread_over_cells(completed(m, expected), expected), contrasts=None))
-    settings = GumSettings.of_flows() if generator == "mcf" else GumSettings()
-    return gum_model(model.domain, counts, total=model.total, rng=rng, settings=settings)
 
 
 def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
@@ -280,6 +346,19 @@ def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> 
     return schema, neighbours
 
 
+class Plan(NamedTuple):
+    """The budget of a run, and what each of its steps may spend."""
+
+    budget: Budget
+    steps: tuple[Step, ...]
+
+    def _repr_html_(self) -> str:
+        budget, whole = self.budget, float(self.budget.rho)
+        head = f"epsilon {budget.epsilon:g}, delta {budget.delta:g}: rho {whole:.6g} ({budget.accounting})."
+        rows = [(step.step, step.mechanism, f"{step.rho / whole:.1%}", step.note) for step in self.steps]
+        return card("Plan", [head, "No row was read for it."], table(("step", "mechanism", "share", "what"), rows))
+
+
 def plan_run(
     schema: Schema,
     *,
@@ -288,12 +367,12 @@ def plan_run(
     method: str,
     settings: dict[str, Any] | None = None,
     discovery: Discovery | None = None,
-) -> tuple[Budget, tuple[Step, ...]]:
+) -> Plan:
     """Return the budget of a run and what each step may spend, from public facts alone."""
     synthesizer = create(method, settings or {})
     search = discovery or Discovery()
     budget = search.budget(schema, epsilon, delta, synthesizer.accounting)
-    return budget, _planned(schema, budget, synthesizer, search)
+    return Plan(budget, _planned(schema, budget, synthesizer, search))
 
 
 def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
@@ -319,45 +398,3 @@ def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> Nois
     if any(step.mechanism == NO_GUARANTEE for step in plan):
         return NO_NOISE
     return SYSTEM_ENTROPY if insecure_rng is None else REPRODUCIBLE
-
-
-def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
-    """Return the schema, read from a file if need be, or drafted from the names and types of the table's columns."""
-    if schema is None:
-        return draft(read_structure(table))
-    if isinstance(schema, Schema):
-        return aligned(schema)
-    if isinstance(schema, dict):
-        coded = all(isinstance(value, int) for value in schema.values())
-        return Schema.from_sizes(schema) if coded else aligned(Schema.from_dict(schema))
-    if isinstance(schema, (str, Path)):
-        path = Path(schema)
-        return Schema.from_domain_json(path) if path.suffix == ".json" else aligned(Schema.load(path))
-    raise SchemaError(
-        f"The schema is a {type(schema).__name__}; give a Schema, a path, or {{column: number of codes}}."
-    )
-
-
-def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
-    """Return the ledger to write to: the given one, the default one of a file, or one in memory."""
-    if isinstance(ledger, Ledger):
-        return ledger
-    identity = table_identity(table)
-    if ledger is not None:
-        return Ledger(Path(ledger), identity or f"ledger:{Path(ledger).resolve()}")
-    return Ledger(default_ledger_path(identity) if identity else None, identity or "a table in memory")
-
-
-def table_identity(table: Any) -> str | None:
-    """Return the name of a table in ledgers: the resolved path of a file, None for a frame in memory."""
-    return str(Path(table).resolve()) if isinstance(table, str | os.PathLike) else None
-
-
-def _files_of(table: Any, book: Ledger) -> tuple[str, ...]:
-    """Return the files of a run that its results may not overwrite."""
-    read = [Path(table).expanduser()] if isinstance(table, (str, Path)) else []
-    return tuple(str(path.resolve()) for path in (*read, *with_side_files(book.path)))
-
-
-def _silent(message: str, fraction: float) -> None:
-    """Report no progress."""

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lookalike.errors import InputError
-from lookalike.sources.frames import kind_of_path
+from lookalike.sources.files import STANDARD, kind_of_path
 
 
 def check_target(path: Path, *, table: bool) -> None:
     """Refuse a file that cannot be written, before any budget is spent on its contents."""
     if table:
         kind_of_path(path)
+        if path == STANDARD:
+            return
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"Cannot write {path.name}: there is no folder {folder}. Create it, or choose another place.")
@@ -32,7 +34,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | 
     """
     written: list[tuple[str, Path]] = []
     for what, path in outputs.items():
-        if path is None:
+        if path is None or path == STANDARD:
             continue
         for name, other in inputs.items():
             if other is not None and same_file(path, other):
@@ -58,8 +60,8 @@ def same_file(one: Path, two: Path) -> bool:
 
 
 def with_side_files(ledger: Path | None) -> list[Path]:
-    """Return the paths of a ledger and of its side files."""
+    """Return the paths of a ledger, of its side files, and of what runs have left beside it."""
     if ledger is None:
         return []
     beside = [path for end in (".head", ".lock") for path in (ledger.with_suffix(end), Path(f"{ledger}{end}"))]
-    return [ledger, *beside]
+    return [ledger, *beside, *ledger.parent.glob(f"{ledger.name}-run*")]

@@ -6,10 +6,7 @@ loaded without pickle, so a file from a stranger runs no code, and its contents 
 
 from __future__ import annotations
 
-import html
-import re
-from dataclasses import asdict, dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,121 +16,32 @@ import pyarrow as pa
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
 from lookalike.measurements import NoisyMarginal, NoisyResidual
-from lookalike.models.answers import AnsweredQuestion, answer_question, rows_where
+from lookalike.models.answers import AnsweredQuestion, answer_question
 from lookalike.models.archive import read_archive, stored_model, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
+from lookalike.models.extracts import table_where, write_noisy_tables
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import MAX_COUNT, Model, Stored, taken_apart
+from lookalike.notebook import card, table
 from lookalike.places import check_not_read
-from lookalike.privacy.epsilon import epsilon_spent
-from lookalike.privacy.kernel.accounting import (
-    ACCOUNTINGS,
-    LARGEST_EPSILON,
-    NO_GUARANTEE,
-    SMALLEST_EPSILON,
-    Accounting,
-    Budget,
-    Charge,
-)
 from lookalike.schema import codec
-from lookalike.schema.conditions import parse_question
+from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import CsvStyle, TableForm, to_frame, write_file, write_table
+from lookalike.schema.unseen import unseen_text
+from lookalike.sources.csvfiles import CsvStyle, check_delimiter
+from lookalike.sources.files import KINDS, write_file, write_table
+from lookalike.sources.frames import TableForm, to_frame
+from lookalike.spent import Spent
 from lookalike.synthesizers.split import Step
 
 FORMAT = 2
 MAX_CELLS = 25_000_000
 """Cells of a sample from a loaded model for which the user gives no number of rows: the file may claim any number."""
-_FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow")
-_RHO = re.compile(r"\d{1,50}(?:/[1-9]\d{0,49})?")
+_FORMS = (*KINDS, "pandas", "polars", "arrow")
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a run was allowed to spend, and every charge it made. As public as the release.
-
-    Attributes:
-        threshold_delta: part of delta for noisy thresholds.
-        private: False if the noise was reproducible (`insecure_rng`) or a step had none: then nothing is guaranteed.
-    """
-
-    method: str
-    settings: dict[str, Any]
-    epsilon: float
-    delta: float
-    accounting: Accounting
-    neighbours: str
-    charges: tuple[Charge, ...]
-    private: bool = True
-    threshold_delta: float = 0.0
-
-    @property
-    def rho(self) -> Fraction:
-        return sum((charge.rho for charge in self.charges), Fraction(0))
-
-    @property
-    def epsilon_spent(self) -> float:
-        """The epsilon of all charges: at most the configured one, or infinite if a step had no guarantee."""
-        if not self.charges:
-            return 0.0
-        if any(charge.mechanism == NO_GUARANTEE for charge in self.charges):
-            return float("inf")
-        return min(self.epsilon, epsilon_spent(self.rho, self.delta - self.threshold_delta, self.accounting))
-
-    def by_step(self) -> dict[str, Fraction]:
-        """Return the total rho of each step, in the order of first use."""
-        totals: dict[str, Fraction] = {}
-        for charge in self.charges:
-            totals[charge.step] = totals.get(charge.step, Fraction(0)) + charge.rho
-        return totals
-
-    def to_json(self) -> dict[str, Any]:
-        charges = [{**asdict(charge), "rho": str(charge.rho)} for charge in self.charges]
-        return {**{name: getattr(self, name) for name in self.__slots__}, "charges": charges}
-
-    @classmethod
-    def from_stored(cls, stored: Stored) -> Spent:
-        """Return the account that `to_json` wrote; refuse charges beyond the budget and false claims of privacy."""
-        spent = cls(
-            method=stored.text("method"),
-            settings=stored.value("settings", dict),
-            epsilon=stored.number("epsilon", SMALLEST_EPSILON, LARGEST_EPSILON),
-            delta=stored.number("delta", 0.0, 1.0),
-            accounting=stored.choice("accounting", ACCOUNTINGS),
-            neighbours=stored.text("neighbours"),
-            charges=tuple(_stored_charge(charge) for charge in stored.parts("charges")),
-            private=stored.value("private", bool),
-            threshold_delta=stored.number("threshold_delta", 0.0, 1.0, 0.0),
-        )
-        budget = Budget(spent.epsilon, spent.delta, spent.accounting, spent.threshold_delta)
-        guaranteed = all(charge.mechanism != NO_GUARANTEE for charge in spent.charges)
-        stored.require(not guaranteed or spent.rho <= budget.rho, "charges more than its budget")
-        stored.require(guaranteed or not spent.private, "claims to be private but has a charge that is not")
-        return spent
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(step)}</td><td>{float(rho):.6g}</td></tr>" for step, rho in self.by_step().items()
-        )
-        head = f"epsilon {self.epsilon_spent:.4g} of {self.epsilon:g}, delta {self.delta:g}, {self.neighbours}"
-        return f"<table><caption>{html.escape(head)}</caption><tr><th>step</th><th>rho</th></tr>{rows}</table>"
-
-
-def _stored_charge(stored: Stored) -> Charge:
-    rho = stored.text("rho")
-    stored.require(_RHO.fullmatch(rho) is not None, f"has {rho[:50]!r} as 'rho', where a fraction belongs")
-    return Charge(
-        step=stored.text("step"),
-        mechanism=stored.text("mechanism"),
-        releases=stored.whole("releases", 0, 2**53),
-        rho=Fraction(rho),
-        detail=stored.text("detail", ""),
-        delta=stored.number("delta", 0.0, 1.0, 0.0),
-    )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FittedModel:
     """A model with the schema that decodes its rows: sampling needs no data and no budget.
 
@@ -155,7 +63,7 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """The noisy number of rows of the private table: how many are made by default."""
+        """The noisy number of rows of the private table, after persons are bounded: how many are made by default."""
         return max(1, round(self.model.total))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
@@ -187,17 +95,17 @@ class FittedModel:
         """Write a table that this model made, in the form of the private one."""
         check_not_read(path, self.inputs)
         style = self.form.csv if self.form.kind == "csv" else None
-        write_table(table, path, csv=style, escape_formulas=escape_formulas)
+        numbers = [c.name for c in self.schema.columns if c.field_type in ("integer", "number") or _is_flag(c)]
+        write_table(table, path, csv=style, escape_formulas=escape_formulas, numbers=numbers)
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """Return a synthetic table as an Arrow table; see `sample`."""
         check_rows(rows)
         self._check_cells(rows)
         rng = np.random.default_rng(seed)
-        if where is None:
-            codes = self.model.sample(self.rows if rows is None else rows, rng)
-        else:
-            codes = rows_where(self.model, parse_question(f"count where {where}", self.schema), rows, rng)
+        if where is not None:
+            return table_where(self.model, self.schema, where, rows, rng)
+        codes = self.model.sample(self.rows if rows is None else rows, rng)
         return codec.decode(self.schema, codes, rng=rng)
 
     def _check_cells(self, rows: int | None) -> None:
@@ -226,6 +134,10 @@ class FittedModel:
 
         return public_report(public_numbers(self.schema, self.model, self.spent, self.error_bars(), rows=rows))
 
+    def write_noisy_tables(self, folder: str | Path) -> list[Path]:
+        """Write the noisy tables of the run as CSV files with their variances, and return the paths; an index first."""
+        return write_noisy_tables(Path(folder), self.schema, self.measurements)
+
     def save(self, path: str | Path) -> None:
         """Write the model to a file, completely or not at all."""
         check_not_read(path, self.inputs)
@@ -241,9 +153,16 @@ class FittedModel:
         document, arrays = taken_apart(parts)
         write_file(Path(path), lambda stream: write_archive(stream, document, arrays))
 
+    def __repr__(self) -> str:
+        columns = len(self.schema.columns)
+        return f"FittedModel({self.spent.method_text}; {columns} columns, about {self.rows:,} rows; {self.spent!r})"
+
     def _repr_html_(self) -> str:
-        title = f"{html.escape(self.spent.method)} model of {len(self.schema.domain)} columns, about {self.rows:,} rows"
-        return f"<p><b>{title}</b></p>{self.spent._repr_html_()}"
+        title = f"Model of {len(self.schema.columns)} columns, about {self.rows:,} rows"
+        sets = [(", ".join(m.attrs), m.cells, f"{m.stddev:.4g}") for m in self.measurements]
+        noisy = table(("columns", "numbers", "stddev of the noise"), sets, summary=f"{len(sets)} noisy tables")
+        use = "sample(rows) makes rows, query(...) answers with error bars, save(path) stores it: all for free."
+        return card(title, [use], noisy) + self.spent._repr_html_()
 
 
 def load(path: str | Path, *, max_mb: float = MAX_MODEL_MB) -> FittedModel:
@@ -297,6 +216,10 @@ def _fitted(stored: Stored) -> FittedModel:
     )
 
 
+def _is_flag(column: Column) -> bool:
+    return isinstance(column, Categorical) and set(column.values or ("",)) <= {"true", "false"}
+
+
 def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
     attrs = stored.clique("attrs", domain)
     reference = stored.table("reference", domain.shape(attrs), -MAX_COUNT, MAX_COUNT)
@@ -304,8 +227,9 @@ def _stored_residual(stored: Stored, domain: Domain) -> NoisyResidual:
 
 
 def _stored_style(stored: Stored) -> CsvStyle:
-    line_end = stored.choice("line_end", ("\n", "\r\n", "\r"))
-    return CsvStyle(stored.choice("delimiter", (",", ";", "\t", "|")), line_end, stored.value("bom", bool))
+    delimiter, line_end = stored.text("delimiter"), stored.choice("line_end", ("\n", "\r\n", "\r"))
+    check_delimiter(delimiter)
+    return CsvStyle(delimiter, line_end, stored.value("bom", bool))
 
 
 def _check_writable(schema: Schema) -> None:
@@ -329,7 +253,7 @@ def write_page(path: Path, page: str) -> None:
     write_file(path, lambda stream: stream.write(page.encode()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Release:
     """A synthetic table, ready to be published, with its model and its account.
 
@@ -338,12 +262,14 @@ class Release:
         fitted: the model that made it, for more rows, queries and storage.
         plan: what each step of the run was allowed to spend.
         notes: warnings about the fit; empty if the model explains what was measured.
+        not_seen: columns of which something could not be seen, by reason.
     """
 
     rows: pa.Table
     fitted: FittedModel
     plan: tuple[Step, ...]
     notes: tuple[str, ...] = ()
+    not_seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def table(self) -> Any:
@@ -370,5 +296,18 @@ class Release:
     def schema(self) -> Schema:
         return self.fitted.schema
 
+    def __repr__(self) -> str:
+        return "\n".join(("Release", *(f"  {line}" for line in self._lines())))
+
+    def _lines(self) -> list[str]:
+        return [
+            f"Rows: {self.rows.num_rows:,} of {len(self.schema.columns)} columns, all made up",
+            f"Method: {self.spent.method_text}",
+            f"Spent: {self.spent.price_text}",
+            f"Not seen: {unseen_text(self.not_seen)}",
+        ]
+
     def _repr_html_(self) -> str:
-        return self.fitted._repr_html_() + "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        head = self.rows.slice(0, 5)
+        first = table(head.column_names, ([str(value) for value in row.values()] for row in head.to_pylist()))
+        return card("Release", [*self._lines(), *self.notes], first) + self.fitted._repr_html_()

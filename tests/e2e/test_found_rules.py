@@ -39,7 +39,7 @@ def test_rules_are_found_kept_and_written_down(call: Call, clocks: Path, tmp_pat
     schema = ("--schema", clocks.with_suffix(".yaml"), "--method", "mst", "--epsilon", 4)
     made = call("synth", clocks, *schema, "--rules", "-o", out, "--model", model, "--report", page)
     assert made.code == 0, made.err
-    assert "discover: rules" in made.out
+    assert "discover: rules" in made.err
     assert "always: clock = 100*hour + minute" in made.err
     assert "clock = 100*hour + minute" in page.read_text()
     rows = pd.read_csv(out)
@@ -64,7 +64,7 @@ def test_the_search_is_in_the_plan_and_can_be_turned_off(call: Call, clocks: Pat
     assert "discover: rules" not in steps[("--no-rules",)]
     made = call("synth", clocks, "--no-rules", "--method", "independent", "-o", tmp_path / "out.csv")
     assert made.code == 0
-    assert "discover: rules" not in made.out
+    assert "discover: rules" not in made.err
 
 
 def test_a_schema_with_rules_that_were_found_is_a_schema(call: Call, clocks: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_schema_with_rules_that_were_found_is_a_schema(call: Call, clocks: Pat
     assert {rule.provenance for rule in found.constraints} == {"measured"}
     made = call("synth", clocks, "--schema", tmp_path / "found.yaml", *common)
     assert made.code == 0, made.err
-    assert "discover: rules" not in made.out
+    assert "discover: rules" not in made.err
     rows = pd.read_csv(tmp_path / "out.csv")
     assert (rows.clock == 100 * rows.hour + rows.minute).all()
     judged = call("evaluate", clocks, tmp_path / "out.csv", "--schema", tmp_path / "found.yaml", "--json")

@@ -41,6 +41,34 @@ def test_report_query_and_evaluate(call: Call, table: Path, domain: Path, tmp_pa
     assert "NOT PRIVATE" in (tmp_path / "inside.NOT-PRIVATE.html").read_text(encoding="utf-8")
 
 
+def test_a_release_is_judged_without_a_schema(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
+    out, model = tmp_path / "out.csv", tmp_path / "m.lookalike"
+    assert call("synth", table, "--domain", domain, "-e", 20, "-m", "mst", "-o", out, "--model", model).code == 0
+    found = {}
+    for name, given in (("drafted", ()), ("model", ("--model", model)), ("domain", ("--domain", domain))):
+        judged = call("evaluate", table, out, *given, "--json")
+        assert judged.code == 0, judged.err
+        assert ("NOT PRIVATE" in judged.err) == (name == "drafted")
+        found[name] = json.loads(judged.out)["marginals"]["2"]["mean"]
+    assert found["model"] == found["domain"] == pytest.approx(found["drafted"], abs=1e-9)
+    results = tmp_path / "r.jsonl"
+    compared = call("compare", table, "--methods", "mst", "--epsilons", "9", "--repeats", 1, "--results", results)
+    assert compared.code == 0, compared.err
+    assert "error" not in json.loads(results.read_text())
+    assert len(json.loads(call("ledger", table, "--json").out)["runs"]) == 1
+
+
+def test_only_columns_of_both_tables_are_compared(call: Call, table: Path, tmp_path: Path) -> None:
+    less = tmp_path / "less.csv"
+    np.savetxt(
+        less, np.loadtxt(table, delimiter=",", skiprows=1)[:, :2], fmt="%d", delimiter=",", header="a,b", comments=""
+    )
+    numbers = json.loads(call("evaluate", table, less, "--json").out)
+    assert numbers["marginals"]["2"]["mean"] == 0
+    less.write_text("q\n1\n")
+    assert "no column in common" in call("evaluate", table, less).err
+
+
 def test_compare_resumes_and_spends_nothing(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
     results = tmp_path / "r.jsonl"
     common = ("compare", table, "--domain", domain, "--methods", "independent", "--results", results)
@@ -60,7 +88,8 @@ def test_compare_resumes_and_spends_nothing(call: Call, table: Path, domain: Pat
     ("arguments", "message"),
     [
         (("query", "nowhere.lookalike", "count"), "no model file"),
-        (("evaluate", "{table}", "{table}"), "--schema"),
+        (("evaluate", "{table}", "{domain}"), "no known suffix"),
+        (("evaluate", "{table}", "{table}", "--domain", "{domain}", "--model", "m.lookalike"), "one of them"),
         (("evaluate", "{table}", "{table}", "--domain", "{domain}", "--group-by", "x"), "No column 'x'"),
         (
             ("evaluate", "{table}", "{table}", "--domain", "{domain}", "--ask", "count where a > z"),

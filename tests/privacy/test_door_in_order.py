@@ -39,7 +39,7 @@ from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
-from lookalike.sources import frames
+from lookalike.sources import files
 from lookalike.sources.memory import MemorySource
 from lookalike.sources.open import OpenedTable, read
 
@@ -275,14 +275,14 @@ def test_outputs_are_synced_before_they_take_their_name(tmp_path: Path, monkeypa
     """Plant: no sync of a file that is renamed, which after a crash may be empty."""
     synced: set[int] = set()
     fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(frames.os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), fsync(handle))[1])
+    monkeypatch.setattr(files.os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), fsync(handle))[1])
 
     def renamed(source: Path, target: Path) -> None:
         assert source.stat().st_ino in synced
         replace(source, target)
 
-    monkeypatch.setattr(frames.os, "replace", renamed)
-    frames.write_table(table_of(SMALL), tmp_path / "out.csv")
+    monkeypatch.setattr(files.os, "replace", renamed)
+    files.write_table(table_of(SMALL), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").exists()
 
 

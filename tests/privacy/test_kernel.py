@@ -14,9 +14,9 @@ from lookalike import methods
 ROOT = Path(lookalike.__file__).parent
 KERNEL = ROOT / "privacy" / "kernel"
 
-MAX_LINES = 1150
+MAX_LINES = 1170
 """Lines of the kernel that are not blank: code, comments and proofs."""
-MAX_CLOSURE = 4700
+MAX_CLOSURE = 6200
 """The same, of all modules outside the kernel that it imports, directly or not."""
 
 
@@ -65,7 +65,7 @@ def test_what_the_kernel_imports_is_bounded() -> None:
     sizes = closure()
     print(*(f"{size:5} {name}" for name, size in sizes.items()), f"{sum(sizes.values()):5} in all", sep="\n")  # noqa: T201
     assert sum(sizes.values()) <= MAX_CLOSURE, sizes
-    allowed = ("schema/", "sources/", "measurements.py", "errors.py", "guards.py")
+    allowed = ("schema/", "sources/", "measurements.py", "errors.py", "guards.py", "notebook.py")
     assert [name for name in sizes if not name.startswith(allowed)] == []
 
 

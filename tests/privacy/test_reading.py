@@ -31,7 +31,8 @@ from lookalike.schema.binned import Datetime, Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import TableForm, write_table
+from lookalike.sources.files import write_table
+from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable
 
 DOMAIN = Domain(("a", "b"), (2, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,15 @@ from lookalike.cli.terminal import notes, print_json, print_table, progress_bar
 from lookalike.errors import InputError
 from lookalike.guards import MAX_MODEL_MB
 
+if TYPE_CHECKING:
+    from lookalike.schema.schema import Schema
+
 InternalReportOption = Annotated[
     Path | None, typer.Option("--report", help="Also write an HTML page; NOT-PRIVATE is put into its name.")
+]
+SchemaModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", help="Take the schema from this stored model of the release, instead of --schema."),
 ]
 
 
@@ -24,6 +31,7 @@ def evaluate(
     synth: Annotated[Path, typer.Argument(metavar="SYNTH", help="CSV or Parquet file with the synthetic rows.")],
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
+    model: SchemaModelOption = None,
     group_by: Annotated[str | None, typer.Option(help="Column by whose values errors are also shown.")] = None,
     ask: Annotated[
         list[str] | None,
@@ -48,14 +56,14 @@ def evaluate(
 
     inputs = {"the real table": real, "the synthetic table": synth, "the real rows to test on": holdout}
     page = None if report is None else internal_name(report)
-    check_apart({"--report": page}, {**inputs, "the schema": schema, "the domain": domain})
-    public = options.schema_of(schema, domain)
+    check_apart({"--report": page}, {**inputs, "the schema": schema, "the domain": domain, "the model": model})
     if page is not None:
         check_target(page, table=False)
     questions, ordered = tuple(ask or ()), () if domain is not None else None
     settings = real_data.Settings(
         group_by=group_by, questions=questions, target=target, svm=svm, seed=seed, ordered=ordered
     )
+    public = _schema_or_none(schema, domain, model)
     with progress_bar() as progress:
         found = real_data.evaluate(real, synth, public, settings, holdout=holdout, progress=progress)
     if as_json:
@@ -72,6 +80,7 @@ def compare(
     methods: Annotated[str, typer.Option(help="Names of methods, separated by commas; see 'lookalike methods'.")],
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
+    model: SchemaModelOption = None,
     epsilons: Annotated[str, typer.Option(help="Budgets, separated by commas.")] = "0.1,1,3",
     repeats: Annotated[int, typer.Option(help="Number of runs of each method at each epsilon.")] = 3,
     delta: options.DeltaOption = 1e-5,
@@ -87,19 +96,21 @@ def compare(
 ) -> None:
     """Run methods at several budgets and compare the outcomes. NOT PRIVATE, not for release: no ledger is charged."""
     from lookalike.evaluate.compare import jobs_of, judge_method, run_jobs, table_rows
+    from lookalike.evaluate.real_data import drafted
     from lookalike.evaluate.report import comparison_report, internal_name
     from lookalike.pipeline import synthesize
     from lookalike.places import check_apart, check_target
     from lookalike.release import write_page
 
     page = None if report is None else internal_name(report)
-    inputs = {"the real table": real, "the schema": schema, "the domain": domain}
+    inputs = {"the real table": real, "the schema": schema, "the domain": domain, "the model": model}
     check_apart({"--results": results, "--report": page}, inputs)
-    public = options.schema_of(schema, domain)
     if page is not None:
         check_target(page, table=False)
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
-    run = partial(judge_method, table=real, schema=public, synthesize=synthesize, svm=svm)
+    public = _schema_or_none(schema, domain, model)
+    common = {"table": real, "schema": public or drafted(real), "discover": public is None}
+    run = partial(judge_method, **common, synthesize=synthesize, svm=svm)
     with progress_bar() as progress:
         lines = run_jobs(jobs, run, results, progress=lambda done, total, job, _: progress(str(job), done / total))
     if as_json:
@@ -173,6 +184,23 @@ def deniability(
 
 
 COMMANDS = (evaluate, compare, query, deniability)
+
+
+def _schema_or_none(schema: Path | None, domain: Path | None, model: Path | None) -> Schema | None:
+    """Return the schema that describes both tables, or None, with a note, where it is drafted from the real rows."""
+    if model is not None:
+        if schema is not None or domain is not None:
+            raise InputError("Both --model and --schema or --domain were given. Describe the columns with one of them.")
+        from lookalike.release import load
+
+        return load(model).schema
+    if schema is not None or domain is not None:
+        return options.schema_of(schema, domain)
+    notes.print(
+        "No schema was given, so values and bins are compared as they are found in the real rows. That is NOT PRIVATE, "
+        "as is all that this command prints; --model or --schema compares in the values and bins of the release."
+    )
+    return None
 
 
 def _names(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,18 @@ import typer
 from lookalike.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
+    from lookalike.schema.hints import Hints
     from lookalike.schema.schema import Schema
 
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file with the private rows.")]
-RealPath = Annotated[Path, typer.Argument(metavar="REAL", help="CSV or Parquet file with the private rows.")]
+_FILES = "CSV, TSV, JSON lines, Parquet, Feather, Excel, Stata, SAS or SPSS file"
+TablePath = Annotated[
+    Path, typer.Argument(metavar="TABLE", help=f"{_FILES} with the private rows; - is standard input.")
+]
+RealPath = Annotated[Path, typer.Argument(metavar="REAL", help=f"{_FILES} with the private rows.")]
+OutOption = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="File for the synthetic table; its suffix sets the format. - is standard output."),
+]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
     Path | None,
@@ -25,6 +34,37 @@ SchemaOption = Annotated[
 ]
 DomainOption = Annotated[
     Path | None, typer.Option("--domain", help="JSON object {column: number of codes}, for integer-coded tables.")
+]
+TypeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="COLUMN=TYPE",
+        help="Public type of a column: integer, number, category, boolean, date, datetime or id. A date may name its "
+        "format, such as day=date:%d.%m.%Y; may be repeated, as the next four.",
+    ),
+]
+RangeOption = Annotated[
+    list[str] | None,
+    typer.Option("--range", metavar="COLUMN=LOW:HIGH", help="Public bounds of a column, such as age=0:120."),
+]
+ValuesOption = Annotated[
+    list[str] | None,
+    typer.Option("--values", metavar="COLUMN=A,B", help="Public list of all values of a column, such as sex=F,M."),
+]
+IdOption = Annotated[
+    list[str] | None,
+    typer.Option("--id", metavar="COLUMN", help="A column of identifiers or free text: made up anew, never read."),
+]
+DropOption = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out of the table.")
+]
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", help="Encoding of a text file, such as latin-1. Results are UTF-8.")
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="What separates fields of a CSV file, such as ; or 'tab'; else its header tells."),
 ]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of a run; smaller is stronger.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="Probability that the bound epsilon fails to hold.")]
@@ -77,9 +117,32 @@ ModelSizeOption = Annotated[
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one for each table.")]
 
 
-def schema_of(schema: Path | None, domain: Path | None, table: Path | None = None) -> Schema:
+def table_of(path: Path, encoding: str, delimiter: str | None, drop: list[str] | None) -> os.PathLike[str]:
+    """Return the file of a table with how to read it."""
+    from lookalike.inputs import table_at
+
+    mark = "\t" if delimiter in ("tab", "\\t") else delimiter
+    return table_at(path, encoding=encoding, delimiter=mark, dropped=tuple(drop or ()))
+
+
+def hints_of(
+    types: list[str] | None, ranges: list[str] | None, values: list[str] | None, ids: list[str] | None
+) -> Hints:
+    """Return what the options say about single columns."""
+    from lookalike.schema.hints import Hints
+
+    return Hints(tuple(types or ()), tuple(ranges or ()), tuple(values or ()), tuple(ids or ()))
+
+
+def schema_of(
+    schema: Path | None,
+    domain: Path | None,
+    table: os.PathLike[str] | None = None,
+    hints: Hints | None = None,
+) -> Schema:
     """Return the schema of the file that was given, or else a draft from the names and types of the table's columns."""
-    from lookalike.pipeline import as_schema
+    from lookalike.inputs import as_schema
+    from lookalike.schema.enforce import aligned
     from lookalike.schema.schema import Schema
 
     if schema is not None and domain is not None:
@@ -89,7 +152,8 @@ def schema_of(schema: Path | None, domain: Path | None, table: Path | None = Non
             "Nothing describes the columns. Give --schema FILE.yaml or --domain FILE.json; 'lookalike plan' also "
             "accepts a TABLE."
         )
-    return Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
+    found = Schema.from_domain_json(domain) if domain is not None else as_schema(schema, table)
+    return aligned(hints.applied(found)) if hints is not None else found
 
 
 def settings_of(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:

@@ -31,6 +31,13 @@ def plan(
     ] = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
+    types: options.TypeOption = None,
+    ranges: options.RangeOption = None,
+    values: options.ValuesOption = None,
+    ids: options.IdOption = None,
+    drop: options.DropOption = None,
+    encoding: options.EncodingOption = "utf-8",
+    delimiter: options.DelimiterOption = None,
     epsilon: options.EpsilonOption = 1.0,
     delta: options.DeltaOption = 1e-5,
     method: options.MethodOption = "auto",
@@ -53,7 +60,8 @@ def plan(
     """Show what a run would spend in each step, its time, memory and errors, without reading a row."""
     from lookalike.discovery.discover import Discovery
     from lookalike.forecast import forecast
-    from lookalike.pipeline import as_ledger, plan_run, reason_of, with_persons
+    from lookalike.inputs import as_ledger
+    from lookalike.pipeline import plan_run, reason_of, with_persons
     from lookalike.places import check_apart
     from lookalike.privacy.kernel.neighbours import Neighbours
     from lookalike.privacy.ledger import epsilon_text
@@ -62,7 +70,9 @@ def plan(
     check_rows(rows)
     check_apart({"--ledger": ledger}, {"the private table": table, "the schema": schema, "the domain": domain})
     relation = Neighbours(cast(Any, neighbours), max_rows_per_person)
-    public, people = with_persons(options.schema_of(schema, domain, table), person, relation)
+    file = None if table is None else options.table_of(table, encoding, delimiter, drop)
+    described = options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids))
+    public, people = with_persons(described, person, relation)
     settings = options.settings_of(method, setting, workload)
     given = {"settings": settings, "discovery": Discovery(rules=rules)}
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, **given)
@@ -70,11 +80,11 @@ def plan(
     reason = reason_of(public, method)
     if as_json:
         listed = [{name: getattr(step, name) for name in step.__slots__} for step in steps]
-        facts = {"method": method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
+        facts = {"method": method, "chosen": ahead.method, "epsilon": epsilon, "delta": delta, "rho": float(budget.rho)}
         print_json({**facts, "reason": reason, "steps": listed, "forecast": asdict(ahead)})
         return
     output.print(plan_table(method, budget, steps, reason))
-    output.print(f"Hides {people.describe()}.")
+    output.print(f"Hides {people.describe()}." + (f" {public.bounding}" if public.bounding else ""))
     _print_forecast(ahead)
     if table is not None:
         book = as_ledger(ledger, table)
@@ -87,18 +97,27 @@ def schema(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File for the draft; without it the draft is printed.")
     ] = None,
+    types: options.TypeOption = None,
+    ranges: options.RangeOption = None,
+    values: options.ValuesOption = None,
+    ids: options.IdOption = None,
+    drop: options.DropOption = None,
+    encoding: options.EncodingOption = "utf-8",
+    delimiter: options.DelimiterOption = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. No row is used; unknown facts are marked open."""
     from lookalike.places import check_apart, check_target
+    from lookalike.schema.explained import explained, save_explained
 
     check_apart({"--out": out}, {"the private table": table})
-    drafted = options.schema_of(None, None, table)
+    file = options.table_of(table, encoding, delimiter, drop)
+    drafted = options.schema_of(None, None, file, options.hints_of(types, ranges, values, ids))
     if out is None:
-        text = drafted.to_yaml()
+        text = explained(drafted)
         sys.stdout.write(shown(text) if output.is_terminal else text)
         return
     check_target(out, table=False)
-    drafted.save(out)
+    save_explained(drafted, out)
     output.print(f"Draft written to {out}. Declare the facts that are public; a run discovers the rest in its budget.")
 
 

@@ -68,17 +68,38 @@ notes, output = Screen(stderr=True), Screen()
 @contextmanager
 def progress_bar() -> Generator[Callable[[str, float], None]]:
     """Yield a callback that moves a progress bar on a terminal and prints nothing elsewhere."""
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+    from rich.text import Text
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    class TimeLeft(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(time_left(task.elapsed or 0.0, task.completed))
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeLeft())
     with Progress(*columns, console=notes.console, transient=True, disable=not notes.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda message, fraction: bar.update(task, description=shown(message), completed=fraction)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+def time_left(elapsed: float, done: float) -> str:
+    """Return the time that has passed, and the time that is left if all goes on at the speed so far.
+
+    >>> time_left(30.0, 0.25), time_left(3.0, 0.01), time_left(4000.0, 0.5)
+    ('0:30, about 1:30 left', '0:03', '1:06:40, about 1:06:40 left')
+    """
+
+    def clock(seconds: float) -> str:
+        hours, rest = divmod(round(seconds), 3600)
+        return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+    if done < 0.05 or done >= 1:
+        return clock(elapsed)
+    return f"{clock(elapsed)}, about {clock(elapsed * (1 - done) / done)} left"
+
+
+def print_json(value: Any, *, stderr: bool = False) -> None:
+    """Print a value as JSON on standard output, or on standard error where rows go to standard output."""
+    (sys.stderr if stderr else sys.stdout).write(json.dumps(value, indent=2) + "\n")
 
 
 def table_of(

@@ -133,7 +133,15 @@ def run_jobs(
     return [found[job] for job in jobs]
 
 
-def judge_method(job: Job, *, table: Any, schema: Schema, synthesize: Callable[..., Any], svm: bool = False) -> Result:
+def judge_method(
+    job: Job,
+    *,
+    table: Any,
+    schema: Schema,
+    synthesize: Callable[..., Any],
+    discover: bool = False,
+    svm: bool = False,
+) -> Result:
     """Synthesise a share of the table as the job says, and return measures of the outcome.
 
     The ledger of the run is in memory: nothing of a comparison may be released, so nothing counts as spent.
@@ -141,15 +149,18 @@ def judge_method(job: Job, *, table: Any, schema: Schema, synthesize: Callable[.
     Args:
         job: method, budget and repeat.
         table: a path, or a pandas, polars or Arrow table.
-        schema: its columns.
+        schema: the columns in whose values and bins the tables are compared.
         synthesize: `lookalike.synthesize`, or a function with its arguments.
+        discover: let each run discover its schema inside its budget; else methods are given `schema`.
         svm: also compute the mean error of a linear SVM over all columns, as in PrivMRF (slow).
     """
     from lookalike.evaluate.real_data import arrow_rows, split_rows
 
     train, test = split_rows(arrow_rows(table), job.train_share, job.repeat)
     wall, cpu = time.perf_counter(), time.process_time()
-    release = synthesize(train, schema=schema, epsilon=job.epsilon, delta=job.delta, method=job.method, seed=job.repeat)
+    budget = {"epsilon": job.epsilon, "delta": job.delta}
+    given = None if discover else schema
+    release = synthesize(train, schema=given, **budget, method=job.method, seed=job.repeat)
     numbers: Result = {
         "cpu_seconds": round(time.process_time() - cpu, 3),
         "wall_seconds": round(time.perf_counter() - wall, 3),

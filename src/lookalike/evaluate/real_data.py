@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lookalike.errors import InputError
 from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
+from lookalike.evaluate.exact_schema import exact_schema
 from lookalike.schema import codec
 from lookalike.schema.binned import Binned
 from lookalike.schema.constraints import rule_text
@@ -42,6 +43,20 @@ def _ticks(schema: Schema, rows: pa.Table) -> dict[str, np.ndarray]:
     return {column.name: codec.ticks_of(column, rows.column(column.name)) for column in binned}
 
 
+def drafted(real: Any, synth: Any = None) -> Schema:
+    """Return a schema by which real and synthetic rows can be compared, from the real rows. NOT PRIVATE.
+
+    No ledger is charged, and nothing of it may be released. With `synth`, it has only the columns of both tables.
+    """
+    rows = arrow_rows(real)
+    if synth is not None:
+        found = set(arrow_rows(synth).column_names)
+        rows = rows.select([name for name in rows.column_names if name in found])
+        if not rows.column_names:
+            raise InputError("The two tables have no column in common. Give the synthetic table of this real one.")
+    return exact_schema(rows)
+
+
 def arrow_rows(table: Any) -> pa.Table:
     """Return the exact rows of a path, or of a pandas, polars or Arrow table."""
     rows = read_table(table)[0]
@@ -67,7 +82,7 @@ def encoded(table: Any, schema: Schema) -> np.ndarray:
 def evaluate(
     real: Any,
     synth: Any,
-    schema: Schema,
+    schema: Schema | None = None,
     settings: Settings | None = None,
     *,
     holdout: Any = None,
@@ -79,15 +94,19 @@ def evaluate(
     Args:
         real: the table that was synthesised: a path, or a pandas, polars or Arrow table.
         synth: the synthetic table.
-        schema: the columns of both.
+        schema: the columns of both; without one it is drafted from the real rows, for this comparison only.
         settings: what to measure; see `Settings`.
         holdout: real rows that were not synthesised, to test classifiers on.
         progress: called with the current measure and the fraction done.
         **changes: single settings, for instance `group_by="sex"`.
     """
-    settings, schema = replace(settings or Settings(), **changes), schema.with_all_codes()
-    test = encoded(holdout, schema) if holdout is not None else None
+    settings = replace(settings or Settings(), **changes)
     real, synth = arrow_rows(real), arrow_rows(synth)
+    if schema is None:
+        schema = drafted(real, synth)
+        real, synth = real.select(list(schema.names)), synth.select(list(schema.names))
+    schema = schema.with_all_codes()
+    test = codec.encode(schema, arrow_rows(holdout).select(list(schema.names))) if holdout is not None else None
     codes, made = codec.encode(schema, real), codec.encode(schema, synth)
     found = evaluate_codes(codes, made, schema, settings, test=test, progress=progress)
     return Evaluation({**found.numbers, "rules": broken_rules(schema, real, synth)}) if schema.constraints else found

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self, get_args
 
 import numpy as np
 
 from lookalike.errors import BudgetError
 from lookalike.fitting.consistency import ConsistentMarginals, make_consistent, reconstruct
-from lookalike.measurements import NoisyMarginal
+from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
 from lookalike.models.bayes_net import BayesNet
-from lookalike.models.model import MAX_COUNT, MAX_TOTAL, Stored
+from lookalike.models.model import MAX_COUNT, MAX_TOTAL, Model, Stored
 from lookalike.sampling.row_update import GumSettings, Start, Updates, generate_rows
 from lookalike.schema.cells import counted
 from lookalike.schema.domain import Domain
@@ -177,3 +177,19 @@ def _stored_targets(stored: Stored) -> ConsistentMarginals:
     agree = all(abs(float(table.sum()) - total) <= 1e-3 * max(1.0, total) for table in tables)
     stored.require(agree, "has tables whose sum is not its total")
     return ConsistentMarginals(domain, cliques, tables, stored.numbers("stddevs", 0.0, MAX_COUNT), total)
+
+
+def updated_rows(
+    model: Model, released: list[NoisyMarginal], rng: np.random.Generator, *, flows: bool = False
+) -> RowsModel:
+    """Return rows that fit the released marginals, made by updates or by min-cost flows.
+
+    Contrasts are completed, and sums of groups of cells spread over the cells, by the expected counts of the model.
+    """
+    counts = [m for m in released if m.contrasts is None and m.groups is None]
+    for m in released:
+        if m.contrasts is not None or m.groups is not None:
+            expected = model.marginal(m.attrs)
+            counts.append(replace(spread_over_cells(completed(m, expected), expected), contrasts=None))
+    settings = GumSettings.of_flows() if flows else GumSettings()
+    return gum_model(model.domain, counts, total=model.total, rng=rng, settings=settings)

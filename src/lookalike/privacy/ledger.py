@@ -15,29 +15,24 @@ it counts as infinite once anything was charged, and no cap admits it.
 from __future__ import annotations
 
 import hashlib
-import html
 import math
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
+from lookalike.notebook import card, table
 from lookalike.privacy.chain import Chain, Entry
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
 
 FORMAT = 2
 """Files of format 1 do not say where a run's noise comes from; they are read and continued."""
 
-NoiseSource = Literal["system entropy", "reproducible", "none"]
-"""Where a run's noise comes from: only the first makes a release private."""
-SYSTEM_ENTROPY: NoiseSource = "system entropy"
-REPRODUCIBLE: NoiseSource = "reproducible"
-NO_NOISE: NoiseSource = "none"
 NOT_RECORDED = "not recorded"
 """Noise of a run in a file of format 1."""
 
@@ -119,20 +114,29 @@ class Ledger:
             entries = self._read()
             self._check_cap(entries, budget, noise)
             number = 1 + sum(entry["kind"] == "begin" for entry in entries)
-            body: Entry = {
-                "kind": "begin",
-                "run": number,
-                "method": method,
-                "schema": schema,
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "threshold_delta": budget.threshold_delta,
-                "accounting": budget.accounting,
-                "neighbours": neighbours.describe(),
-                "noise": noise,
-            }
-            self._append(entries, body)
-        return Run(self, number, budget, noise)
+            facts = _facts(method, schema, budget, neighbours, noise)
+            begun = self._append(entries, {"kind": "begin", "run": number, **facts})
+            return Run(self, number, budget, noise, begun=self._read()[begun]["hash"])
+
+    def resume(self, number: int, *, method: str, schema: str, budget: Budget, neighbours: Neighbours) -> Run:
+        """Return an interrupted run, whose charges are made already; refuse one that was begun with other facts."""
+        entries = self.entries()
+        begun = [entry for entry in entries if entry["kind"] == "begin" and entry["run"] == number]
+        if not begun:
+            raise LedgerError(f"The ledger {self.path} has no run {number}. 'lookalike ledger TABLE' lists its runs.")
+        facts = _facts(method, schema, budget, neighbours, SYSTEM_ENTROPY)
+        changed = [name for name, value in facts.items() if begun[0].get(name) != value]
+        if changed:
+            raise LedgerError(
+                f"Run {number} was begun with another {' and '.join(changed)}; it cannot be resumed. Start a new run."
+            )
+        made = [entry for entry in entries if entry["kind"] == "charge" and entry["run"] == number]
+        charges = [(entry["n"], _charge(entry)) for entry in made]
+        return Run(self, number, budget, begun=begun[0]["hash"], made=charges)
+
+    def hash_of(self, entry: int) -> str:
+        """The hash of a line, which covers all lines before it."""
+        return self.entries()[entry]["hash"]
 
     def _check_cap(self, entries: list[Entry], budget: Budget, noise: NoiseSource, run: int | None = None) -> None:
         cap = _cap(entries)
@@ -191,83 +195,17 @@ class Ledger:
         return self._chain.append(body)
 
     def _repr_html_(self) -> str:
-        names = ("run", "time", "method", "epsilon", "delta", "counted", "noise", "status")
-        rows = [
-            (
-                run.number,
-                run.started,
-                run.method,
-                f"{run.epsilon:g}",
-                f"{run.delta:g}",
-                epsilon_text(run.epsilon_counted),
-                run.noise,
-                run.status,
-            )
-            for run in self.runs()
-        ]
-        head = "".join(f"<th>{name}</th>" for name in names)
-        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><caption>Ledger of {html.escape(self.identity)}</caption><tr>{head}</tr>{cells}</table>"
-
-
-class Run:
-    """An open run of a ledger, which the accountant writes to. It refuses what the run's plan does not allow."""
-
-    def __init__(self, ledger: Ledger, number: int, budget: Budget, noise: NoiseSource = SYSTEM_ENTROPY) -> None:
-        self.ledger = ledger
-        self.number = number
-        self.budget = budget
-        self.noise: NoiseSource = noise
-        self._left: dict[str, Fraction] | None = None
-
-    def check_noise(self, *, secret: bool) -> None:
-        """Refuse noise that can be repeated in a run that did not begin as one with such noise."""
-        if not secret and self.noise == SYSTEM_ENTROPY:
-            raise BudgetError(
-                "The noise of this run is reproducible (insecure_rng), but its ledger records secret noise. Begin the "
-                "run with noise='reproducible'. Nothing was read."
-            )
-
-    def keep_to(self, limits: Mapping[str, float]) -> None:
-        """From now on refuse steps that are not listed, and more rho for a step than is listed for the whole run.
-
-        Limits are computed in floating point, so one part in 1e9 more is allowed. The budget itself is exact.
-        """
-        self._left = {step: Fraction(rho) * (1 + Fraction(1, 10**9)) for step, rho in limits.items()}
-        for charge in self.summary().charges:
-            self._left[charge.step] = self._left.get(charge.step, Fraction(0)) - charge.rho
-
-    def charge(self, charge: Charge, /) -> int:
-        """Write a charge and return its number. What the plan does not allow is refused, before anything is read."""
-        self._check_plan(charge)
-        number = self.ledger.append_to_run(self, {"kind": "charge", **asdict(charge), "rho": str(charge.rho)})
-        if self._left is not None:
-            self._left[charge.step] = self._left.get(charge.step, Fraction(0)) - charge.rho
-        return number
-
-    def _check_plan(self, charge: Charge) -> None:
-        if not charge.releases:  # the charge of a run that had to stop, which is no step of a plan
-            return
-        bug = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
-        if charge.mechanism == NO_GUARANTEE and self.noise != NO_NOISE:
-            raise BudgetError(
-                f"Step {charge.step!r} would release rows without noise in a run that began as one with noise. {bug}"
-            )
-        if self._left is None:
-            return
-        if charge.step not in self._left:
-            raise BudgetError(f"Step {charge.step!r} is not in the plan of the method, so it may spend nothing. {bug}")
-        left = self._left[charge.step]
-        if charge.rho > left:
-            what = f"Step {charge.step!r} of the plan of the method"
-            raise BudgetExceededError(what, float(charge.rho), max(0.0, float(left)), "rho", bug)
-
-    def end(self, status: str) -> None:
-        """Close the run as 'done' or 'failed'."""
-        self.ledger.append_to_run(self, {"kind": "end", "status": status})
-
-    def summary(self) -> RunSummary:
-        return self.ledger.runs()[self.number - 1]
+        names = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
+        rows: list[tuple[object, ...]] = []
+        for run in self.runs():
+            amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
+            started = run.started[:16].replace("T", " ")
+            rows.append((run.number, started, run.method, *amounts, run.noise, len(run.charges), run.status))
+        (spent, delta), cap = self.spent(), self.cap
+        left = "no cap is set" if cap is None else f"{max(0.0, cap - spent):.6g} of the cap of {cap:g} is left"
+        total = f"Spent in all: epsilon {epsilon_text(spent)}, delta {delta:.3g}; {left}."
+        where = f"File: {self.path}" if self.path else "In memory only: it ends with the process."
+        return card(f"Ledger of {self.identity}", [total, where], table(names, rows))
 
 
 _REMEDIES = {
@@ -317,6 +255,25 @@ def _is_a(value: Any, kind: type) -> bool:
     return (whole or (kind is float and isinstance(value, float))) and 0 <= value < math.inf
 
 
+def _facts(method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource) -> Entry:
+    """What the first line of a run says about it."""
+    return {
+        "method": method,
+        "schema": schema,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "threshold_delta": budget.threshold_delta,
+        "accounting": budget.accounting,
+        "neighbours": neighbours.describe(),
+        "noise": noise,
+    }
+
+
+def _charge(entry: Entry) -> Charge:
+    words = (entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
+    return Charge(*words, delta=entry.get("delta", 0.0))
+
+
 def _cap(entries: list[Entry]) -> float | None:
     caps = [entry["epsilon"] for entry in entries if entry["kind"] == "cap"]
     return caps[-1] if caps else None
@@ -327,9 +284,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
     status: dict[int, str] = {}
     for entry in entries:
         if entry["kind"] == "charge":
-            words = (entry["step"], entry["mechanism"], entry["releases"], Fraction(entry["rho"]), entry["detail"])
-            charge = Charge(*words, delta=entry.get("delta", 0.0))
-            charges.setdefault(entry["run"], []).append(charge)
+            charges.setdefault(entry["run"], []).append(_charge(entry))
         elif entry["kind"] == "end":
             status[entry["run"]] = entry["status"]
     return [

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -46,7 +46,12 @@ def aligned(schema: Schema) -> Schema:
         if isinstance(rule, Never):
             for name, points in (_asked(schema, rule, cut_points) or {}).items():
                 cuts.setdefault(name, set()).update(points)
-    return schema.with_columns([_cut(schema[name], points) for name, points in cuts.items()])
+    return cut_at(schema, cuts)
+
+
+def cut_at(schema: Schema, cuts: Mapping[str, Iterable[float]]) -> Schema:
+    """The schema with bins of numbers and times cut at these points, given as internal numbers."""
+    return schema.with_columns([_cut(schema[name], set(points)) for name, points in cuts.items()])
 
 
 def _cut(column: Column, points: set[float]) -> Column:

@@ -6,7 +6,6 @@ The file format is a Frictionless Table Schema written as YAML, with our own key
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any
 import yaml
 
 from lookalike.errors import SchemaError
+from lookalike.notebook import card, table
 from lookalike.schema import fields
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Column, Identifier, Provenance
@@ -106,6 +106,18 @@ class Schema:
         shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
         return self.with_columns([Identifier(name, person=True, max_rows=max_rows, **shared)])
 
+    @property
+    def bounding(self) -> str | None:
+        """Which rows of the table are used where a column says whose row it is, in one sentence; None without one."""
+        for column in self.columns:
+            if isinstance(column, Identifier) and column.person:
+                rows = "1 row" if column.max_rows == 1 else f"{column.max_rows} rows"
+                return (
+                    f"At most {rows} of each person ({column.name}) are used, chosen at random; all numbers, that of "
+                    "the rows too, speak of the table that is left."
+                )
+        return None
+
     def with_all_codes(self) -> Schema:
         """The schema with codes for the columns that rules compute, too, as a comparison of tables needs them."""
         return replace(self, columns=tuple(replace(column, derived=False) for column in self.columns))
@@ -181,9 +193,7 @@ class Schema:
 
     def to_yaml(self) -> str:
         """The text of the schema file."""
-        return yaml.dump(
-            self.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None
-        )
+        return dumped(self.to_dict())
 
     def save(self, path: str | Path) -> None:
         """Write the YAML file."""
@@ -198,14 +208,17 @@ class Schema:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("column", "kind", "codes", "facts"))
         rows = []
         for column in self.columns:
             size = "open" if column.open_facts else f"{column.size:,}"
             facts = ", ".join(f"{fact}: {column.fact(fact)}" for fact in column.facts)
-            cells = (column.name, type(column).__name__, size, facts)
-            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            labels = [] if column.open_facts else column.labels()
+            listed = ", ".join(labels[:6]) + (f", ... {len(labels) - 6} more" if len(labels) > 6 else "")
+            rows.append((column.name, type(column).__name__, size, listed, facts))
+        lines = [text for text in (self.bounding,) if text]
+        lines += [f"{len(self.constraints)} rules that no row breaks."] if self.constraints else []
+        shown = table(("column", "kind", "codes", "values or bins", "where facts come from"), rows)
+        return card(f"Schema of {len(self.columns)} columns", lines, shown)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -213,6 +226,11 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def dumped(content: Any) -> str:
+    """The YAML text of plain values, with short lists on one line."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
 def check_names(names: Sequence[str], what: str) -> None:

@@ -15,6 +15,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import BinaryIO
 
@@ -47,7 +48,13 @@ def _line(mark: str) -> bytes:
     return rb"(?:%b%b)*+%b(\r\n|\r|\n)" % (_field(mark), re.escape(mark).encode(), _field(mark))
 
 
-_FIRST_LINES = {mark: re.compile(rb"(?:%b)?+%b" % (_BOM, _line(mark))) for mark in (",", ";", "\t", "|")}
+@cache
+def _first_line(mark: str) -> re.Pattern[bytes]:
+    return re.compile(rb"(?:%b)?+%b" % (_BOM, _line(mark)))
+
+
+DELIMITERS = (",", ";", "\t", "|")
+"""Separators that are recognised; any other has to be named."""
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """What starts a formula in some spreadsheet, full-width forms included."""
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
@@ -71,7 +78,13 @@ class _Header:
     end: int
 
 
-def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
+def check_delimiter(mark: str) -> None:
+    """Refuse a separator that no CSV file can have."""
+    if len(mark) != 1 or not mark.isascii() or mark == '"' or not (mark.isprintable() or mark in "\t\x01\x1f"):
+        raise InputError(f"The delimiter is {mark!r}; it must be one ASCII character and no quotation mark, such as ;.")
+
+
+def read_csv(data: bytes, path: str, delimiter: str | None = None) -> tuple[pa.Table, CsvStyle]:
     """Return a table of texts, in which an empty field is null. `path` only serves the messages about the header.
 
     Rows cannot be refused. Missing fields of a short row are null, and surplus fields of a long row are dropped; rows
@@ -79,7 +92,7 @@ def read_csv(data: bytes, path: str) -> tuple[pa.Table, CsvStyle]:
     mark that opens a field and is never closed is an ordinary character, so it spoils its own line only; one that is
     closed on a later line makes one row of all lines between.
     """
-    header = _header(data, path)
+    header = _header(data, path, delimiter)
     rows = _valid(data[header.end :])
     unused = (mark for n in count() if (mark := f"\x1e{n}\x1f").encode() not in rows)
     mark, last = next(unused), next(unused)
@@ -104,25 +117,25 @@ def _valid(rows: bytes) -> bytes:
     return rows
 
 
-def read_names(stream: BinaryIO, path: str) -> list[str]:
+def read_names(stream: BinaryIO, path: str, delimiter: str | None = None) -> list[str]:
     """The names of the columns, from the header alone.
 
     At most the block of bytes in which the header ends is read, so faults further on in the file are not found.
     """
     start = b""
-    while len(start) <= HEADER_LIMIT and not _FIRST_LINES[_delimiter(start)].match(start):
+    while len(start) <= HEADER_LIMIT and not _first_line(delimiter or _delimiter(start)).match(start):
         # One system call, so that a pipe does not block. Blocks grow, so a long header takes few searches.
         block = stream.read1(max(_HEADER_BLOCK, len(start)))  # type: ignore[attr-defined]
         if not block:
             break
         start += block
-    return _header(start, path).names
+    return _header(start, path, delimiter).names
 
 
-def _header(data: bytes, path: str) -> _Header:
+def _header(data: bytes, path: str, delimiter: str | None = None) -> _Header:
     """The header of a file, of which `data` is the start."""
-    delimiter = _delimiter(data)
-    found = _FIRST_LINES[delimiter].match(data, 0, HEADER_LIMIT)
+    delimiter = delimiter or _delimiter(data)
+    found = _first_line(delimiter).match(data, 0, HEADER_LIMIT)
     if found is None and len(data) > HEADER_LIMIT:
         raise InputError(
             f"The first line of {path} does not end within {HEADER_LIMIT:,} bytes. Begin the file with a line of "
@@ -145,13 +158,16 @@ def _check_header(line: bytes, path: str) -> None:
     if not line.strip():
         raise InputError(f"{path} is empty or begins with an empty line. A table needs at least a header line.")
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InputError(f"{path} is UTF-16 text. Save it as UTF-8.")
+        raise InputError(f"{path} is UTF-16 text. Save it as UTF-8, or give --encoding utf-16.")
     if b"\0" in line:
         raise InputError(f"The first line of {path} has a NUL byte. Save it as UTF-8 text without binary parts.")
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"The first line of {path} is not UTF-8 text. Convert the file: iconv -t UTF-8.") from None
+        raise InputError(
+            f"The first line of {path} is not UTF-8 text. Name its encoding, such as --encoding latin-1, or convert "
+            "the file: iconv -t UTF-8."
+        ) from None
     if line.count(b'"') % 2:
         raise InputError(
             f'The first line of {path} has an odd number of quotation marks, so one is not closed. Write "" in quotes.'
@@ -161,7 +177,7 @@ def _check_header(line: bytes, path: str) -> None:
 def _delimiter(data: bytes) -> str:
     """The separator that the first line uses most outside quoted names; a comma where it uses none."""
     line = re.split(rb"[\r\n]", _QUOTED_FIELD.sub(b"", data[:HEADER_LIMIT]), maxsplit=1)[0]
-    return max(_FIRST_LINES, key=lambda mark: line.count(mark.encode()))
+    return max(DELIMITERS, key=lambda mark: line.count(mark.encode()))
 
 
 def _parse(rows: bytes, header: _Header, last: str) -> pa.Table:

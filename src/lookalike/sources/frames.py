@@ -1,7 +1,6 @@
-"""Tables in and out: CSV, Parquet and Feather files, pandas, polars and Arrow frames.
+"""Tables in and out: files (`files.py`), pandas, polars and Arrow frames.
 
-Inside, every table is an Arrow table. CSV files are read as text, so that decimals, dates, leading zeros and missing
-markers can be written as they were. Messages name places and limits, never a value of the table.
+Inside, every table is an Arrow table. Messages name places and limits, never a value of the table.
 
 The columns of pandas and polars frames become Arrow arrays by their dtypes alone: names and types are public, values
 are not, so no value may decide a type. A pandas column of objects is text, whatever it holds; so is a column of
@@ -10,32 +9,22 @@ categories, whose list is private. A dtype that cannot be read is refused by nam
 
 from __future__ import annotations
 
-import errno
-import gzip
 import os
-import secrets
 import warnings
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather as feather
-import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.schema import check_names
 from lookalike.schema.storage import with_values
-from lookalike.sources.csvfiles import CsvStyle, read_csv, read_names, write_csv
+from lookalike.sources.csvfiles import CsvStyle
+from lookalike.sources.files import TableFile, file_structure, read_file
 
-_PARQUET = (".parquet", ".pq")
-_FEATHER = (".feather", ".arrow", ".ipc")
-_CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _NUMPY_KINDS = "biufMm"
 _NULLABLE = (
     "boolean",
@@ -51,15 +40,17 @@ class TableForm:
     """The kind and format of a table, so that another can be written the same way. Public: names and types only.
 
     Attributes:
-        kind: csv, parquet, feather, pandas, polars or arrow.
+        kind: a kind of file of `files.py`, pandas, polars or arrow.
         csv: delimiter and line ends of a CSV file.
         dtypes: dtype of each column of a pandas or polars frame, by name; of a pandas category column only that it is
             one, for its dtype holds the list of categories.
+        names: names of pandas columns that are no texts, such as numbers, by the texts that stand for them.
     """
 
     kind: str
     csv: CsvStyle = field(default_factory=CsvStyle)
     dtypes: dict[str, Any] = field(default_factory=dict, compare=False)
+    names: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 def read_table(source: Any) -> tuple[pa.Table, TableForm]:
@@ -68,7 +59,11 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
     Raises:
         InputError: the file cannot be read as a table, or there are no columns.
     """
-    table, form = _read_path(Path(source)) if isinstance(source, str | os.PathLike) else _read_frame(source)
+    if isinstance(source, str | os.PathLike):
+        table, kind, style = read_file(TableFile.at(source))
+        table, form = _plain(table), TableForm(kind, csv=style)
+    else:
+        table, form = _read_frame(source)
     _check_columns(table.schema)
     return table, form
 
@@ -76,10 +71,10 @@ def read_table(source: Any) -> tuple[pa.Table, TableForm]:
 def read_structure(source: Any) -> pa.Schema:
     """Names, order and storage types of a table's columns, which are public, without its rows.
 
-    Of a CSV file only the header is read, of other files only the types.
+    Of a file of texts only the header is read, of other files only the types.
     """
     if isinstance(source, str | os.PathLike):
-        types = _path_structure(Path(source))
+        types = _plain_schema(file_structure(TableFile.at(source)))
     else:
         types = _read_frame(source, rows=False)[0].schema
     _check_columns(types)
@@ -95,57 +90,6 @@ def _check_columns(types: pa.Schema) -> None:
         raise InputError("The table has no columns; it needs at least 1.")
 
 
-def kind_of_path(path: Path) -> str:
-    """The kind of file by the end of its name."""
-    name = path.name.lower()
-    for kind, ends in (("parquet", _PARQUET), ("feather", _FEATHER), ("csv", _CSV)):
-        if name.endswith(ends):
-            return kind
-    raise InputError(f"{path} has no known suffix. Use one of {', '.join(_CSV + _PARQUET + _FEATHER)}.")
-
-
-def _read_path(path: Path) -> tuple[pa.Table, TableForm]:
-    with _reading(path) as kind:
-        if kind == "csv":
-            with _csv_stream(path) as stream:
-                table, style = read_csv(stream.read(), str(path))
-            return table, TableForm(kind, csv=style)
-        table = parquet.read_table(path) if kind == "parquet" else feather.read_table(path)
-        return _plain(table), TableForm(kind)
-
-
-def _path_structure(path: Path) -> pa.Schema:
-    with _reading(path) as kind:
-        if kind == "csv":
-            with _csv_stream(path) as stream:
-                return pa.schema([(name, pa.string()) for name in read_names(stream, str(path))])
-        if kind == "parquet":
-            return _plain_schema(parquet.read_schema(path))
-        with open(path, "rb") as stream:
-            return _plain_schema(pa.ipc.open_file(stream).schema)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[str]:
-    """The kind of the file at `path`; every error while it is read becomes an InputError."""
-    kind = kind_of_path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a directory. Give the path of one file.")
-    try:
-        yield kind
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise InputError(f"{path} is not a complete gzip file. Compress it again.") from None
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, pa.ArrowException) or error.errno is None:  # an OSError of Arrow, not of the system
-            message = f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix."
-            raise InputError(message) from None
-        raise InputError(f"Cannot read {path}: {_reason(error)}. Check the path and its permissions.") from None
-
-
-def _csv_stream(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path) if path.name.lower().endswith(".gz") else open(path, "rb"))
-
-
 def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
     """The table and form of a frame; with `rows=False` no value of it is used."""
     if isinstance(frame, pa.Table):
@@ -158,18 +102,48 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
         ) from None
     except nw.exceptions.DuplicateError:
         raise InputError("The table has two columns of the same name. Rename one of the two.") from None
-    if any(not isinstance(name, str) for name in wrapped.collect_schema().names()):
-        raise InputError("The table has a column whose name is not a text. Rename the columns to texts.")
     wrapped = wrapped if rows else wrapped.head(0)
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect()
     if wrapped.implementation.is_pandas_like():
-        table, dtypes = pandas_table(wrapped.to_pandas())
-        return table, TableForm("pandas", dtypes=dtypes)
+        plain, names = _with_texts_as_names(_with_index(wrapped.to_pandas()))
+        table, dtypes = pandas_table(plain)
+        return table, TableForm("pandas", dtypes=dtypes, names=names)
     if wrapped.implementation.is_polars():
         table, dtypes = polars_table(wrapped.to_native())
         return table, TableForm("polars", dtypes=dtypes)
     return _plain(wrapped.to_arrow()), TableForm("arrow")
+
+
+def index_columns(frame: Any) -> list[str]:
+    """The levels of a pandas index that are kept as columns: those with a name, and times. Row numbers are not."""
+    index = getattr(frame, "index", None)
+    if index is None or not hasattr(frame, "reset_index") or isinstance(frame, str):
+        return []
+    if index.nlevels > 1 or index.name is not None or getattr(index.dtype, "kind", "") == "M":
+        unnamed = ["index"] if index.nlevels == 1 else [f"level_{i}" for i in range(index.nlevels)]
+        return [str(new if name is None else name) for name, new in zip(index.names, unnamed, strict=True)]
+    return []
+
+
+def _with_index(frame: Any) -> Any:
+    kept = index_columns(frame)
+    for name in set(kept) & set(map(str, frame.columns)):
+        raise InputError(f"The index has the name of a column, {name!r}. Rename the index, or drop it.")
+    return frame.reset_index() if kept else frame
+
+
+def _with_texts_as_names(frame: Any) -> tuple[Any, dict[str, Any]]:
+    """The frame with texts as names, and the names that were none."""
+    names = {str(name): name for name in frame.columns if not isinstance(name, str)}
+    if any(not isinstance(name, int | np.integer) for name in names.values()):
+        raise InputError("The table has a column whose name is not a text or a whole number. Rename the columns.")
+    if not names:
+        return frame, {}
+    texts = [str(name) for name in frame.columns]
+    if len(set(texts)) < len(texts):
+        raise InputError("The table has two columns whose names read the same as texts. Rename one of the two.")
+    return frame.set_axis(texts, axis=1), names
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -202,6 +176,8 @@ def _pandas_array(name: str, series: Any) -> Any:
     import pandas as pd
 
     dtype = series.dtype
+    if getattr(dtype, "kind", "") == "m":  # a length of time is a number of seconds
+        return pa.array(series.dt.total_seconds(), pa.float64(), from_pandas=True)
     python_texts = isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
     if dtype == np.dtype(object) or python_texts:
         return text_array(series.tolist())
@@ -257,7 +233,10 @@ def polars_table(frame: Any) -> tuple[pa.Table, dict[str, Any]]:
     fields, arrays, dtypes = [], [], {}
     for name, dtype in frame.schema.items():
         try:
-            array = frame[name].to_arrow() if dtype != polars.Object else None
+            series = frame[name]
+            if isinstance(dtype, polars.Duration):  # a number of seconds
+                series = series.dt.total_microseconds() / 1e6
+            array = series.to_arrow() if dtype != polars.Object else None
         except (pa.ArrowException, NotImplementedError):
             array = None
         if array is None:
@@ -277,7 +256,8 @@ def _refused(name: str, dtype: str) -> InputError:
 def to_frame(table: pa.Table, form: TableForm) -> Any:
     """The table as a frame of the given form: pandas, polars, else Arrow."""
     if form.kind == "pandas":
-        return _pandas_frame(table, form.dtypes)
+        frame = _pandas_frame(table, form.dtypes)
+        return frame.rename(columns=form.names) if form.names else frame
     return _polars_frame(table, form.dtypes) if form.kind == "polars" else table
 
 
@@ -291,6 +271,8 @@ def _pandas_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
             continue
         if isinstance(dtype, pd.ArrowDtype):
             frame[name] = pd.array(table.column(name).cast(dtype.pyarrow_dtype), dtype=dtype)
+        elif getattr(dtype, "kind", "") == "m":
+            frame[name] = pd.to_timedelta(frame[name].astype(float), unit="s").astype(dtype)
         elif not isinstance(dtype, str):
             frame[name] = frame[name].astype(dtype)
     return frame
@@ -305,65 +287,13 @@ def _polars_frame(table: pa.Table, dtypes: dict[str, Any]) -> Any:
         if name not in frame.columns or frame.schema[name] == dtype:
             continue
         texts = frame[name].cast(polars.String) if isinstance(dtype, polars.Enum) else None
+        if isinstance(dtype, polars.Duration):
+            ticks = (polars.col(name) * 1e6).round(0).cast(polars.Int64).cast(polars.Duration("us"))
+            frame = frame.with_columns(ticks.cast(dtype))
+            continue
         # With another schema, values may occur that the Enum does not have: they stay texts.
         if texts is None:
             frame = frame.with_columns(polars.col(name).cast(dtype))
         elif set(texts.drop_nulls().unique()) <= set(dtype.categories):
             frame = frame.with_columns(texts.cast(dtype))
     return frame
-
-
-def write_table(
-    table: pa.Table, path: str | os.PathLike[str], *, csv: CsvStyle | None = None, escape_formulas: bool = False
-) -> None:
-    """Write a file of the kind that its name shows: under a temporary name, then renamed, so it is always complete.
-
-    With `escape_formulas`, texts of a CSV file that a spreadsheet would take for formulas start with an apostrophe.
-    """
-    target = Path(path)
-    kind = kind_of_path(target)
-    if kind == "parquet":
-        write_file(target, lambda stream: parquet.write_table(table, stream))
-    elif kind == "feather":
-        write_file(target, lambda stream: feather.write_feather(table, stream))
-    else:
-        style = csv or CsvStyle(delimiter="\t" if ".tsv" in target.name.lower() else ",")
-        packed = target.name.lower().endswith(".gz")
-        write_file(target, lambda stream: _write_csv(table, stream, style, packed, escape_formulas))
-
-
-def _write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, packed: bool, escape_formulas: bool) -> None:
-    if not packed:
-        write_csv(table, stream, style, escape_formulas=escape_formulas)
-        return
-    with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as inner:
-        write_csv(table, cast(BinaryIO, inner), style, escape_formulas=escape_formulas)
-
-
-def write_file(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write` on a temporary file beside the target and rename it; a failure leaves no file behind."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with open(temporary, "xb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {_reason(error)}. Choose another place, or make room.") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _reason(error: OSError) -> str:
-    reasons = {
-        errno.ENOSPC: "the disk is full",
-        errno.EDQUOT: "the disk quota is used up",
-        errno.EACCES: "no permission",
-        errno.EPERM: "no permission",
-        errno.EROFS: "the disk is read-only",
-        errno.ENOENT: "no such file or directory",
-        errno.EISDIR: "it is a directory",
-    }
-    return reasons.get(error.errno or 0, error.strerror or "an input/output error")

@@ -151,7 +151,7 @@ def test_other_dtypes_are_refused_by_name_with_or_without_rows(dtype: str, rows:
 
 @pytest.mark.parametrize(
     "series",
-    [pl.Series([[1]]), pl.Series([{"a": 1}]), pl.Series([dt.timedelta(1)]), pl.Series([b"x"])],
+    [pl.Series([[1]]), pl.Series([{"a": 1}]), pl.Series([b"x"])],
     ids=lambda series: str(series.dtype.base_type()),
 )
 def test_types_of_no_kind_of_column_are_refused_by_the_draft(series: pl.Series) -> None:
@@ -161,7 +161,7 @@ def test_types_of_no_kind_of_column_are_refused_by_the_draft(series: pl.Series) 
 
 
 def test_names_that_are_no_texts_or_occur_twice() -> None:
-    with pytest.raises(InputError, match="name is not a text"):
+    with pytest.raises(InputError, match="name is not a text or a whole number"):
         read_structure(pd.DataFrame({("a", "b"): [1]}))
     for read in (read_table, read_structure):
         with pytest.raises(InputError, match="two columns"):

@@ -17,8 +17,9 @@ from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import bind, decode, encode
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
-from lookalike.sources import frames
-from lookalike.sources.frames import read_table, to_frame, write_table
+from lookalike.sources import files, frames
+from lookalike.sources.files import write_table
+from lookalike.sources.frames import read_table, to_frame
 
 SECRET = "SECRET"
 SCHEMA = Schema(
@@ -177,7 +178,7 @@ def test_paths_that_do_not_exist_or_are_no_files(tmp_path):
     with pytest.raises(InputError, match="is a directory"):
         read_table(tmp_path / "dir.csv")
     with pytest.raises(InputError, match="no known suffix"):
-        read_table(tmp_path / "table.xlsx")
+        read_table(tmp_path / "table.xls")
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.csv.gz"])
@@ -200,8 +201,8 @@ def test_objects_that_are_no_tables():
         read_table(pa.table({}))
     # Whether a table has rows is private.
     assert read_table(pd.DataFrame({"a": []}))[0].num_rows == 0
-    with pytest.raises(InputError, match="name is not a text"):
-        read_table(pd.DataFrame({1: [1]}))
+    with pytest.raises(InputError, match="read the same"):
+        read_table(pd.DataFrame([[1, 2]], columns=pd.Index([1, "1"], dtype=object)))
 
 
 def test_parquet_metadata_is_dropped(tmp_path):
@@ -217,7 +218,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(frames, "write_csv", full)
+    monkeypatch.setattr(files, "write_csv", full)
     with pytest.raises(InputError, match="the disk is full"):
         write_table(pa.table({"a": [1]}), path)
     assert path.read_text() == "old"

@@ -19,13 +19,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from scipy import optimize, special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.privacy.kernel.normal import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
 
+Answer = TypeVar("Answer")
 Number = int | float | Fraction
 Accounting = Literal["gdp", "zcdp"]
 ACCOUNTINGS: tuple[Accounting, ...] = ("gdp", "zcdp")
@@ -106,6 +107,14 @@ class Book(Protocol):
         """Refuse, by an exception, noise that can be repeated where the run is recorded as one with secret noise."""
         ...
 
+    def kept(self, entry: int, /, *request: Any) -> Any:
+        """Return the noisy answer to an earlier charge of a run that was interrupted; None where there is none."""
+        ...
+
+    def keep(self, answer: Any, entry: int, /, *request: Any) -> None:
+        """Have a noisy answer on disk before it is used, if the run can be resumed; None makes that impossible."""
+        ...
+
 
 class Accountant:
     """Spends one run's budget. Charges add up exactly, whatever their order.
@@ -117,7 +126,7 @@ class Accountant:
 
     def __init__(self, budget: Budget, book: Book) -> None:
         self.budget = budget
-        self._book = book
+        self.book = book
         self._spent = Fraction(0)
         self._spent_delta = Fraction(0)
 
@@ -142,10 +151,22 @@ class Accountant:
         delta = self._spent_delta + Fraction(charge.delta)
         if delta > Fraction(self.budget.threshold_delta):
             raise BudgetExceededError(what, float(delta), self.budget.threshold_delta, "threshold delta", unread)
-        entry = self._book.charge(charge)
+        entry = self.book.charge(charge)
         self._spent += charge.rho
         self._spent_delta = delta
         return entry
+
+    def answer(self, asked: tuple[Any, ...], draw: Callable[[], Answer]) -> Answer:
+        """Return the answer to a charge: the one that an interrupted run was given, or a new one that is kept first.
+
+        The same noisy numbers again are post-processing; numbers that were drawn but not kept were seen by nothing.
+        """
+        kept = self.book.kept(*asked)
+        if kept is not None:
+            return kept
+        drawn = draw()
+        self.book.keep(drawn, *asked)
+        return drawn
 
     def charge_rest(self, step: str, mechanism: str, releases: int, detail: str) -> int:
         """Charge the whole remaining budget, for a release that fits (epsilon, delta) with all charges before it.
@@ -155,7 +176,8 @@ class Accountant:
         """
         if self.remaining <= 0:
             raise BudgetExceededError(f"Step {step!r}", 0.0, 0.0, "rho", "Nothing was read or released.")
-        entry = self._book.charge(Charge(step, mechanism, releases, self.remaining, detail))
+        self.book.keep(None, -1)  # what follows is seen while rows are read, so it cannot be kept first
+        entry = self.book.charge(Charge(step, mechanism, releases, self.remaining, detail))
         self._spent = self.budget.rho
         return entry
 
@@ -168,7 +190,7 @@ class Accountant:
             raise BudgetError("A table can only be split before anything is spent on it; give a complete schema.")
         detail = f"{count} parts, each with epsilon {each.epsilon:.6g} and delta {each.delta:.3g}"
         self.charge_rest(step, "disjoint parts", count, detail)
-        return [Accountant(each, _PartBook(self._book, part + 1)) for part in range(count)]
+        return [Accountant(each, _PartBook(self.book, part + 1)) for part in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +206,12 @@ class _PartBook:
 
     def check_noise(self, *, secret: bool) -> None:
         self.whole.check_noise(secret=secret)
+
+    def kept(self, entry: int, /, *request: Any) -> None:
+        """Parts are drawn anew in every run, so what was released of one is not used again."""
+
+    def keep(self, answer: Any, entry: int, /, *request: Any) -> None:
+        """See `kept`."""
 
 
 # What releases cost.

@@ -111,7 +111,7 @@ class GuardedTable:
             parts = zip(cliques, grouped, self._source.counts(cliques), stddevs, strict=True)
             return [noisy_counts(*part, entry, self._insecure_rng) for part in parts]
 
-        return self._recorded(self._read(read))  # 4. read
+        return self._recorded(self._read(read, entry, cliques, stddevs, grouped))  # 4. read
 
     def measure_contrasts(self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str) -> Measured:
         """Return noisy contrasts of the tables of counts: `counting.py` says what they cost, and why."""
@@ -124,7 +124,7 @@ class GuardedTable:
             parts = zip(tables, self._source.counts(cliques), stddevs, strict=True)
             return [noisy_contrasts(*part, entry, self._insecure_rng) for part in parts]
 
-        return self._recorded(self._read(read))  # 4. read
+        return self._recorded(self._read(read, entry, tables, stddevs))  # 4. read
 
     def noisy_scores(self, score: Score, stddev: float, *, step: str) -> NDArray[np.float64]:
         """Return all numbers of a score, each with Gaussian noise.
@@ -134,14 +134,14 @@ class GuardedTable:
         cliques = self._checked(score.cliques)  # 1. check
         rho = len(cliques) * prices.gaussian_rho(score.sensitivity * self._neighbours.rows, stddev)  # 2. price
         detail = f"{type(score).__name__}, stddev {stddev:.6g}"
-        self._charge(step, "gaussian", len(cliques), rho, detail)  # 3. charge
+        entry = self._charge(step, "gaussian", len(cliques), rho, detail)  # 3. charge
 
         def read() -> NDArray[np.float64]:
             exact = score.evaluate(self._source.counts(cliques))
             noise = rounded_gaussian(Fraction(stddev) * score.resolution, exact.shape, insecure_rng=self._insecure_rng)
             return (exact + noise) / score.resolution
 
-        values = self._read(read)  # 4. read
+        values = self._read(read, entry, score, stddev)  # 4. read
         if self._recorder is not None:
             self._recorder.scored(score, values, stddev)
         return values
@@ -159,13 +159,13 @@ class GuardedTable:
         sensitivity = largest_weight(weight, offset) * score.sensitivity * self._neighbours.rows
         rho = prices.exponential_rho(epsilon)  # 2. price
         detail = f"{type(score).__name__}, epsilon {epsilon:.6g}, {len(weight)} candidates"
-        self._charge(step, "exponential", 1, rho, detail)  # 3. charge
+        entry = self._charge(step, "exponential", 1, rho, detail)  # 3. charge
 
         def read() -> int:
             exact = WeightedScores(score.evaluate(self._source.counts(cliques)), weight, offset, score.resolution)
             return exponential_mechanism(exact, epsilon, sensitivity, insecure_rng=self._insecure_rng)
 
-        return self._read(read)  # 4. read
+        return self._read(read, entry, score, epsilon, weight, offset)  # 4. read
 
     def frequent(self, names: Sequence[str], stddev: float, probability: float, *, step: str) -> list[dict[str, float]]:
         """Return for each column the values whose noisy counts pass a threshold, most frequent first, with the counts.
@@ -175,14 +175,14 @@ class GuardedTable:
         limit = threshold(stddev, probability / len(names), self._neighbours)  # 1. check
         rho = self._neighbours.squared_l2 * len(names) * prices.gaussian_rho(1, stddev)  # 2. price
         delta, detail = threshold_price(probability, self.budget.epsilon), f"stddev {stddev:.6g}, threshold {limit:.6g}"
-        self._charge(step, "threshold", len(names), rho, detail, delta)  # 3. charge
+        entry = self._charge(step, "threshold", len(names), rho, detail, delta)  # 3. charge
 
         def read() -> list[dict[str, float]]:
             counted = [self._opened.value_counts(name) for name in names]
             noise = [rounded_gaussian(stddev, counts.shape, insecure_rng=self._insecure_rng) for _, counts in counted]
             return [passing(texts, counts + z, limit) for (texts, counts), z in zip(counted, noise, strict=True)]
 
-        return self._read(read)  # 4. read
+        return self._read(read, entry, tuple(names), stddev, probability)  # 4. read
 
     def release_rows(self, request: RowRelease, *, step: str) -> Any:
         """Return what a request releases that reads single rows; it costs the whole remaining budget."""
@@ -235,7 +235,9 @@ class GuardedTable:
     def _charge(self, step: str, kind: str, releases: int, rho: Fraction, detail: str, delta: float = 0.0) -> int:
         return self._accountant.charge(Charge(step, kind, releases, rho, detail, delta))
 
-    def _read(self, read: Callable[[], Answer]) -> Answer:
+    def _read(self, read: Callable[[], Answer], *asked: Any) -> Answer:
+        if asked:  # the entry of a charge and all that was asked for it
+            return self._accountant.answer((*asked, self.domain), lambda: reading(self._accountant, read))
         return reading(self._accountant, read)
 
     def _recorded(self, measured: Measured) -> Measured:

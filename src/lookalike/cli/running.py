@@ -1,0 +1,311 @@
+"""The commands that make rows: synth, resume, sample; and tables, which exports what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from lookalike.cli import options, planning
+from lookalike.cli.terminal import notes, output, print_json, progress_bar
+from lookalike.errors import InputError, LookalikeError
+from lookalike.guards import MAX_MODEL_MB
+
+if TYPE_CHECKING:
+    from lookalike.pipeline import PreparedRun
+    from lookalike.privacy.ledger import Ledger
+    from lookalike.release import Release
+
+_LONG_RUN = 600
+"""Predicted seconds above which a run says so before it spends."""
+
+
+def synth(
+    table: options.TablePath,
+    out: options.OutOption,
+    schema: options.SchemaOption = None,
+    domain: options.DomainOption = None,
+    types: options.TypeOption = None,
+    ranges: options.RangeOption = None,
+    values: options.ValuesOption = None,
+    ids: options.IdOption = None,
+    drop: options.DropOption = None,
+    encoding: options.EncodingOption = "utf-8",
+    delimiter: options.DelimiterOption = None,
+    epsilon: options.EpsilonOption = 1.0,
+    delta: options.DeltaOption = 1e-5,
+    method: options.MethodOption = "auto",
+    generator: Annotated[
+        str,
+        typer.Option(help="'model' draws rows from the method's model; 'gum' or 'mcf' update rows to fit marginals."),
+    ] = "model",
+    rows: options.RowsOption = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
+    ] = None,
+    ledger: options.LedgerOption = None,
+    model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the public report, an HTML page.")] = None,
+    write_schema: Annotated[
+        Path | None, typer.Option("--write-schema", help="Also write the schema with what was discovered, as YAML.")
+    ] = None,
+    neighbours: options.NeighboursOption = "add-remove",
+    max_rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
+    workload: options.WorkloadOption = None,
+    setting: options.SettingOption = None,
+    rules: options.RulesOption = None,
+    escape_formulas: options.FormulaOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Make a synthetic table from a private one, within a privacy budget."""
+    from lookalike.discovery.discover import Discovery
+    from lookalike.inputs import as_ledger
+    from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
+    from lookalike.places import check_apart
+    from lookalike.privacy.kernel.neighbours import Neighbours
+
+    file = options.table_of(table, encoding, delimiter, drop)
+    book = as_ledger(ledger, file)
+    inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
+    check_apart({"--ledger": ledger}, inputs)
+    outputs = {"out": out, "model": model, "report": report, "write_schema": write_schema}
+    check_outputs(outputs, inputs, book)
+    run = prepare(
+        file,
+        schema=options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids)),
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
+        person=person,
+        discovery=Discovery(rules=rules),
+        settings=options.settings_of(method, setting, workload),
+    )
+    if not as_json:
+        notes.print(planning.plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
+        warn_if_long(run, rows)
+    told = {name: str(path) for name, path in outputs.items() if path is not None}
+    told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas}
+    making = Making(check_generator(generator), rows, seed, told_all)
+    finish = partial(write_results, told=told_all, book=book)
+    with progress_bar() as progress:
+        release = execute(run, making, ledger=book, progress=progress, finish=finish)
+    print_summary(release, told, book, as_json=as_json)
+
+
+def resume(
+    table: options.TablePath,
+    run: Annotated[
+        int | None, typer.Option("--run", help="Number of the run in the ledger; by default the only one.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Another file for the synthetic table than the run was given.")
+    ] = None,
+    ledger: options.LedgerOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Finish a run that was interrupted. What it has measured is used again and costs nothing more."""
+    from lookalike.inputs import as_ledger
+    from lookalike.places import check_apart
+    from lookalike.resuming import interrupted, only_run, reopen
+
+    check_apart({"--ledger": ledger}, {"the private table": table})
+    file = options.table_of(table, "utf-8", None, None)
+    book = as_ledger(ledger, file)
+    number = only_run(interrupted(file, ledger=book)) if run is None else run
+    again = reopen(file, number, ledger=book)
+    told = again.making.outputs or {}
+    if out is not None:
+        told = {**told, "files": {**told.get("files", {}), "out": str(out)}}
+    if "out" not in told.get("files", {}):
+        raise InputError(f"Run {number} was not told where to write its table. Give --out FILE.")
+    check_outputs({name: Path(path) for name, path in told["files"].items()}, {"the private table": table}, book)
+    notes.print(f"Run {number} goes on. Its {again.answers} noisy answers so far are used again.")
+    finish = partial(write_results, told=told, book=book)
+    with progress_bar() as progress:
+        release = again.finished(progress=progress, finish=finish)
+    print_summary(release, told["files"], book, as_json=as_json)
+
+
+def sample(
+    model: options.ModelPath,
+    out: options.OutOption,
+    rows: options.RowsOption = None,
+    where: Annotated[
+        str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sample.")] = None,
+    escape_formulas: options.FormulaOption = False,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+) -> None:
+    """Draw more rows from a stored model. Reads no private data and costs nothing."""
+    from lookalike.places import check_apart, check_target
+    from lookalike.release import load
+
+    check_apart({"--out": out}, {"the model": model})
+    check_target(out, table=True)
+    fitted = load(model, max_mb=max_model_mb)
+    written = fitted.write(out, rows, seed=seed, where=where, escape_formulas=escape_formulas)
+    said = notes if str(out) == "-" else output
+    said.print(f"{written:,} rows written to {out}; no budget was spent.")
+
+
+def tables(
+    model: options.ModelPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the CSV files; it is created if need be.")],
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+) -> None:
+    """Export the noisy tables of a stored model as CSV files with their variances. Costs nothing."""
+    from lookalike.release import load
+
+    written = load(model, max_mb=max_model_mb).write_noisy_tables(out)
+    output.print(f"{len(written) - 1} noisy tables written to {out}; {written[0].name} lists them.")
+
+
+COMMANDS = (synth, resume, sample, tables)
+
+
+def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, Path | None], book: Ledger) -> None:
+    """Refuse outputs that cannot be written, or that would overwrite an input, the ledger or each other."""
+    from lookalike.places import check_apart, check_target, with_side_files
+
+    beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
+    check_apart({f"--{name.replace('_', '-')}": path for name, path in outputs.items()}, {**inputs, **beside})
+    for name, path in outputs.items():
+        if path is not None:
+            check_target(path, table=name == "out")
+
+
+def warn_if_long(run: PreparedRun, rows: int | None) -> None:
+    """Say before anything is spent that a run will take long, and what to do. The number of rows is never looked at."""
+    from lookalike.forecast import forecast
+
+    ahead = forecast(run.schema, run.plan, method=run.method.name, neighbours=run.neighbours, rows=rows)
+    if ahead.resources is not None and ahead.resources.seconds > _LONG_RUN:
+        notes.print(
+            f"This run is predicted to take about {ahead.resources.seconds / 60:.0f} minutes for "
+            f"{ahead.resources.rows:,} rows. Faster: --method mst or independent, fewer columns (--drop), fewer bins "
+            "and values (--schema). If it is interrupted, 'lookalike resume TABLE' finishes it without paying again."
+        )
+
+
+def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
+    """Write all files that were asked for."""
+    from lookalike.release import write_page
+    from lookalike.schema.explained import save_explained
+
+    files = told["files"]
+    with _rescue(release, book):
+        release.write(files["out"], escape_formulas=bool(told.get("escape_formulas")))
+        if "model" in files:
+            release.fitted.save(files["model"])
+        if "report" in files:
+            write_page(Path(files["report"]), release.report(**told.get("about", {})))
+        if "write_schema" in files:
+            save_explained(release.schema, Path(files["write_schema"]))
+
+
+def _file(workload: str | None) -> Path | None:
+    """Return the path of a workload that is a file; None for a workload in words, such as all-3way."""
+    return Path(workload) if workload is not None and Path(workload).suffix else None
+
+
+@contextmanager
+def _rescue(release: Release, book: Ledger) -> Generator[None]:
+    """Save the model beside the ledger when the table cannot be written: the budget for it is spent."""
+    try:
+        yield
+    except InputError as error:
+        if book.path is None:
+            raise
+        kept = book.path.with_name(f"{book.path.name}-run{len(book.runs())}.lookalike")
+        try:
+            release.fitted.save(kept)
+        except LookalikeError:
+            raise error from None
+        raise InputError(
+            f"{error} The budget is spent, so the model was saved as {kept}. Make the table from it without "
+            f"spending again: 'lookalike sample {kept} -o OUT'."
+        ) from error
+
+
+# What a run prints at its end: five lines for a person, or JSON.
+
+
+def print_summary(release: Release, files: dict[str, str], book: Ledger, *, as_json: bool) -> None:
+    """Print how many rows were made, how, at what price, what could not be seen, and where everything is.
+
+    Args:
+        release: the finished run.
+        files: what was written, by name.
+        book: the ledger.
+        as_json: print JSON instead of text.
+    """
+    to_stdout = files.get("out") == "-"
+    if as_json:
+        print_json(_facts(release, files, book), stderr=to_stdout)
+    else:
+        screen = notes if to_stdout else output
+        for line in _lines(release, files, book):
+            screen.print(line)
+    for note in release.notes:
+        notes.print(note)
+
+
+def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
+    from lookalike.schema.unseen import unseen_text
+
+    places = {**files, "ledger": str(book.path)} if book.path else files
+    listed = ", ".join(path if name == "out" else f"{name.replace('_', ' ')} {path}" for name, path in places.items())
+    return [
+        f"Rows: {_rows(release)}",
+        f"Method: {release.spent.method_text}.",
+        f"Spent: {release.spent.price_text} {_left(book)}",
+        f"Not seen: {unseen_text(release.not_seen)}",
+        f"Files: {listed}.",
+    ]
+
+
+def _rows(release: Release) -> str:
+    made = f"{release.rows.num_rows:,} of {len(release.schema.columns)} columns, all made up"
+    if release.rows.num_rows != release.fitted.rows:
+        return f"{made}, as many as asked for."
+    bounding = release.schema.bounding
+    return f"{made}; the private table has about as many rows." if bounding is None else f"{made}. {bounding}"
+
+
+def _left(book: Ledger) -> str:
+    from lookalike.privacy.ledger import epsilon_text
+
+    spent, cap = book.spent()[0], book.cap
+    if cap is None:
+        return f"All runs on this table: epsilon {epsilon_text(spent)}; no cap is set."
+    return f"Left: epsilon {max(0.0, cap - spent):.6g} of the cap of {cap:g}."
+
+
+def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, Any]:
+    from lookalike.privacy.ledger import epsilon_json
+
+    spent, total = release.spent, book.spent()
+    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema")}
+    return {
+        **named,
+        "ledger": str(book.path) if book.path else None,
+        "rows": release.rows.num_rows,
+        "method": spent.method,
+        "chosen": spent.chosen or spent.method,
+        "epsilon": spent.epsilon,
+        "epsilon_spent": epsilon_json(spent.epsilon_spent),
+        "delta": spent.delta,
+        "private": spent.private,
+        "epsilon_of_all_runs": epsilon_json(total[0]),
+        "cap": book.cap,
+        "rho_by_step": {step: float(rho) for step, rho in spent.by_step().items()},
+        "not_seen": release.not_seen,
+        "notes": list(release.notes),
+    }

@@ -1,0 +1,104 @@
+"""What a stored model hands out beside answers: rows under a condition, and its noisy tables as CSV files."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lookalike.errors import InputError
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.answers import MIN_SHARE, rows_where
+from lookalike.models.model import Model
+from lookalike.schema import codec
+from lookalike.schema.conditions import cut_points, parse_question
+from lookalike.schema.enforce import cut_at
+from lookalike.schema.schema import Schema
+
+_MAX_ROUNDS = 1000
+"""Rounds of drawing rows of cut bins before giving up."""
+INDEX = "tables.csv"
+_NAME = re.compile(r"[^\w-]+")
+
+
+def table_where(model: Model, schema: Schema, where: str, rows: int | None, rng: np.random.Generator) -> pa.Table:
+    """Return a table of rows that satisfy the condition, by default as many as the model expects in the private table.
+
+    Where a bound cuts a bin, the model knows no more than the bin: values within it are drawn as always, and rows
+    outside the bound are left out.
+    """
+    text = f"count where {where}"
+    question = parse_question(text, schema)
+    if question.exact:
+        return codec.decode(schema, rows_where(model, question, rows, rng), rng=rng)
+    share = float((model.marginal(question.attrs) * question.weights).sum()) / model.total
+    if share < MIN_SHARE:
+        raise InputError(
+            f"The model gives {where!r} a share of {share:.2g} of the rows; the minimum is {MIN_SHARE:g}. Relax the "
+            "condition."
+        )
+    wanted = max(1, round(share * model.total)) if rows is None else rows
+    # Bins that are cut where the condition cuts them tell which of the drawn values satisfy it.
+    fine = cut_at(schema, cut_points(text, schema))
+    exact = parse_question(text, fine)
+    coarse = replace(question, weights=(question.weights > 0).astype(float))
+    kept: list[pa.Table] = []
+    for _ in range(_MAX_ROUNDS):
+        drawn = codec.decode(schema, rows_where(model, coarse, wanted + 100, rng), rng=rng)
+        codes = codec.encode(replace(fine, constraints=()), drawn)
+        cells = tuple(codes[:, fine.domain.position(name)] for name in exact.attrs)
+        kept.append(drawn.filter(pa.array(exact.weights[cells] > 0)))
+        if sum(part.num_rows for part in kept) >= wanted:
+            return pa.concat_tables(kept).slice(0, wanted)
+    raise InputError(f"Too few rows satisfy {where!r} to draw {wanted:,} of them. Relax the condition.")
+
+
+def write_noisy_tables(folder: Path, schema: Schema, measurements: Sequence[NoisyMarginal]) -> list[Path]:
+    """Write one CSV file per measurement and an index of all, and return their paths.
+
+    Every file has a line per cell: the labels of its columns, the noisy number and its variance. Where cells were
+    counted in groups, cells of one group share its number. Contrasts are without totals, so they may be negative.
+    """
+    if not measurements:
+        raise InputError("The model holds no noisy tables: its method released none, or an older version stored it.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        listed, paths = [], []
+        for number, measured in enumerate(measurements, start=1):
+            path = folder / f"{number:04d}-{_NAME.sub('_', '-'.join(measured.attrs))[:80] or 'total'}.csv"
+            _write(path, (*measured.attrs, *_headings(measured)), _lines(schema, measured))
+            kind = _headings(measured)[-2]
+            listed.append((path.name, ", ".join(measured.attrs), kind, measured.cells, measured.stddev**2))
+            paths.append(path)
+        _write(folder / INDEX, ("file", "columns", "kind", "numbers", "variance"), listed)
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error.strerror}. Choose another place, or make room.") from None
+    return [folder / INDEX, *paths]
+
+
+def _headings(measured: NoisyMarginal) -> tuple[str, ...]:
+    number = "contrast" if measured.contrasts is not None else "count"
+    return ("group", f"{number} of group", "variance") if measured.groups is not None else (number, "variance")
+
+
+def _lines(schema: Schema, measured: NoisyMarginal) -> Iterator[tuple[Any, ...]]:
+    labels = [schema[name].labels() for name in measured.attrs]
+    variance = measured.stddev**2
+    for cell in np.ndindex(*(len(texts) for texts in labels)):
+        place: Any = cell if measured.groups is None else int(measured.groups[cell])
+        shown = () if measured.groups is None else (place,)
+        texts = (texts[code] for texts, code in zip(labels, cell, strict=True))
+        yield (*texts, *shown, float(measured.values[place]), variance)
+
+
+def _write(path: Path, headings: Sequence[str], lines: Any) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(headings)
+        writer.writerows(lines)

@@ -1,0 +1,113 @@
+"""Interrupted runs: found, prepared anew, and finished from the noisy answers that they were given.
+
+`privacy/journal.py` says what is kept, and why no charge ever has two answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lookalike.discovery.discover import Discovery
+from lookalike.errors import InputError, LedgerError
+from lookalike.inputs import as_ledger, modified, table_at
+from lookalike.pipeline import Finish, Making, PreparedRun, facts_of, finished, prepare, spend
+from lookalike.privacy.journal import Journal, journals_of
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.run import Run
+from lookalike.release import Release
+from lookalike.schema.schema import Schema
+from lookalike.synthesizers.base import Progress
+
+
+def interrupted(table: Any, *, ledger: Ledger | str | Path | None = None) -> dict[int, Path]:
+    """Return the journals of the runs on a table that did not finish, by their numbers in the ledger."""
+    book = as_ledger(ledger, table)
+    return journals_of(book.path) if book.path is not None else {}
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedRun:
+    """A run that was interrupted, prepared to go on."""
+
+    run: PreparedRun
+    making: Making
+    account: Run
+
+    @property
+    def answers(self) -> int:
+        """How many noisy answers were kept."""
+        return len(self.account.journal.answers) if self.account.journal else 0
+
+    def finished(self, *, progress: Progress | None = None, finish: Finish | None = None) -> Release:
+        """Finish the run: what it was given before costs nothing, the rest is charged as planned."""
+        return finished(lambda: spend(self.run, self.making, self.account, progress), self.account, finish)
+
+
+def reopen(table: Any, number: int, *, ledger: Ledger | str | Path | None = None) -> InterruptedRun:
+    """Return an interrupted run of a table, with its journal locked. Refused if it is not the same run any more."""
+    book = as_ledger(ledger, table)
+    found = interrupted(table, ledger=book)
+    if number not in found:
+        raise InputError(f"Run {number} of {book.identity} cannot be resumed: {_listed(found)}.")
+    begun = [entry for entry in book.entries() if entry["kind"] == "begin" and entry["run"] == number]
+    journal = Journal.resume(found[number], begun[0]["hash"] if begun else "")
+    try:
+        return _reopened(table, book, journal)
+    except BaseException:
+        journal.close()
+        raise
+
+
+def _reopened(table: Any, book: Ledger, journal: Journal) -> InterruptedRun:
+    told = journal.header
+    if told["table"]["modified"] != modified(table):
+        raise LedgerError(
+            f"{book.identity} was changed after run {told['run']} began, so the run cannot be resumed: its answers "
+            "would be those of two tables. Start a new run."
+        )
+    how = {name: told["table"][name] for name in ("encoding", "delimiter") if name in told["table"]}
+    where = table_at(table, **how, dropped=tuple(told["table"]["dropped"])) if how else table
+    public = {"schema": Schema.from_dict(told["schema"]), "neighbours": Neighbours(**told["neighbours"])}
+    budget = {"epsilon": told["epsilon"], "delta": told["delta"], "discovery": Discovery(**told["discovery"])}
+    run = prepare(where, **public, **budget, method=told["method"], settings=told["settings"])
+    account = book.resume(told["run"], **facts_of(run))
+    account.record(journal)
+    return InterruptedRun(run, Making(**told["making"]), account)
+
+
+def resume(
+    table: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    run: int | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Finish a run of `synthesize` that was interrupted, without spending again what it has spent.
+
+    The run is repeated from the start on the noisy answers that it was given, which are kept beside its ledger, and
+    goes on where they end. Runs on a frame can be resumed if they had a ledger on disk; give the same frame.
+
+    Args:
+        table: the same table as before.
+        ledger: the ledger of the run, if it was given one.
+        run: the number of the run in the ledger; by default the only one that can be resumed.
+        progress: called with a message and the fraction done.
+    """
+    number = only_run(interrupted(table, ledger=ledger)) if run is None else run
+    return reopen(table, number, ledger=ledger).finished(progress=progress)
+
+
+def only_run(found: dict[int, Path]) -> int:
+    """Return the number of the one run that can be resumed."""
+    if len(found) != 1:
+        raise InputError(f"Name the run to resume by its number: {_listed(found)}.")
+    return next(iter(found))
+
+
+def _listed(found: dict[int, Path]) -> str:
+    if not found:
+        return "no run of this table was interrupted and can be resumed"
+    return f"runs that can be resumed: {', '.join(map(str, found))}"

@@ -1,0 +1,215 @@
+"""Files of spreadsheets and statistics programs: Excel, Stata, SAS, SPSS. Their libraries are extras.
+
+The first row of an Excel sheet holds the names; the cells below are read as texts, one by one, since a sheet has no
+types: no value decides the type of a column. Stata, SAS and SPSS files say what type a column has, and by its format
+whether its numbers are dates; that is public structure, and the values only follow it. Value labels are not read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from lookalike.errors import InputError, MissingExtraError
+from lookalike.schema.schema import MAX_COLUMNS
+
+ENDS = {"excel": (".xlsx", ".xlsm"), "stata": (".dta",), "sas": (".sas7bdat", ".xpt"), "spss": (".sav", ".zsav")}
+
+
+class UnreadableError(Exception):
+    """A library cannot read a file of its format. Its own message, which may hold values, is dropped."""
+
+
+UNREADABLE = (UnreadableError,)
+_READERS = {
+    ".dta": "read_dta", ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport", ".sav": "read_sav", ".zsav": "read_sav",
+}  # fmt: skip
+_WRITERS = {".dta": "write_dta", ".xpt": "write_xport", ".sav": "write_sav", ".zsav": "write_sav"}
+_DATES = {
+    "stata": (re.compile(r"%-?t?d"), re.compile(r"%-?t[cC]")),
+    "sas": (
+        re.compile(
+            r"(DATE|DDMMYY|MMDDYY|YYMMDD|E8601DA|B8601DA|WEEKDATE|WORDDATE|DAY|MONYY|YYMM|JULIAN)\w?\d*(\.\d*)?$"
+        ),
+        re.compile(r"(DATETIME|E8601DT|B8601DT|DATEAMPM|MDYAMPM)"),
+    ),
+    "spss": (re.compile(r"[AEJS]?DATE\d+$"), re.compile(r"(DATETIME|YMDHMS)")),
+}
+"""Formats of columns that hold days, and of those that hold times."""
+_TICKS = {  # microseconds of one unit of days and of times, and days from the program's first day to 1970
+    "stata": (86_400_000_000, 1_000, 3653),
+    "sas": (86_400_000_000, 1_000_000, 3653),
+    "spss": (1_000_000, 1_000_000, 141_428),
+}
+
+
+def read(stream: BinaryIO, path: Path, kind: str, *, rows: bool) -> pa.Table:
+    """The table in a file; with `rows=False` only its names and types, without a row."""
+    if kind == "excel":
+        return _read_sheet(io.BytesIO(stream.read()), path, rows)
+    return _read_statistics(stream, path, kind, rows)
+
+
+def write(table: pa.Table, stream: BinaryIO, path: Path, kind: str, numbers: Collection[str]) -> None:
+    """Write a table; texts of the columns in `numbers` as numbers where they are some."""
+    if kind == "excel":
+        _write_sheet(table, stream, numbers)
+    else:
+        _write_statistics(table, stream, path, numbers)
+
+
+def _library(name: str, kind: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtraError(name, "formats", f"A file of {kind.title()}") from None
+
+
+# Excel.
+
+
+def _read_sheet(data: io.BytesIO, path: Path, rows: bool) -> pa.Table:
+    openpyxl = _library("openpyxl", "excel")
+    try:
+        book = openpyxl.load_workbook(data, read_only=True, data_only=True)
+        lines: Iterator[tuple[Any, ...]] = book.worksheets[0].iter_rows(values_only=True)
+        names = [_cell(value) or "" for value in next(lines, ())]
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, OSError, AttributeError):
+        raise UnreadableError from None
+    while names and not names[-1]:
+        names.pop()
+    if not names or len(names) > MAX_COLUMNS:
+        raise InputError(
+            f"The first row of {path} has {len(names):,} names; it must have 1 to {MAX_COLUMNS:,}. Begin the first "
+            "sheet with a row of column names."
+        )
+    found = [_line(line, len(names)) for line in lines if any(v is not None for v in line)] if rows else []
+    columns = zip(*found, strict=True) if found else ([] for _ in names)
+    return pa.Table.from_arrays([pa.array(list(column), pa.string()) for column in columns], names=names)
+
+
+def _line(line: tuple[Any, ...], width: int) -> list[str | None]:
+    return [_cell(value) for value in (*line[:width], *([None] * (width - len(line))))]
+
+
+def _cell(value: Any) -> str | None:
+    """The text of a cell, by its own value alone. Excel keeps whole numbers as floats and days as midnights."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, datetime.datetime):
+        return str(value.date()) if value.time() == datetime.time() else str(value)
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _write_sheet(table: pa.Table, stream: BinaryIO, numbers: Collection[str]) -> None:
+    openpyxl = _library("openpyxl", "excel")
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    sheet.append(table.column_names)
+    columns = [_values(table.column(name), name in numbers) for name in table.column_names]
+    for row in zip(*columns, strict=True):
+        cells = [openpyxl.cell.WriteOnlyCell(sheet, value=value) for value in row]
+        for cell in cells:
+            if isinstance(cell.value, str):
+                cell.data_type = "s"  # a text that begins with = is no formula
+        sheet.append(cells)
+    book.save(stream)
+
+
+def _values(column: pa.ChunkedArray, numbers: bool) -> list[Any]:
+    values = column.to_pylist()
+    values = [v.replace(tzinfo=None) if isinstance(v, datetime.datetime) else v for v in values]
+    return [_number(value) for value in values] if numbers else values
+
+
+def _number(text: Any) -> Any:
+    """The number or truth value that a text stands for, or the text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except (TypeError, ValueError):
+            continue
+    return text
+
+
+# Stata, SAS, SPSS.
+
+
+def _read_statistics(stream: BinaryIO, path: Path, kind: str, rows: bool) -> pa.Table:
+    pyreadstat = _library("pyreadstat", kind)
+    read_ = getattr(pyreadstat, _READERS[path.suffix.lower()])
+    try:
+        found, meta = read_(stream, metadataonly=not rows, disable_datetime_conversion=True, output_format="dict")
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, UnicodeDecodeError):
+        raise UnreadableError from None
+    arrays = []
+    for name in meta.column_names:
+        form = (meta.original_variable_types.get(name) or "").upper() if kind != "stata" else None
+        form = meta.original_variable_types.get(name) or "" if form is None else form
+        values = found[name] if rows else []
+        arrays.append(_typed(values, meta.readstat_variable_types[name], form, kind))
+    return pa.Table.from_arrays(arrays, names=list(meta.column_names))
+
+
+def _typed(values: Any, kind: str, form: str, program: str) -> pa.Array:
+    """A column by its declared type and format alone."""
+    if kind == "string":
+        return pa.array([value or None for value in values], pa.string())
+    numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
+    absent = np.isnan(numbers)
+    days, times = _DATES[program]
+    day_ticks, time_ticks, offset = _TICKS[program]
+    if times.match(form) or days.match(form):
+        is_day = not times.match(form)
+        ticks = np.where(absent, 0, numbers) * (day_ticks if is_day else time_ticks) - offset * 86_400_000_000.0
+        whole = np.clip(np.rint(ticks), -(2.0**62), 2.0**62).astype(np.int64)
+        stamps = pa.array(whole, mask=absent).cast(pa.timestamp("us"))
+        return stamps.cast(pa.date32(), safe=False) if is_day else stamps
+    if kind.startswith("int"):
+        return pa.array(np.where(absent, 0, numbers).astype(np.int64), mask=absent)
+    return pa.array(numbers, pa.float64(), mask=absent)
+
+
+def _write_statistics(table: pa.Table, stream: BinaryIO, path: Path, numbers: Collection[str]) -> None:
+    pyreadstat, pandas = _library("pyreadstat", "statistics"), _library("pandas", "statistics")
+    end = path.suffix.lower()
+    if end not in _WRITERS:
+        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
+    columns = {name: _storable(table.column(name), name in numbers) for name in table.column_names}
+    frame = pandas.DataFrame({name: pandas.Series(values, dtype=kind) for name, (values, kind) in columns.items()})
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / f"table{end}"
+        try:
+            getattr(pyreadstat, _WRITERS[end])(frame, str(made), **({"compress": True} if end == ".zsav" else {}))
+        except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, TypeError) as error:
+            raise InputError(f"The table cannot be written to {path}: {error}. Write a .csv file.") from None
+        stream.write(made.read_bytes())
+
+
+def _storable(column: pa.ChunkedArray, numbers: bool) -> tuple[list[Any], Any]:
+    """The values of a column as these programs can hold them, and their dtype: numbers, days, times, or texts."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    values = _values(column, numbers)
+    if pa.types.is_timestamp(kind):
+        return values, "datetime64[us]"
+    if pa.types.is_date(kind):
+        return values, object
+    if all(value is None or isinstance(value, int | float) for value in values):
+        return [np.nan if value is None else float(value) for value in values], float
+    return ["" if value is None else str(value) for value in values], object
