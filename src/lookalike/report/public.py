@@ -171,7 +171,7 @@ def _column(column: Column, counts: np.ndarray, bars: ErrorBars, total: float) -
     found["as_histogram"] = ordered and _MAX_BARS < len(labels) <= _MAX_BINS
     low = high = None
     if bars.measurements:
-        low, high, found["basis"] = bars.marginal(name, counts, total, LEVEL)
+        counts, low, high, found["basis"] = bars.marginal(name, counts, total, LEVEL)
         found["typical_error"] = float(np.median((high - low) / 2))
         found["doubtful"] = int(np.count_nonzero(low <= 0))
     if len(labels) > _MAX_BARS and not found["as_histogram"]:

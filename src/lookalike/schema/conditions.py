@@ -1,6 +1,8 @@
-"""Questions in words: `count where age >= 30 and sex = F`. A small parser reads them; they are never run as code.
+"""Questions in words: `mean of income by sex where age >= 30`. A small parser reads them; they are never run as code.
 
-    question   = "count" [ "by" column { "," column } ] [ "where" condition ]
+    question   = statistic [ "by" column { "," column } ] [ "where" condition ] | condition
+    statistic  = "count" | "mean" "of" column | "median" "of" column | "quantile" share "of" column
+               | "correlation" "of" column "and" column
     condition  = part { "or" part } ;  part = factor { "and" factor }
     factor     = "not" factor | "(" condition ")" | column comparison
     comparison = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
@@ -13,17 +15,20 @@ count as evenly spread, though rows are made by a column's shape and rounding wh
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from lookalike.errors import InputError, ModelTooLargeError, SchemaError
+from lookalike.errors import InputError, ModelTooLargeError
 from lookalike.schema.binned import Binned
-from lookalike.schema.columns import Categorical, Column, Ordinal
+from lookalike.schema.columns import Column
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
+from lookalike.schema.value_sets import Range, any_of, missing_codes, position_of
 
 MAX_CELLS = 20_000_000
 _MAX_DEPTH = 50
@@ -34,21 +39,38 @@ _TOKEN = re.compile(rf"\s*(?:{_QUOTED}|{_SIGN}|{_WORD})")
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
 
 
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What is asked about the rows: how many there are, or a statistic of one or two columns of numbers or times.
+
+    Attributes:
+        kind: `count`, `mean`, `quantile` or `correlation`.
+        columns: the columns it is about, as asked; none for a count.
+        share: for a quantile, the share of the rows at or below it; 0.5 for the median.
+    """
+
+    kind: Literal["count", "mean", "quantile", "correlation"] = "count"
+    columns: tuple[str, ...] = ()
+    share: float = 0.5
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """How many rows, by the values of some columns, among the rows that satisfy a condition.
+    """A statistic, by the values of some columns, of the rows that satisfy a condition.
 
     Attributes:
         text: the question as asked.
-        by: columns whose values the counts are broken down by, in domain order; empty for one number.
+        by: columns whose values the answer is broken down by, in domain order; empty for one number.
         attrs: all columns of the question, in domain order.
         weights: share of each cell of the marginal on `attrs` that satisfies the condition.
+        statistic: what is asked about those rows.
     """
 
     text: str
     by: ColumnSet
     attrs: ColumnSet
     weights: np.ndarray
+    statistic: Statistic = Statistic()
 
     @property
     def exact(self) -> bool:
@@ -64,15 +86,20 @@ class _Weights:
     values: np.ndarray
 
 
-def parse_question(text: str, schema: Schema) -> Question:
-    """The question that `text` asks of a table with this schema; an InputError that names what cannot be read."""
+def parse_question(text: str, schema: Schema, *, statistics: bool = False) -> Question:
+    """The question that `text` asks of a table with this schema; an InputError that names what cannot be read.
+
+    Only counts are accepted, unless `statistics` are asked for, too.
+    """
     parser = _Parser(text, schema)
-    by, found = parser.question()
+    statistic, by, found = parser.question()
+    if statistic.kind != "count" and not statistics:
+        raise InputError(f"{text!r} asks for a {statistic.kind}; only counts and conditions can be used here.")
     domain = schema.domain
-    attrs = domain.canonical((*by, *found.attrs))
+    attrs = domain.canonical((*statistic.columns, *by, *found.attrs))
     _check_cells(domain, attrs)
     weights = np.broadcast_to(_aligned(found, attrs, domain), domain.shape(attrs))
-    return Question(text, domain.canonical(by), attrs, weights)
+    return Question(text, domain.canonical(by), attrs, weights, statistic)
 
 
 def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
@@ -101,12 +128,13 @@ class _Parser:
         self._tokens = _tokens(text)
         self._at = 0
         self._depth = 0
-        self.ranges: list[_Range] = []
+        self.ranges: list[Range] = []
 
-    def question(self) -> tuple[list[str], _Weights]:
+    def question(self) -> tuple[Statistic, list[str], _Weights]:
         by: list[str] = []
         found = _Weights((), np.array(1.0))
-        if self._tokens and not self._word("count"):
+        statistic = self._statistic()
+        if statistic is None and self._tokens:
             found = self._condition()
         else:
             if self._word("by"):
@@ -115,7 +143,57 @@ class _Parser:
                 found = self._condition()
         if self._at < len(self._tokens):
             raise InputError(f"The question should end before {self._peek()!r}. {_EXAMPLE}")
-        return by, found
+        return self._checked(statistic or Statistic(), by), by, found
+
+    def _statistic(self) -> Statistic | None:
+        """What is asked; None where the question starts with a condition (a column may be called `mean`)."""
+        if self._word("count"):
+            return Statistic()
+        words = [token.lower() for token in self._tokens[:3]]
+        if words[:2] in (["mean", "of"], ["average", "of"]):
+            return Statistic("mean", (self._skip(2)._number_column(),))
+        if words[:2] == ["median", "of"]:
+            return Statistic("quantile", (self._skip(2)._number_column(),))
+        if words[:1] == ["quantile"] and words[2:] == ["of"]:
+            share = self._skip(1)._share()
+            return Statistic("quantile", (self._skip(1)._number_column(),), share)
+        if words[:2] == ["correlation", "of"]:
+            one = self._skip(2)._number_column()
+            if not (self._word("and") or self._word("with") or self._sign(",")):
+                raise InputError(f"A correlation needs two columns joined by 'and'. {_EXAMPLE}")
+            return Statistic("correlation", (one, self._number_column()))
+        return None
+
+    def _checked(self, statistic: Statistic, by: list[str]) -> Statistic:
+        names = [*statistic.columns, *dict.fromkeys(by)]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise InputError(f"The question names column {min(twice)!r} twice before 'where'; name it once. {_EXAMPLE}")
+        return statistic
+
+    def _skip(self, tokens: int) -> _Parser:
+        self._at += tokens
+        return self
+
+    def _number_column(self) -> str:
+        name = self._column()
+        if not isinstance(self._schema[name], Binned):
+            kind = self._schema[name].field_type
+            raise InputError(
+                f"Column {name!r} holds a {kind}: means, quantiles and correlations need numbers or times. "
+                f"Ask 'count by {name}' for its values."
+            )
+        return name
+
+    def _share(self) -> float:
+        text = self._value()
+        try:
+            share = float(text)
+        except ValueError:
+            share = math.nan
+        if not 0 < share < 1:
+            raise InputError(f"The quantile is {text!r}; it must lie between 0 and 1, as in 'quantile 0.9 of age'.")
+        return share
 
     def _condition(self) -> _Weights:
         parts = [self._part()]
@@ -128,15 +206,15 @@ class _Parser:
         while self._word("and"):
             factors.append(self._factor())
         kept = [factor for factor in factors if isinstance(factor, _Weights)]
-        bounds: dict[str, _Range] = {}
+        bounds: dict[str, Range] = {}
         for factor in factors:
-            if isinstance(factor, _Range):
+            if isinstance(factor, Range):
                 known = bounds.get(factor.column.name)
                 bounds[factor.column.name] = known.meet(factor) if known else factor
         kept += [_Weights((name,), found.weights()) for name, found in bounds.items()]
         return self._combined(kept, lambda one, two: one * two)
 
-    def _factor(self) -> _Weights | _Range:
+    def _factor(self) -> _Weights | Range:
         if self._depth > _MAX_DEPTH:
             raise InputError(f"The question has more than {_MAX_DEPTH} nested parts; ask something simpler.")
         self._depth += 1
@@ -153,17 +231,17 @@ class _Parser:
         column = self._schema[self._column()]
         return self._comparison(column)
 
-    def _comparison(self, column: Column) -> _Weights | _Range:
+    def _comparison(self, column: Column) -> _Weights | Range:
         if self._word("is"):
             negated = self._word("not")
             if not (self._word("missing") or self._word("null")):
                 raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {_EXAMPLE}")
-            return _column_weights(column, _missing(column), negated)
+            return _column_weights(column, missing_codes(column), negated)
         if self._word("between"):
             low = self._value()
             if not self._word("and"):
                 raise InputError(f"'between' needs two values joined by 'and'. {_EXAMPLE}")
-            return self._recorded(_Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value())))
+            return self._recorded(Range.of(column, ">=", low).meet(Range.of(column, "<=", self._value())))
         negated = self._word("not")
         if self._word("in"):
             self._expect("(")
@@ -176,21 +254,21 @@ class _Parser:
         value = self._value()
         if sign in ("=", "==", "!=", "<>"):
             return self._among(column, [value], sign in ("!=", "<>"))
-        return self._recorded(_Range.of(column, sign, value))
+        return self._recorded(Range.of(column, sign, value))
 
     def _among(self, column: Column, values: list[str], negated: bool) -> _Weights:
         if isinstance(column, Binned):
             for value in values:
                 if value not in column.missing:
-                    self._recorded(_Range(column, _position(column, value), _position(column, value)))
-        return _column_weights(column, _any_of(column, values), negated)
+                    self._recorded(Range(column, position_of(column, value), position_of(column, value)))
+        return _column_weights(column, any_of(column, values), negated)
 
-    def _recorded(self, found: _Range) -> _Range:
+    def _recorded(self, found: Range) -> Range:
         self.ranges.append(found)
         return found
 
     def _combined(
-        self, parts: Sequence[_Weights | _Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]
+        self, parts: Sequence[_Weights | Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]
     ) -> _Weights:
         whole = _as_weights(parts[0])
         for part in parts[1:]:
@@ -245,116 +323,18 @@ class _Parser:
             raise InputError(f"{sign!r} is expected, not {self._peek() or 'the end'!r}. {_EXAMPLE}")
 
 
-_EXAMPLE = "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other)."
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Range:
-    """Values of an ordered column between two ends, either of which may be left out (None) or not included."""
-
-    column: Column
-    low: float | int | None = None
-    high: float | int | None = None
-    low_open: bool = False
-    high_open: bool = False
-
-    @classmethod
-    def of(cls, column: Column, sign: str, value: str) -> _Range:
-        position = _position(column, value)
-        if sign.startswith(">"):
-            return cls(column, low=position, low_open=sign == ">")
-        return cls(column, high=position, high_open=sign == "<")
-
-    def meet(self, other: _Range) -> _Range:
-        """The values in both ranges."""
-        lows = [(r.low, r.low_open) for r in (self, other) if r.low is not None]
-        highs = [(r.high, not r.high_open) for r in (self, other) if r.high is not None]
-        low, low_open = max(lows) if lows else (None, False)
-        high, high_closed = min(highs) if highs else (None, True)
-        return _Range(self.column, low, high, low_open, not high_closed)
-
-    def weights(self) -> np.ndarray:
-        """Share of every code's values that lie in the range; missing and other values never do."""
-        column = self.column
-        shares = np.zeros(column.size)
-        if isinstance(column, Binned):
-            (first, last), step = column.bin_ends(), 0.0 if column.tick is None else 1.0
-        else:
-            first = last = np.arange(column.regular)
-            step = 1.0
-        low = -np.inf if self.low is None else self._end(self.low, step if self.low_open else 0.0)
-        high = np.inf if self.high is None else -self._end(-self.high, step if self.high_open else 0.0)
-        overlap = np.minimum(last, high) - np.maximum(first, low) + step
-        width = last - first + step
-        # A bin of no width holds a single value; it is inside or it is not.
-        inside = np.where(width > 0, overlap / np.where(width > 0, width, 1), (low <= first) & (first <= high))
-        shares[: column.regular] = np.clip(inside, 0.0, 1.0)
-        return shares
-
-    def _end(self, value: float, gap: float) -> float:
-        """The smallest value inside, in units of the column's ticks: `value` and `gap`, or the next tick above."""
-        tick = self.column.tick if isinstance(self.column, Binned) else None
-        if tick is None or tick == 1:
-            return value + gap
-        scaled = value / float(tick)
-        nearest = round(scaled)
-        return nearest + gap if abs(scaled - nearest) < 1e-6 else float(np.ceil(scaled))
-
-
-def _position(column: Column, value: str) -> float | int:
-    """A value as a number that can be compared with the column's bins or positions."""
-    if isinstance(column, Ordinal) and column.values is not None:
-        if value in column.values:
-            return column.values.index(value)
-        raise _no_value(column, value)
-    if isinstance(column, Binned):
-        try:
-            return column.internal(value)
-        except SchemaError:
-            raise InputError(
-                f"{value!r} cannot be read as a value of column {column.name!r}. Give a {column.field_type} such as "
-                f"{column.minimum}."
-            ) from None
-    raise InputError(f"The values of column {column.name!r} have no order; compare with =, != or in.")
-
-
-def _any_of(column: Column, values: Sequence[str]) -> np.ndarray:
-    """Share of every code whose value is one of `values`."""
-    shares = np.zeros(column.size)
-    for value in values:
-        if value in column.missing:
-            shares[column.missing_code(value)] = 1.0
-        elif isinstance(column, Categorical):
-            if column.values is not None and value in column.values:
-                shares[column.values.index(value)] = 1.0
-            elif column.has_other and value == column.other_label:
-                shares[column.other_code] = 1.0
-            else:
-                raise _no_value(column, value)
-        else:
-            position = _position(column, value)
-            shares = np.minimum(1.0, shares + _Range(column, position, position).weights())
-    return shares
-
-
-def _no_value(column: Categorical, value: str) -> InputError:
-    values = column.values or ()
-    listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
-    return InputError(f"{value!r} is not among the {len(values)} values of column {column.name!r}: {listed}.")
-
-
-def _missing(column: Column) -> np.ndarray:
-    shares = np.zeros(column.size)
-    shares[column.size - len(column.missing) :] = 1.0 if column.missing else 0.0
-    return shares
+_EXAMPLE = (
+    "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other); or: mean of age by sex; "
+    "median of age; quantile 0.9 of age; correlation of age and hours."
+)
 
 
 def _column_weights(column: Column, shares: np.ndarray, negated: bool) -> _Weights:
     return _Weights((column.name,), 1.0 - shares if negated else shares)
 
 
-def _as_weights(part: _Weights | _Range) -> _Weights:
-    return _Weights((part.column.name,), part.weights()) if isinstance(part, _Range) else part
+def _as_weights(part: _Weights | Range) -> _Weights:
+    return _Weights((part.column.name,), part.weights()) if isinstance(part, Range) else part
 
 
 def _aligned(part: _Weights, attrs: ColumnSet, domain: Domain) -> np.ndarray:
