@@ -327,7 +327,7 @@ def check_rows(rows: int | None, max_rows: int | None = None) -> None:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write an HTML page to a file, completely or not at all."""
+    """Write a page or another text to a file, completely or not at all."""
     write_file(path, lambda stream: stream.write(page.encode()))
 
 

@@ -15,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import judging, options, planning
+from lookalike.cli import asking, judging, options, planning
 from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
 from lookalike.errors import InputError, LookalikeError
@@ -177,7 +177,7 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-for command in (*planning.COMMANDS, *judging.COMMANDS, audit):
+for command in (*planning.COMMANDS, *asking.COMMANDS, *judging.COMMANDS, audit):
     app.command()(command)
 
 

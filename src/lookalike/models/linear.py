@@ -101,7 +101,7 @@ class LinearEstimates:
         size = self.domain.cells(attrs)
         owners = spread_over(m, attrs, np.arange(size).reshape(self.domain.shape(attrs)), self.domain)
         if owners is None or m.groups is None:
-            return (np.zeros(0, dtype=int),) * 3
+            return np.zeros(0, dtype=int), np.zeros(0), np.zeros(0)
         owner, group = owners.ravel(), m.groups.ravel()
         first, last = np.full(m.cells, size), np.full(m.cells, -1)
         np.minimum.at(first, group, owner)
