@@ -174,6 +174,7 @@ def _column(column: Column, counts: np.ndarray, bars: ErrorBars, total: float) -
         counts, low, high, found["basis"] = bars.marginal(name, counts, total, LEVEL)
         found["typical_error"] = float(np.median((high - low) / 2))
         found["doubtful"] = int(np.count_nonzero(low <= 0))
+        found["all"] = {"counts": counts.tolist(), "low": low.tolist(), "high": high.tolist()}
     if len(labels) > _MAX_BARS and not found["as_histogram"]:
         labels, counts, low, high = _rest_added(labels, counts, low, high, bars, name, total)
     found |= {"labels": labels, "counts": counts.tolist()}
