@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -222,11 +223,19 @@ class FittedModel:
         """Return counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
         return answer_question(question, self.schema, self.model, self.error_bars(), level)
 
-    def report(self, rows: int | None = None) -> str:
-        """Return the public report as one HTML page, made from released values only."""
-        from lookalike.report.public import public_numbers, public_report
+    def report(self, published: pa.Table | None = None, *, title: str = "", issuer: str = "", contact: str = "") -> str:
+        """Return the public report as one HTML page, made from released values only.
 
-        return public_report(public_numbers(self.schema, self.model, self.spent, self.error_bars(), rows=rows))
+        `published` are synthetic rows of this model that are published with it: the report says how far they agree with
+        its estimates. Title, issuer and contact are public texts for its head.
+        """
+        from lookalike.report.public import About, public_numbers, public_report
+
+        about = About(title, issuer, contact, date.today().isoformat())
+        codes = None if published is None else codec.encode(self.schema, published)
+        rows = None if published is None else published.num_rows
+        released = (self.schema, self.model, self.spent, self.error_bars())
+        return public_report(public_numbers(*released, rows=rows, published=codes, about=about))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, completely or not at all."""
@@ -356,9 +365,9 @@ class Release:
         """Write the rows to a file, in the format of its suffix; see `FittedModel.write`."""
         self.fitted.write_rows(self.rows, path, escape_formulas=escape_formulas)
 
-    def report(self) -> str:
-        """Return the public report as one HTML page, made from released values only."""
-        return self.fitted.report(self.rows.num_rows)
+    def report(self, *, title: str = "", issuer: str = "", contact: str = "") -> str:
+        """Return the public report as one HTML page, made from released values only; see `FittedModel.report`."""
+        return self.fitted.report(self.rows, title=title, issuer=issuer, contact=contact)
 
     @property
     def model(self) -> Model:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
-from lookalike.report.public import cramers_v
+from lookalike.report.pairs import cramers_v
 from lookalike.schema.domain import ColumnSet, Domain
 
 _BLOCK_ROWS = 65_536
