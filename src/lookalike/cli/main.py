@@ -15,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import asking, judging, options, planning
+from lookalike.cli import asking, judging, options, planning, verifying
 from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, progress_bar, table_of
 from lookalike.errors import InputError, LookalikeError
@@ -58,6 +58,10 @@ def synth(
     ledger: options.LedgerOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write the public report, an HTML page.")] = None,
+    statement: verifying.StatementOption = None,
+    title: verifying.TitleOption = "",
+    issuer: verifying.IssuerOption = "",
+    contact: verifying.ContactOption = "",
     neighbours: options.NeighboursOption = "add-remove",
     max_rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
@@ -76,10 +80,11 @@ def synth(
     inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
     check_apart({"--ledger": ledger}, inputs)
     beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
-    check_apart({"--out": out, "--model": model, "--report": report}, {**inputs, **beside})
+    written = {"--out": out, "--model": model, "--report": report, "--statement": statement}
+    check_apart(written, {**inputs, **beside})
     public = options.schema_of(schema, domain, table)
     check_target(out, table=True)
-    for path in filter(None, (model, report)):
+    for path in filter(None, (model, report, statement)):
         check_target(path, table=False)
     made_by = check_generator(generator)
     run = prepare(
@@ -100,9 +105,13 @@ def synth(
         release.write(out, escape_formulas=escape_formulas)
         if model is not None:
             release.fitted.save(model)
+        about = {"title": title or out.stem, "issuer": issuer, "contact": contact}
         if report is not None:
-            write_page(report, release.report())
-    _print_release(release, {"out": out, "model": model, "report": report, "ledger": book.path}, as_json)
+            write_page(report, release.report(**about))
+        if statement is not None:
+            verifying.write_statement(statement, release, book, **about)
+    files = {"out": out, "model": model, "report": report, "statement": statement, "ledger": book.path}
+    _print_release(release, files, as_json)
     for note in release.notes:
         notes.print(note)
     if not as_json:
@@ -177,7 +186,7 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-for command in (*planning.COMMANDS, *asking.COMMANDS, *judging.COMMANDS, audit):
+for command in (*planning.COMMANDS, *asking.COMMANDS, *verifying.COMMANDS, *judging.COMMANDS, audit):
     app.command()(command)
 
 
