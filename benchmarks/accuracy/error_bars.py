@@ -46,7 +46,11 @@ def one_run(case: Case, seed: int) -> dict[str, list[float]]:
     codes = codec.encode(release.schema, pa.Table.from_pandas(frame, preserve_index=False))
     rng = np.random.default_rng([seed, 3])
     found: dict[str, list[tuple[bool, float]]] = defaultdict(list)
-    for part in (report_cells(release, codes), pair_counts(release, codes, rng), statistics(release, frame, codes, rng)):
+    for part in (
+        report_cells(release, codes),
+        pair_counts(release, codes, rng),
+        statistics(release, frame, codes, rng),
+    ):
         for kind, held, width in part:
             found[kind].append((held, width))
     return {kind: [*np.mean(pairs, axis=0).round(4).tolist(), len(pairs)] for kind, pairs in found.items()}

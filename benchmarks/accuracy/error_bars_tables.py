@@ -84,7 +84,9 @@ def survey() -> pd.DataFrame:
         for i in range(6)
     }
     group = rng.choice(["a", "b", "c"], rows, p=[0.7, 0.29, 0.01])
-    return pd.DataFrame({**answers, "group": group, "happy": np.where(mood + rng.normal(0, 0.5, rows) > 1, "yes", "no")})
+    return pd.DataFrame(
+        {**answers, "group": group, "happy": np.where(mood + rng.normal(0, 0.5, rows) > 1, "yes", "no")}
+    )
 
 
 SURVEY = Schema(

@@ -140,7 +140,9 @@ def density(
     """
     edges, first, height = axis["edges"], axis["first"], _HISTOGRAM_HEIGHT
     start, span = edges[0], edges[-1] - edges[0]
-    bins = [(i, first + i, axis["unit"] / (edges[i + 1] - edges[i])) for i in range(len(edges) - 1)]
+    bins: list[tuple[int, int, float]] = [
+        (i, first + i, axis["unit"] / (edges[i + 1] - edges[i])) for i in range(len(edges) - 1)
+    ]
     sides = [side for side in (values, high, beside) if side is not None]
     # A bin of a single value is a spike without width: it would flatten all others, so it may leave the scale.
     wide = [one for one in bins if (edges[one[0] + 1] - edges[one[0]]) / span * WIDTH >= _SPIKE] or bins
@@ -237,7 +239,9 @@ def lines(
     """Return lines over a logarithmic x axis; a point is (x, y, half length of its whisker or nan)."""
     points = {name: sorted(values) for name, values in series.items()}
     xs = sorted({x for values in points.values() for x, _, _ in values})
-    largest = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
+    highest = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
+    step = _round_step(highest / 4)
+    largest = step * math.ceil(highest / step - 1e-9)
     left, top, width = 56.0, 28.0 if y_title else 12.0, 320.0
     height = max(190.0, 16.0 * len(points))
     span = math.log(xs[-1] / xs[0]) if len(xs) > 1 else 1.0
@@ -249,8 +253,8 @@ def lines(
         return top + height - y / largest * height
 
     parts = [_line(left, top + height, left + width, top + height, "axis")]
-    for tick in range(5):
-        y = largest * tick / 4
+    for tick in range(round(largest / step) + 1):
+        y = step * tick
         parts.append(_line(left, up(y), left + width, up(y), "grid"))
         parts.append(_text(left - 6, up(y) + 4, f"{y:.3g}" if largest < 1e4 else amount(y), "value", "end"))
     free = -math.inf
@@ -274,6 +278,16 @@ def lines(
         parts.append(_text(left + width + 38, legend + 4, short(name, 28), "label"))
     names = max((len(short(name, 28)) for name in points), default=0)
     return _svg(left + width + 46 + names * _LETTER, top + height + 40, parts, title, natural=True)
+
+
+def _round_step(width: float) -> float:
+    """Return the smallest of 1, 2, 2.5 and 5 times a power of ten that is no smaller than a width.
+
+    >>> [_round_step(width) for width in (0.015, 0.03, 7.0)]
+    [0.02, 0.05, 10.0]
+    """
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= width * (1 - 1e-9))
 
 
 def _largest(*given: Sequence[float] | None) -> float:
