@@ -38,11 +38,12 @@ Found = Iterator[tuple[str, bool, float]]
 """Kind of number, whether its interval holds, and its width (in units of the truth for means, else in counts)."""
 
 
-def one_run(case: Case, seed: int) -> dict[str, list[float]]:
+def one_run(case: Case, seed: int, *, reproducible: bool = False) -> dict[str, list[float]]:
     """For each kind of number: share of intervals that hold the truth, mean width, number of intervals."""
     frame = case.frame()
     options = {"epsilon": case.epsilon, "method": case.method, "seed": seed, **case.options}
-    release = lookalike.synthesize(frame, schema=case.schema, **options)
+    noise = np.random.default_rng([seed, 7]) if reproducible else None
+    release = lookalike.synthesize(frame, schema=case.schema, insecure_rng=noise, **options)
     codes = codec.encode(release.schema, pa.Table.from_pandas(frame, preserve_index=False))
     rng = np.random.default_rng([seed, 3])
     found: dict[str, list[tuple[bool, float]]] = defaultdict(list)
