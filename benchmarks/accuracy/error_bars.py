@@ -59,7 +59,7 @@ def one_run(case: Case, seed: int, *, reproducible: bool = False) -> dict[str, l
 
 def report_cells(release: Release, codes: np.ndarray) -> Found:
     """The single columns of the public report: against the truth, against the published rows, and at ends."""
-    rows = codec.encode(release.schema, release.rows)
+    rows = codec.encode_columns(release.schema.columns, release.rows)
     scale = release.model.total / max(len(rows), 1)
     fitted = release.fitted
     numbers = public_numbers(fitted.schema, fitted.model, fitted.spent, fitted.error_bars())
@@ -105,12 +105,14 @@ def statistics(release: Release, frame: pd.DataFrame, codes: np.ndarray, rng: np
         group = groups[int(rng.integers(len(groups)))]
         column = codes[:, schema.domain.position(group.name)]
         for asked, truth_of in (("mean", np.mean), ("median", np.median)):
-            yield _held(f"query: {asked}s", fitted.query(f"{asked} of `{name}`").rows[0][1], truth_of(values[known]))
+            yield _held(
+                f"query: {asked}s", fitted.query(f"{asked} of `{name}`").rows[0][1], float(truth_of(values[known]))
+            )
             labels = group.labels()
             for (label,), answer in fitted.query(f"{asked} of `{name}` by `{group.name}`").rows:
                 inside = known & (column == labels.index(label))
                 if inside.any():
-                    yield _held(f"query: {asked}s by group", answer, truth_of(values[inside]))
+                    yield _held(f"query: {asked}s by group", answer, float(truth_of(values[inside])))
     for one, two in combinations(numbers, 2):
         known = ~np.isnan(numbers[one]) & ~np.isnan(numbers[two])
         answer = fitted.query(f"correlation of `{one}` and `{two}`").rows[0][1]
@@ -126,7 +128,7 @@ def _numbers(column: Binned, frame: pd.DataFrame) -> np.ndarray:
     """A column's true values as numbers, clamped to the schema's bounds as the schema says; missing ones are nan."""
     values = frame[column.name]
     if isinstance(column, Datetime):
-        values = (values - pd.Timestamp("1970-01-01")) / pd.Timedelta(**{f"{column.resolution}s": 1})
+        values = (values - pd.Timestamp("1970-01-01")) / pd.Timedelta(1, column.resolution)
     low, high = column.internal(column.minimum), column.internal(column.maximum)
     return np.clip(values.to_numpy(dtype=float), low, high)
 

@@ -232,7 +232,7 @@ class FittedModel:
         from lookalike.report.public import About, public_numbers, public_report
 
         about = About(title, issuer, contact, date.today().isoformat())
-        codes = None if published is None else codec.encode(self.schema, published)
+        codes = None if published is None else codec.encode_columns(self.schema.columns, published)
         rows = None if published is None else published.num_rows
         released = (self.schema, self.model, self.spent, self.error_bars())
         return public_report(public_numbers(*released, rows=rows, published=codes, about=about))
