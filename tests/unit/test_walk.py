@@ -25,7 +25,7 @@ import lookalike
 PACKAGE = str(Path(lookalike.__file__).parent) + os.sep
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-MAX_FILES = {"declared": 70, "discovered": 82}
+MAX_FILES = {"declared": 71, "discovered": 82}
 
 
 def traced(arguments: list[str]) -> dict[str, int]:

@@ -225,18 +225,7 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
                 f"{doubtful:,} values are so rare that the noise hides whether they occur at all: their intervals "
                 "reach down to zero."
             )
-    agreement = numbers["agreement"]
-    if agreement is not None and agreement < LEVEL:
-        limits.append(
-            f"{1 - agreement:.0%} of all values have a count in the published rows outside the interval shown here: "
-            "the rows explain the noisy counts less well than the estimates on this page do. Prefer the estimates."
-        )
-    persons = [c for c in schema.columns if isinstance(c, Identifier) and c.person]
-    if persons:
-        limits.append(
-            f"At most {persons[0].max_rows:,} rows of each person were used, chosen at random; rows beyond that were "
-            "dropped before anything was counted. All numbers here are about the table without them."
-        )
+    limits += _about_rows(schema, numbers["agreement"])
     if any(isinstance(column, Binned) for column in schema.columns):
         limits.append(_within_bins(schema))
     assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
@@ -254,6 +243,23 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
         "The epsilons of all releases from the same table add up. The ledger of the data holder has the sum; this "
         "report covers this release only."
     )
+    return limits
+
+
+def _about_rows(schema: Schema, agreement: float | None) -> list[str]:
+    """Return what is to be said about the published rows, and about rows that were not used."""
+    limits: list[str] = []
+    if agreement is not None and agreement < LEVEL:
+        limits.append(
+            f"{1 - agreement:.0%} of all values have a count in the published rows outside the interval shown here: "
+            "the rows explain the noisy counts less well than the estimates on this page do. Prefer the estimates."
+        )
+    persons = [c for c in schema.columns if isinstance(c, Identifier) and c.person]
+    if persons:
+        limits.append(
+            f"At most {persons[0].max_rows:,} rows of each person were used, chosen at random; rows beyond that were "
+            "dropped before anything was counted. All numbers here are about the table without them."
+        )
     return limits
 
 
