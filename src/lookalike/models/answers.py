@@ -15,7 +15,8 @@ from lookalike.models.intervals import Answer, ErrorBars, check_level
 from lookalike.models.model import Model
 from lookalike.models.statistics import Places, Selection, correlation_answer, mean_answer, quantile_answer
 from lookalike.schema.binned import Binned, Datetime
-from lookalike.schema.conditions import Question, parse_question
+from lookalike.schema.conditions import Question
+from lookalike.schema.questions import Statistic, parse_asked
 from lookalike.schema.schema import Schema
 
 MIN_SHARE = 1e-4
@@ -84,32 +85,31 @@ def answer_question(text: str, schema: Schema, model: Model, bars: ErrorBars, le
         InputError: the question cannot be understood, or the level is not between 0 and 1.
     """
     check_level(level)
-    question = parse_question(text, schema, statistics=True)
+    asked, question = parse_asked(text, schema)
     counts = np.asarray(model.marginal(question.attrs))
     labels = [schema[name].labels() for name in question.by]
     rows, left_out = [], 0
     for cell in np.ndindex(*(len(texts) for texts in labels)):
         chosen = Selection(question.attrs, counts, _weights_in(question, cell), bars, level)
-        answer = _answer(question, chosen, schema, model.total)
+        answer = _answer(asked, chosen, schema, model.total)
         left_out += answer is None
         if answer is not None:
             rows.append((tuple(texts[code] for texts, code in zip(labels, cell, strict=True)), answer))
-    named = [schema[name] for name in question.statistic.columns]
-    times = named[0] if named and question.statistic.kind != "correlation" else None
+    named = [schema[name] for name in asked.columns]
+    times = named[0] if named and asked.kind != "correlation" else None
     return AnsweredQuestion(
         text,
         question.by,
         tuple(rows),
         question.exact,
-        _name(question),
+        _name(asked),
         times if isinstance(times, Datetime) else None,
         left_out,
     )
 
 
-def _name(question: Question) -> str:
+def _name(asked: Statistic) -> str:
     """Return what is asked, as a heading: `count`, `mean of age`, `quantile 0.9 of age`, `correlation of a and b`."""
-    asked = question.statistic
     if asked.kind == "count":
         return "count"
     if asked.kind == "quantile":
@@ -129,9 +129,8 @@ def _weights_in(question: Question, cell: tuple[int, ...]) -> np.ndarray:
     return weights
 
 
-def _answer(question: Question, chosen: Selection, schema: Schema, total: float) -> Answer | None:
+def _answer(asked: Statistic, chosen: Selection, schema: Schema, total: float) -> Answer | None:
     """The number for one combination of values; None where the model has no rows there."""
-    asked = question.statistic
     if asked.kind == "count":
         return _count(chosen, total)
     columns = [column for name in asked.columns if isinstance(column := schema[name], Binned)]

@@ -1,8 +1,6 @@
-"""Questions in words: `mean of income by sex where age >= 30`. A small parser reads them; they are never run as code.
+"""Questions in words: `count where age >= 30 and sex = F`. A small parser reads them; they are never run as code.
 
-    question   = statistic [ "by" column { "," column } ] [ "where" condition ] | condition
-    statistic  = "count" | "mean" "of" column | "median" "of" column | "quantile" share "of" column
-               | "correlation" "of" column "and" column
+    question   = "count" [ "by" column { "," column } ] [ "where" condition ] | condition
     condition  = part { "or" part } ;  part = factor { "and" factor }
     factor     = "not" factor | "(" condition ")" | column comparison
     comparison = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
@@ -15,11 +13,9 @@ count as evenly spread, though rows are made by a column's shape and rounding wh
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -39,38 +35,21 @@ _TOKEN = re.compile(rf"\s*(?:{_QUOTED}|{_SIGN}|{_WORD})")
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """What is asked about the rows: how many there are, or a statistic of one or two columns of numbers or times.
-
-    Attributes:
-        kind: `count`, `mean`, `quantile` or `correlation`.
-        columns: the columns it is about, as asked; none for a count.
-        share: for a quantile, the share of the rows at or below it; 0.5 for the median.
-    """
-
-    kind: Literal["count", "mean", "quantile", "correlation"] = "count"
-    columns: tuple[str, ...] = ()
-    share: float = 0.5
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """A statistic, by the values of some columns, of the rows that satisfy a condition.
+    """How many rows, by the values of some columns, among the rows that satisfy a condition.
 
     Attributes:
         text: the question as asked.
-        by: columns whose values the answer is broken down by, in domain order; empty for one number.
+        by: columns whose values the counts are broken down by, in domain order; empty for one number.
         attrs: all columns of the question, in domain order.
         weights: share of each cell of the marginal on `attrs` that satisfies the condition.
-        statistic: what is asked about those rows.
     """
 
     text: str
     by: ColumnSet
     attrs: ColumnSet
     weights: np.ndarray
-    statistic: Statistic = Statistic()
 
     @property
     def exact(self) -> bool:
@@ -86,20 +65,18 @@ class _Weights:
     values: np.ndarray
 
 
-def parse_question(text: str, schema: Schema, *, statistics: bool = False) -> Question:
-    """The question that `text` asks of a table with this schema; an InputError that names what cannot be read.
+def parse_question(text: str, schema: Schema) -> Question:
+    """The question that `text` asks of a table with this schema; an InputError that names what cannot be read."""
+    return parsed(text, Parser(text, schema), schema.domain)
 
-    Only counts are accepted, unless `statistics` are asked for, too.
-    """
-    parser = _Parser(text, schema)
-    statistic, by, found = parser.question()
-    if statistic.kind != "count" and not statistics:
-        raise InputError(f"{text!r} asks for a {statistic.kind}; only counts and conditions can be used here.")
-    domain = schema.domain
-    attrs = domain.canonical((*statistic.columns, *by, *found.attrs))
+
+def parsed(text: str, parser: Parser, domain: Domain) -> Question:
+    """The question that a parser reads, with all columns that it names."""
+    by, found = parser.question()
+    attrs = domain.canonical((*parser.columns, *by, *found.attrs))
     _check_cells(domain, attrs)
     weights = np.broadcast_to(_aligned(found, attrs, domain), domain.shape(attrs))
-    return Question(text, domain.canonical(by), attrs, weights, statistic)
+    return Question(text, domain.canonical(by), attrs, weights)
 
 
 def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
@@ -107,7 +84,7 @@ def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
 
     Bins that have these edges are never cut, so that the condition's weights are 0 or 1.
     """
-    parser = _Parser(text, schema)
+    parser = Parser(text, schema)
     parser.question()
     cuts: dict[str, list[float]] = {}
     for part in parser.ranges:
@@ -119,8 +96,15 @@ def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
     return cuts
 
 
-class _Parser:
-    """Recursive descent over the tokens of one question."""
+class Parser:
+    """Recursive descent over the tokens of one question.
+
+    Attributes:
+        ranges: the ranges of values that the question compares with.
+        columns: columns that the question names before `by` and `where`.
+    """
+
+    columns: tuple[str, ...] = ()
 
     def __init__(self, text: str, schema: Schema) -> None:
         self._schema = schema
@@ -130,11 +114,10 @@ class _Parser:
         self._depth = 0
         self.ranges: list[Range] = []
 
-    def question(self) -> tuple[Statistic, list[str], _Weights]:
+    def question(self) -> tuple[list[str], _Weights]:
         by: list[str] = []
         found = _Weights((), np.array(1.0))
-        statistic = self._statistic()
-        if statistic is None and self._tokens:
+        if self._tokens and not self._opening():
             found = self._condition()
         else:
             if self._word("by"):
@@ -142,58 +125,12 @@ class _Parser:
             if self._word("where"):
                 found = self._condition()
         if self._at < len(self._tokens):
-            raise InputError(f"The question should end before {self._peek()!r}. {_EXAMPLE}")
-        return self._checked(statistic or Statistic(), by), by, found
+            raise InputError(f"The question should end before {self._peek()!r}. {EXAMPLE}")
+        return by, found
 
-    def _statistic(self) -> Statistic | None:
-        """What is asked; None where the question starts with a condition (a column may be called `mean`)."""
-        if self._word("count"):
-            return Statistic()
-        words = [token.lower() for token in self._tokens[:3]]
-        if words[:2] in (["mean", "of"], ["average", "of"]):
-            return Statistic("mean", (self._skip(2)._number_column(),))
-        if words[:2] == ["median", "of"]:
-            return Statistic("quantile", (self._skip(2)._number_column(),))
-        if words[:1] == ["quantile"] and words[2:] == ["of"]:
-            share = self._skip(1)._share()
-            return Statistic("quantile", (self._skip(1)._number_column(),), share)
-        if words[:2] == ["correlation", "of"]:
-            one = self._skip(2)._number_column()
-            if not (self._word("and") or self._word("with") or self._sign(",")):
-                raise InputError(f"A correlation needs two columns joined by 'and'. {_EXAMPLE}")
-            return Statistic("correlation", (one, self._number_column()))
-        return None
-
-    def _checked(self, statistic: Statistic, by: list[str]) -> Statistic:
-        names = [*statistic.columns, *dict.fromkeys(by)]
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise InputError(f"The question names column {min(twice)!r} twice before 'where'; name it once. {_EXAMPLE}")
-        return statistic
-
-    def _skip(self, tokens: int) -> _Parser:
-        self._at += tokens
-        return self
-
-    def _number_column(self) -> str:
-        name = self._column()
-        if not isinstance(self._schema[name], Binned):
-            kind = self._schema[name].field_type
-            raise InputError(
-                f"Column {name!r} holds a {kind}: means, quantiles and correlations need numbers or times. "
-                f"Ask 'count by {name}' for its values."
-            )
-        return name
-
-    def _share(self) -> float:
-        text = self._value()
-        try:
-            share = float(text)
-        except ValueError:
-            share = math.nan
-        if not 0 < share < 1:
-            raise InputError(f"The quantile is {text!r}; it must lie between 0 and 1, as in 'quantile 0.9 of age'.")
-        return share
+    def _opening(self) -> bool:
+        """Read what is asked for; False where the question starts with a condition."""
+        return self._word("count")
 
     def _condition(self) -> _Weights:
         parts = [self._part()]
@@ -235,12 +172,12 @@ class _Parser:
         if self._word("is"):
             negated = self._word("not")
             if not (self._word("missing") or self._word("null")):
-                raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {_EXAMPLE}")
+                raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {EXAMPLE}")
             return _column_weights(column, missing_codes(column), negated)
         if self._word("between"):
             low = self._value()
             if not self._word("and"):
-                raise InputError(f"'between' needs two values joined by 'and'. {_EXAMPLE}")
+                raise InputError(f"'between' needs two values joined by 'and'. {EXAMPLE}")
             return self._recorded(Range.of(column, ">=", low).meet(Range.of(column, "<=", self._value())))
         negated = self._word("not")
         if self._word("in"):
@@ -250,7 +187,7 @@ class _Parser:
             return self._among(column, values, negated)
         sign = self._next()
         if negated or sign not in _COMPARISONS:
-            raise InputError(f"After column {column.name!r} a comparison is expected, not {sign!r}. {_EXAMPLE}")
+            raise InputError(f"After column {column.name!r} a comparison is expected, not {sign!r}. {EXAMPLE}")
         value = self._value()
         if sign in ("=", "==", "!=", "<>"):
             return self._among(column, [value], sign in ("!=", "<>"))
@@ -288,7 +225,7 @@ class _Parser:
     def _value(self) -> str:
         token = self._next()
         if token in _COMPARISONS or token in ("(", ")", ","):
-            raise InputError(f"A value is expected, not {token!r}. {_EXAMPLE}")
+            raise InputError(f"A value is expected, not {token!r}. {EXAMPLE}")
         return _unquoted(token)
 
     def _list(self, item: Callable[[], str]) -> list[str]:
@@ -303,7 +240,7 @@ class _Parser:
     def _next(self) -> str:
         token = self._peek()
         if token is None:
-            raise InputError(f"The question ends too early. {_EXAMPLE}")
+            raise InputError(f"The question ends too early. {EXAMPLE}")
         self._at += 1
         return token
 
@@ -320,13 +257,10 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._sign(sign):
-            raise InputError(f"{sign!r} is expected, not {self._peek() or 'the end'!r}. {_EXAMPLE}")
+            raise InputError(f"{sign!r} is expected, not {self._peek() or 'the end'!r}. {EXAMPLE}")
 
 
-_EXAMPLE = (
-    "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other); or: mean of age by sex; "
-    "median of age; quantile 0.9 of age; correlation of age and hours."
-)
+EXAMPLE = "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other)."
 
 
 def _column_weights(column: Column, shares: np.ndarray, negated: bool) -> _Weights:
@@ -356,7 +290,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if not found:
-            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} onwards. {_EXAMPLE}")
+            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} onwards. {EXAMPLE}")
         tokens.append(found.group().strip())
         at = found.end()
     return tokens
