@@ -52,7 +52,7 @@ def write_people(path: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what the pages take for granted: a table, a schema, a stored model, the examples."""
+    """A folder with what the pages take for granted: a table, a schema, a stored model with its statement, the examples."""
     place = tmp_path / "work"
     place.mkdir()
     (place / "examples").symlink_to(ROOT / "examples")
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_people(place / "people.csv")
     (place / "people.yaml").write_text(SCHEMA)
     run = ("synth", "people.csv", "--schema", "people.yaml", "-m", "mst", "-o", "synthetic.csv")
-    made = call(*run, "--model", "model.lookalike")
+    made = call(*run, "--model", "model.lookalike", "--statement", "statement.json", "--ledger", "LEDGER")
     assert made.code == 0, made.err
     with monkeypatch.context() as patched:  # a run that can be resumed
         patched.setattr(FittedModel, "save", interrupted)

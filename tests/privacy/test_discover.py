@@ -48,7 +48,7 @@ def discovered(table, epsilon=4.0, seed=0, neighbours=None):
     door = open_table(
         table, None, budget, run, neighbours=neighbours or Neighbours(), insecure_rng=np.random.default_rng(seed)
     )
-    return search.fill(door), run.summary(), search.plan(schema, budget), budget
+    return search.fill(door).schema, run.summary(), search.plan(schema, budget), budget
 
 
 def test_kinds_values_bounds_and_markers_are_found():

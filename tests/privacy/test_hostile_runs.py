@@ -26,7 +26,7 @@ from lookalike.cli import main as cli
 
 from .hostile import TEXTS, array_of, csv_texts
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::lookalike.errors.LookalikeWarning")
 
 ROWS = 2000
 DECLARED = """

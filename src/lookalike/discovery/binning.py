@@ -329,9 +329,10 @@ def with_values_apart(grid: Grid) -> Grid:
     if grid.counts[apart].sum() > _MOSTLY_VALUES * grid.counts.sum() and _sparse(grid, apart):
         apart |= _largest_values(grid, apart)
     kept = _uneven(grid, limit)[grid.parents] & divisible(grid)
-    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | apart | np.append(False, apart[:-1]) | kept
+    alone = apart | kept
+    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | alone | np.append(False, alone[:-1])
     starts = np.flatnonzero(begins)
-    parents, values = grid.parents[starts], (apart | kept)[starts]
+    parents, values = grid.parents[starts], alone[starts]
     widths = np.append(grid.edges[starts][1:], grid.ends[-1]) - grid.edges[starts]
     counts, variances = grid.counts[starts].copy(), grid.variances[starts].copy()
     sums = np.bincount(grid.parents, grid.counts, len(grid.parent_variances))
@@ -492,6 +493,8 @@ def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int,
         return _TAIL
     inner = inner if 0 <= inner < len(density) and density[inner] > 0 and edges[inner] * outward > 0 else place
     middle = [abs(edges[k] + ends[k]) / 2 for k in (inner, outer)]
+    if not 0 < middle[0] < middle[1]:  # a piece around zero has no power
+        return _TAIL
     return float(np.clip(math.log(density[inner] / density[outer]) / math.log(middle[1] / middle[0]), 0.0, 3.0))
 
 
