@@ -52,7 +52,7 @@ def write_people(path: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what the pages take for granted: a table, a schema, a stored model with its statement, the examples."""
+    """A folder with what the pages take for granted: a table, a schema, a model with a statement, examples."""
     place = tmp_path / "work"
     place.mkdir()
     (place / "examples").symlink_to(ROOT / "examples")
