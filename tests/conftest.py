@@ -12,3 +12,11 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say loudly that pages were not looked at, where there is no browser."""
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    if any("no browser" in reason for reason in skipped):
+        text = "NO BROWSER: the reports were not opened. Install chromium and the package playwright."
+        terminalreporter.write_sep("!", text, red=True, bold=True)

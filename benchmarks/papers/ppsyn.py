@@ -39,7 +39,8 @@ from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, 
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.evaluate.real_data import split_rows
 from lookalike.evaluate.report import comparison_chart
-from lookalike.report.page import lines, style_sheet
+from lookalike.report.charts import lines
+from lookalike.report.page import style_sheet
 from lookalike.schema import codec
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical

@@ -167,7 +167,8 @@ def column_errors(
 ) -> list[ExpectedError]:
     """Return the expected error of every column, or nothing if the method does not measure single columns.
 
-    A model that is also fitted to larger sets with the column is usually closer.
+    This is the noise alone. Rows may be closer where larger sets confirm the counts, or further off where values are
+    rare or no model fits all that was measured.
     """
     alike = sum(step.rho for step in steps if step.kind == Kind.COLUMNS_ALIKE) / len(domain)
     shares = alike + allocate(domain.sizes, sum(step.rho for step in steps if step.kind == Kind.COLUMNS))

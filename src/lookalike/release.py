@@ -7,6 +7,7 @@ loaded without pickle, so a file from a stranger runs no code, and its contents 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,19 @@ class FittedModel:
         """Return counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
         return answer_question(question, self.schema, self.model, self.error_bars(), level)
 
-    def report(self, rows: int | None = None) -> str:
-        """Return the public report as one HTML page, made from released values only."""
-        from lookalike.report.public import public_numbers, public_report
+    def report(self, published: pa.Table | None = None, *, title: str = "", issuer: str = "", contact: str = "") -> str:
+        """Return the public report as one HTML page, made from released values only.
 
-        return public_report(public_numbers(self.schema, self.model, self.spent, self.error_bars(), rows=rows))
+        `published` are synthetic rows of this model that are published with it: the report says how far they agree with
+        its estimates. Title, issuer and contact are public texts for its head.
+        """
+        from lookalike.report.public import About, public_numbers, public_report
+
+        about = About(title, issuer, contact, date.today().isoformat())
+        codes = None if published is None else codec.encode_columns(self.schema.columns, published)
+        rows = None if published is None else published.num_rows
+        released = (self.schema, self.model, self.spent, self.error_bars())
+        return public_report(public_numbers(*released, rows=rows, published=codes, about=about))
 
     def write_noisy_tables(self, folder: str | Path) -> list[Path]:
         """Write the noisy tables of the run as CSV files with their variances, and return the paths; an index first."""
@@ -249,7 +258,7 @@ def check_rows(rows: int | None, max_rows: int | None = None) -> None:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write an HTML page to a file, completely or not at all."""
+    """Write a page or another text to a file, completely or not at all."""
     write_file(path, lambda stream: stream.write(page.encode()))
 
 
@@ -280,9 +289,9 @@ class Release:
         """Write the rows to a file, in the format of its suffix; see `FittedModel.write`."""
         self.fitted.write_rows(self.rows, path, escape_formulas=escape_formulas)
 
-    def report(self) -> str:
-        """Return the public report as one HTML page, made from released values only."""
-        return self.fitted.report(self.rows.num_rows)
+    def report(self, *, title: str = "", issuer: str = "", contact: str = "") -> str:
+        """Return the public report as one HTML page, made from released values only; see `FittedModel.report`."""
+        return self.fitted.report(self.rows, title=title, issuer=issuer, contact=contact)
 
     @property
     def model(self) -> Model:

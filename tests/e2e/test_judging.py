@@ -27,6 +27,12 @@ def test_report_query_and_evaluate(call: Call, table: Path, domain: Path, tmp_pa
         true = np.sum((real[:, 0] == 1) & (real[:, 3] == int(row["values"]["d"])))
         assert row["low"] <= row["value"] <= row["high"]
         assert row["low"] - 30 < true < row["high"] + 30
+    means = call("query", model, "mean of a by d", "-o", tmp_path / "means.csv")
+    assert means.code == 0
+    header, *lines = (tmp_path / "means.csv").read_text().splitlines()
+    assert header.startswith("d,mean of a,low,high,level,basis")
+    assert lines
+    assert call("query", model, "quantile 2 of a").code == 2
     printed = call("query", model, "count where a = 1")
     assert "90% interval" in printed.out
     assert len(json.loads(call("ledger", table, "--json").out)["runs"]) == 1

@@ -23,7 +23,7 @@ MODULES = sorted(
 )
 COMMANDS = sorted(name.removesuffix(".__main__") for name in MODULES if name.endswith(".__main__"))
 PAGES = [f"papers.{name}" for name in ("gans", "ppsyn", "privbayes", "privmrf", "queries")]
-PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep")]
+PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
 
 IMPORT_ALL = """
 import ast, importlib, json, sys

@@ -1,8 +1,7 @@
-"""The commands that judge or query a release: evaluate, compare, query, deniability."""
+"""The commands that judge a release: evaluate, compare, deniability."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,6 @@ import typer
 from lookalike.cli import options
 from lookalike.cli.terminal import notes, print_json, print_table, progress_bar
 from lookalike.errors import InputError
-from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
     from lookalike.schema.schema import Schema
@@ -126,40 +124,6 @@ def compare(
         notes.print(f"Page with plots (NOT PRIVATE): {page}")
 
 
-def query(
-    model: options.ModelPath,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="For instance: 'count by sex where age >= 30'.")],
-    level: Annotated[float, typer.Option(help="Probability with which an interval covers the true count.")] = 0.9,
-    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
-    as_json: options.JsonOption = False,
-) -> None:
-    """Ask a stored model for a count with its error bars. Reads no private data and costs nothing."""
-    from lookalike.release import load
-
-    found = load(model, max_mb=max_model_mb).query(question, level=level)
-    if as_json:
-        rows = [{"values": dict(zip(found.by, labels, strict=True)), **asdict(answer)} for labels, answer in found.rows]
-        print_json({"question": question, "exact": found.exact, "rows": rows})
-        return
-    headings = (*found.by, "count", f"{level:.0%} interval", "sampling ±", "basis")
-    rows = [
-        (*labels, f"{a.value:,.0f}", f"{a.low:,.0f} to {a.high:,.0f}", f"{a.sampling_stddev:,.0f}", a.basis)
-        for labels, a in found.rows
-    ]
-    print_table(question, headings, rows)
-    notes.print(
-        "The interval is for the true count of the private table; it comes from the recorded noise. Sampling is how "
-        "much the same count varies between tables drawn from the model."
-    )
-    if any(answer.basis == "bounded" for _, answer in found.rows):
-        notes.print(
-            "'bounded': these columns were not measured together. The interval holds for every association that the "
-            "measured counts allow."
-        )
-    if not found.exact:
-        notes.print("A bound of the question lies inside a bin; the values in the bin are taken as evenly spread.")
-
-
 def deniability(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A stored model of the method bsg.")],
     table: options.TablePath,
@@ -183,7 +147,7 @@ def deniability(
     print_table(title, headings, found.table(k))
 
 
-COMMANDS = (evaluate, compare, query, deniability)
+COMMANDS = (evaluate, compare, deniability)
 
 
 def _schema_or_none(schema: Path | None, domain: Path | None, model: Path | None) -> Schema | None:

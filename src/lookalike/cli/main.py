@@ -12,7 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import judging, options, planning, running
+from lookalike.cli import asking, judging, options, planning, running, verifying
 from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, table_of
 from lookalike.errors import LookalikeError
@@ -80,7 +80,7 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-for command in (*planning.COMMANDS, *judging.COMMANDS, audit):
+for command in (*planning.COMMANDS, *asking.COMMANDS, *verifying.COMMANDS, *judging.COMMANDS, audit):
     app.command()(command)
 
 

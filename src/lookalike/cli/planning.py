@@ -175,14 +175,14 @@ def plan_table(method: str, budget: Budget, steps: tuple[Step, ...], reason: str
 def _print_forecast(ahead: Forecast) -> None:
     output.print(_resources_text(ahead.resources, ahead.method))
     if ahead.columns:
-        output.print("\nExpected errors of single columns, from the noise on their counts:")
+        output.print("\nWhat the noise alone does to single columns (not the error of the rows; see below):")
         worst = sorted(ahead.columns, key=lambda error: -error.rows)
         listed = ahead.columns if len(ahead.columns) <= _MAX_COLUMNS_SHOWN else worst[: _MAX_COLUMNS_SHOWN // 2]
         output.print(_error_table("column", listed, ahead.guessed))
         if len(listed) < len(ahead.columns):
             output.print(f"These are the {len(listed)} worst of {len(ahead.columns)} columns; --json lists all.")
     if ahead.pairs:
-        output.print(f"\nExpected errors of pairs, each as if it were one of about {ahead.sets} measured column sets:")
+        output.print(f"\nWhat it does to pairs, each as if it were one of about {ahead.sets} measured column sets:")
         output.print(_error_table("pair", ahead.pairs, ahead.guessed))
     if ahead.columns or ahead.pairs:
         output.print(_error_notes(ahead))
@@ -225,8 +225,11 @@ def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequenc
 
 def _error_notes(ahead: Forecast) -> str:
     text = (
-        "Rows misplaced = cells * stddev * sqrt(2/pi) / 2, the error from noise alone. A fitted model is usually\n"
-        "closer. Errors of column sets that are not measured cannot be predicted."
+        "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: the noise alone, on counts of their own. Synthetic rows\n"
+        "have other errors, which only the data knows: rare values are counted together with others, values and bins\n"
+        "must be discovered, and column sets that are not measured follow from a model. Rows can be closer than the\n"
+        "noise where sets confirm each other, or several times as far off where columns have hundreds of values or\n"
+        "determine each other. The public report of a run says how well its rows agree with what was measured."
     )
     if all(error.distance is None for error in (*ahead.columns, *ahead.pairs)):
         text += "\nFor errors as shares of the rows give --rows N, if the approximate number of rows is public."

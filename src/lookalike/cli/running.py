@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from lookalike.cli import options, planning
+from lookalike.cli import options, planning, verifying
 from lookalike.cli.terminal import notes, output, print_json, progress_bar
 from lookalike.errors import InputError, LookalikeError
 from lookalike.guards import MAX_MODEL_MB
@@ -53,6 +53,10 @@ def synth(
     write_schema: Annotated[
         Path | None, typer.Option("--write-schema", help="Also write the schema with what was discovered, as YAML.")
     ] = None,
+    statement: verifying.StatementOption = None,
+    title: verifying.TitleOption = "",
+    issuer: verifying.IssuerOption = "",
+    contact: verifying.ContactOption = "",
     neighbours: options.NeighboursOption = "add-remove",
     max_rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
@@ -73,7 +77,7 @@ def synth(
     book = as_ledger(ledger, file)
     inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
     check_apart({"--ledger": ledger}, inputs)
-    outputs = {"out": out, "model": model, "report": report, "write_schema": write_schema}
+    outputs = {"out": out, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
     check_outputs(outputs, inputs, book)
     run = prepare(
         file,
@@ -90,7 +94,8 @@ def synth(
         notes.print(planning.plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
         warn_if_long(run, rows)
     told = {name: str(path) for name, path in outputs.items() if path is not None}
-    told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas}
+    about = {"title": title or out.stem, "issuer": issuer, "contact": contact}
+    told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
     making = Making(check_generator(generator), rows, seed, told_all)
     finish = partial(write_results, told=told_all, book=book)
     with progress_bar() as progress:
@@ -208,6 +213,8 @@ def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
             write_page(Path(files["report"]), release.report(**told.get("about", {})))
         if "write_schema" in files:
             save_explained(release.schema, Path(files["write_schema"]))
+        if "statement" in files:
+            verifying.write_statement(Path(files["statement"]), release, book, **told.get("about", {}))
 
 
 def _file(workload: str | None) -> Path | None:

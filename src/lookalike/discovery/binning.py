@@ -39,8 +39,10 @@ _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
 _HOLDS_SPIKE = 6.0
 """A cell of fewer standard deviations of rows is not cut further: no spike within it could be distinguished."""
-_ALL_BUT = 0.03
-"""Largest share of rows beside the values of a column of few values."""
+_MOSTLY_VALUES = 0.8
+"""Share of the rows in single values that stand out from which the others are taken to be single values, too."""
+_ALL_BUT, _MANY = (0.01, 0.06), 10
+"""Largest share of rows beside the values of a column of few values; and where there are this many, with gaps."""
 _PLAIN_ROUNDING, _MIN_ROUNDING = 0.02, 0.002
 """Shares of multiples this near to those of unrounded numbers are not rounding; smaller shares of a step become 0."""
 
@@ -324,6 +326,8 @@ def with_values_apart(grid: Grid) -> Grid:
     """
     limit = _value_limit(grid)
     apart = ~divisible(grid) & (grid.counts > limit * grid.stddevs)
+    if grid.counts[apart].sum() > _MOSTLY_VALUES * grid.counts.sum() and _sparse(grid, apart):
+        apart |= _largest_values(grid, apart)
     kept = _uneven(grid, limit)[grid.parents] & divisible(grid)
     begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | apart | np.append(False, apart[:-1]) | kept
     starts = np.flatnonzero(begins)
@@ -338,6 +342,16 @@ def with_values_apart(grid: Grid) -> Grid:
             counts[rest] = share * (sums[parent] - counts[own].sum())
             variances[rest] = share**2 * (grid.parent_variances[parent] + variances[own].sum())
     return Grid.of(grid.edges[starts], grid.high, counts, variances, grid.unit)
+
+
+def _largest_values(grid: Grid, apart: np.ndarray) -> np.ndarray:
+    """The value with most rows of each cut-up cell in which none stands out: in a list of values it is one, too."""
+    found, single = np.zeros(len(apart), dtype=bool), ~divisible(grid)
+    for parent in np.setdiff1d(np.unique(grid.parents[single]), grid.parents[apart]):
+        own = np.flatnonzero((grid.parents == parent) & single)
+        best = own[np.argmax(grid.counts[own])]
+        found[best] = len(own) > 1 and grid.counts[best] > POSSIBLE * grid.stddevs[best]
+    return found
 
 
 def _uneven(grid: Grid, limit: float) -> np.ndarray:
@@ -384,9 +398,17 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
     """
     values = ~divisible(grid) & (grid.counts > LIKELY * grid.stddevs)
     left, noise = rows.left(grid, values)
-    others = visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
-    few = left < max(LEFT_OVER * noise, _ALL_BUT * rows.number)
-    return values if values.any() and few and not others.any() else None
+    others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
+    share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]
+    hidden = float(grid.counts[others].sum()) > share * rows.number
+    few = left < max(LEFT_OVER * noise, share * rows.number)
+    return values if values.any() and few and not hidden else None
+
+
+def _sparse(grid: Grid, values: np.ndarray) -> bool:
+    """Whether there are many values with gaps between them, as prices or codes have, so that others are like them."""
+    places = grid.edges[values]
+    return bool(len(places) >= _MANY and grid.unit and (places[-1] - places[0] + 1) > 2 * len(places))
 
 
 def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

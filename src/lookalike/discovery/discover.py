@@ -48,7 +48,7 @@ class _Step(NamedTuple):
     mechanism: str = "gaussian"
 
 
-ROWS = _Step("discover: number of rows", 0.012, "decides how much discovery spends, and how many bins there are")
+ROWS = _Step("discover: number of rows", 0.007, "decides how much discovery spends, and how many bins there are")
 CLASSES = _Step(
     "discover: classes of values", 0.42, "how values are written, missing markers, small numbers, magnitudes"
 )
@@ -57,20 +57,20 @@ VALUES = _Step(
     "threshold, gaussian",
 )  # fmt: skip
 ROUNDING = _Step(
-    "discover: rounding", 0.02, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
+    "discover: rounding", 0.015, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
 )
 PERSONS = _Step("discover: rows per person", 0.03, "how many persons have 1, 2, ... rows")
 STEPS = (ROWS, CLASSES, VALUES, ROUNDING, PERSONS)
 
 _OPEN_CLASSES = ("type", "missing", "decimals", "bounds", "bins")
-_LEAST_SHARE, _CLASS_ROWS = 0.16, 140.0
+_LEAST_SHARE, _CLASS_ROWS = 0.32, 160.0
 """Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out; for at least the
 first constant of their largest share of the budget. What follows gets as much for each column."""
 _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 """Shares of the two passes over frequent values, and the signal below which there is only one."""
-_MANY_LEFT, _MAX_WEIGHT = 2.0, 20.0
+_MANY_LEFT, _MAX_MORE = 2.0, 12.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
-deviations. That number, at most the second constant, is the column's weight in the budget of the pass."""
+deviations. It has at most the second constant times its share."""
 _TEXT_WEIGHT, _TINY = 2.5, 40.0
 """How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
 and the signal below which numbers get nothing more."""
@@ -270,7 +270,7 @@ class _Search:
         cut = [name for name, grid in self.grids.items() if _worth_cutting(grid) and self.signal > _TINY]
         shares = _TEXT_WEIGHT * len(listed) + len(floats) + len(cut)
         each = min(self.each, self.rho * VALUES.share * (1 - _DETAIL_SHARE) / max(shares, 1.0))
-        self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each)
+        self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each, len(cut))
         for name in listed:
             self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])
         for name in floats:
@@ -278,22 +278,28 @@ class _Search:
         if cut:
             self.find_cells(cut, each * len(cut))
 
-    def find_values(self, weights: dict[str, float], each: float) -> None:
+    def find_values(self, weights: dict[str, float], each: float, cut: int) -> None:
         """Frequent values of all columns, then with less noise those of columns that have many other values too.
 
-        The more rows are left over, the larger is a column's share of the second pass, so that long lists get more.
+        Args:
+            weights: of the columns, in units of `each`.
+            each: what a column of weight 1 spends.
+            cut: how many more columns spend as much.
         """
         budget = self.door.budget
         passes = _VALUE_PASSES if self.signal > _SMALL else (1.0,)
         probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(passes)
-        rho = each * sum(weights.values())
+        spare = self.rho * VALUES.share * (1 - _DETAIL_SHARE) - each * (sum(weights.values()) + cut)
         for part in passes:
             for name, weight in weights.items():
-                stddev = self.door.stddev_for(rho * part * weight / sum(weights.values()))
+                stddev = self.door.stddev_for(each * weight * part)
                 values = self.door.frequent([name], stddev, probability / len(weights), step=VALUES.name)[0]
                 self.found[name] = {**self.found.get(name, {}), **values}
                 self.noise[name] = stddev
-            weights = {n: min(self._left_over(n), _MAX_WEIGHT) for n in weights if self._left_over(n) > _MANY_LEFT}
+            again = {n: w for n, w in weights.items() if self._left_over(n) > _MANY_LEFT}
+            # Few columns have long lists, so that what is spared elsewhere makes theirs complete.
+            more = min(_MAX_MORE, 1.0 + max(spare, 0.0) / (each * sum(again.values()) * passes[-1])) if again else 1.0
+            weights = {n: w * more for n, w in again.items()}
 
     def find_cells(self, names: Sequence[str], rho: float) -> None:
         """Counts of narrower cells where there are rows, and of single values where one may stand out."""
@@ -379,6 +385,7 @@ class _Search:
 
     def _with_bins(self, column: Binned, grid: Grid, rounding: tuple[tuple[int, float], ...]) -> Column:
         """The column with bounds, bins and the shape of values within bins, from the counts of a grid."""
+        clock = forms.holds_clock_times(column, grid)
         edges, weights = binning.pieces_of(grid, self._rows_of(column.name))
         if "bounds" in column.open_facts:
             grid, edges, weights = binning.without_empty_ends(grid, edges, weights)
@@ -399,11 +406,12 @@ class _Search:
             "bounds",
             "bins",
             minimum=value(grid.edges[0].item()),
-            maximum=value(high),
+            maximum=value(min(high, 2359) if clock else high),
             bins=tuple(value(edge) for edge in bins.tolist()),
             shape=tuple((value(edge), weight) for edge, weight in shape),
-            rounding=rounding,
+            rounding=() if clock else rounding,
             outside="absorb",
+            **({"clock": True} if clock else {}),
         )
 
     def _wanted_bins(self) -> int:

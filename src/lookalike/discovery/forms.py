@@ -20,9 +20,11 @@ from lookalike.schema.text_forms import AFFIXES, FORMS, MAX_PLACES, NAMED, OFFSE
 
 MOSTLY = 0.9
 """Share of the values that must be written as numbers, or as times of one format, to make the column one."""
-SOME = 4.5
-"""Standard deviations by which a form must stand out among the few that a kind of column may have."""
+CERTAIN, SOME = 5.7, 4.5
+"""Standard deviations by which a form must stand out: among all, of which there are many, or among a few."""
 
+_LAST_CLOCK = 2450
+"""Largest whole number of a column of clock times, up to noise in its bounds."""
 _PART = 2.5
 """Standard deviations by which a further form must stand out in the cells of the others."""
 
@@ -103,10 +105,38 @@ def text_forms(histogram: Histogram) -> dict[Form, float]:
     values = [form.name for form in FORMS if form.family not in ("missing", "word")]
     found = _most_likely(histogram, values)
     if found:
-        most = NAMED[max(found, key=lambda name: found[name])]
-        alike = [form.name for form in FORMS if form.family == most.family != "text" and not form.plus]
-        found = {**histogram.masses(alike, SOME), **found}
-    return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SIGNIFICANT)).items()}
+        most = max(found, key=lambda name: found[name])
+        alike = [form.name for form in FORMS if form.is_number and _alike(form, NAMED[most])]
+        found = {**found, **_beside(histogram, most, [name for name in alike if name not in found])}
+    return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SOME)).items()}
+
+
+def _alike(one: Form, other: Form) -> bool:
+    """Whether numbers of two forms differ in their decimals alone."""
+    facts = ("family", "thousands", "plus", "width")
+    same = all(getattr(one, fact) == getattr(other, fact) for fact in facts)
+    return same and (one.comma == other.comma or 0 in (one.decimals, other.decimals))
+
+
+def _beside(histogram: Histogram, most: str, names: list[str]) -> dict[str, float]:
+    """Rows of the forms that stand out in the cells where most values are: there are few such cells."""
+    axes = {form.name: form for form in histogram.probe.forms}
+    core = histogram.seen(most, LIKELY)
+    found = {}
+    for name in names if core.any() else []:
+        own = histogram.of(name)[_near(axes[name].axis, axes[most].axis, core)]
+        if own.size and own.sum() > LIKELY * histogram.stddev * np.sqrt(own.size):
+            found[name] = float(own.sum())
+    return found
+
+
+def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
+    """Which cells of an axis overlap with the core cells of another."""
+    edges, wanted = AXES[axis], AXES[other]
+    ends, stops = np.append(edges[1:], np.inf), np.append(wanted[1:], np.inf)
+    return np.array(
+        [bool(np.any((wanted < end) & (stops > edge) & core)) for edge, end in zip(edges, ends, strict=True)]
+    )
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
@@ -156,10 +186,10 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
 
 def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
     """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
-    for limit in (SURE, SOME, LIKELY, 3.0, 2.5, 2.0):
+    for limit in (CERTAIN, SURE, SOME, LIKELY, 3.0, 2.5, 2.0):
         found = histogram.masses(names, limit)
         if found:
-            return found if limit == SURE else dict([max(found.items(), key=lambda item: item[1])])
+            return found if limit == CERTAIN else dict([max(found.items(), key=lambda item: item[1])])
     return {}
 
 
@@ -264,3 +294,15 @@ def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
     ticks = times.TICKS["hour"] // times.TICKS[column.resolution]
     noise = np.full(len(counts), len(found) * histogram.stddev**2)
     return Grid.of(np.arange(24, dtype=np.int64) * ticks, 24 * ticks - 1, counts, noise, 1)
+
+
+def holds_clock_times(column: Binned, grid: Grid) -> bool:
+    """Whether whole numbers are clock times, hour * 100 + minute: no rows where minutes would be 60 to 99."""
+    if not isinstance(column, Integer) or not grid.unit or grid.edges[0] < 0 or grid.high > _LAST_CLOCK:
+        return False
+    low, high = grid.edges % 100, (grid.ends - 1) % 100
+    invalid = (low >= 60) & (high >= low) & (grid.widths < 40)
+    share = float(grid.widths[invalid].sum() / grid.widths.sum())
+    rows, noise = float(grid.counts[invalid].sum()), float(np.sqrt(grid.variances[invalid].sum()))
+    expected = share * float(grid.counts.sum())
+    return share > 0.2 and expected > 3 * SIGNIFICANT * noise and rows < 0.03 * expected + LIKELY * noise

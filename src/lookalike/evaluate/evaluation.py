@@ -21,6 +21,7 @@ from lookalike.evaluate.measures import (
     pair_trends,
     sample_equivalent,
 )
+from lookalike.report.columns import chart_of
 from lookalike.schema.binned import Binned
 from lookalike.schema.columns import Ordinal
 from lookalike.schema.conditions import parse_question
@@ -144,8 +145,8 @@ def _histograms(pair: TablePair, schema: Schema) -> Numbers:
     found = {}
     for position, column in enumerate(schema.columns):
         counts = [np.bincount(codes[:, position], minlength=column.size).tolist() for codes in (pair.real, pair.synth)]
-        ordered = isinstance(column, Ordinal | Binned)
-        found[column.name] = {"labels": column.labels(), "ordered": ordered, "real": counts[0], "synth": counts[1]}
+        drawn = {"labels": column.labels(), **chart_of(column, np.array(counts[0]))}
+        found[column.name] = {**drawn, "real": counts[0], "synth": counts[1]}
     return found
 
 

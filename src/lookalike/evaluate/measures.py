@@ -15,7 +15,7 @@ from lookalike.models.bayes_net import BayesNet
 from lookalike.models.model import Model
 from lookalike.privacy.row_level.prefixes import PrefixCounts, class_sizes, probability_classes
 from lookalike.release import load
-from lookalike.report.public import cramers_v
+from lookalike.report.pairs import cramers_v
 from lookalike.schema.domain import ColumnSet, Domain
 
 _BLOCK_ROWS = 65_536

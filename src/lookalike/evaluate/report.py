@@ -12,12 +12,12 @@ from markupsafe import Markup
 
 from lookalike.evaluate.compare import Result, summary, table_rows
 from lookalike.evaluate.evaluation import Evaluation
-from lookalike.report.page import lines, render, style_sheet
+from lookalike.report.charts import lines
+from lookalike.report.columns import MAX_BARS
+from lookalike.report.page import render, style_sheet
 
 _MAX_COLUMNS = 60
 _MAX_MAP_COLUMNS = 32
-_MAX_BARS = 14
-_MAX_BINS = 128
 MARK = "NOT-PRIVATE"
 _OPTIONAL = ("groups", "questions", "rules", "distinguishing", "classifiers", "private_reference", "svm")
 
@@ -62,13 +62,13 @@ def _columns(numbers: dict[str, Any]) -> list[dict[str, Any]]:
         labels = histogram["labels"]
         real, synth = np.array(histogram["real"]) * scale, np.array(histogram["synth"], dtype=float)
         distance = 0.5 * float(np.abs(real - synth).sum()) / max(1.0, float(synth.sum()))
-        as_histogram = histogram["ordered"] and _MAX_BARS < len(labels) <= _MAX_BINS
-        if len(labels) > _MAX_BARS and not as_histogram:
-            kept = np.sort(np.argsort(-real, kind="stable")[: _MAX_BARS - 1])
+        rest = histogram["chart"] == "bars" and len(labels) > MAX_BARS
+        if rest:
+            kept = np.sort(np.argsort(-real, kind="stable")[: MAX_BARS - 1])
             labels = [labels[i] for i in kept] + [f"{len(labels) - len(kept):,} others"]
             real, synth = (np.append(side[kept], side.sum() - side[kept].sum()) for side in (real, synth))
         bars = {"labels": labels, "real": real.tolist(), "synth": synth.tolist()}
-        found.append({"name": name, **bars, "distance": distance, "as_histogram": as_histogram})
+        found.append({**histogram, "name": name, **bars, "distance": distance, "rest": rest})
     return found
 
 

@@ -1,251 +1,37 @@
-"""Charts as SVG, and the templates and number formats of all pages, which need no script and no network."""
+"""The templates and number formats of all pages, which need no network and are complete without script."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import hashlib
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-WIDTH = 320
-_ROW = 20
-_VALUE = 46
-_LETTER = 6.6
-_HISTOGRAM_HEIGHT = 150
-_CELL = 24
-
-
-def short(text: str, limit: int = 16) -> str:
-    """Return a label that fits beside a chart.
-
-    >>> short("Married-civ-spouse", 12)
-    'Married-civ…'
-    """
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def amount(value: float) -> str:
-    """Return a count in few characters: 950, 12.3k, 4.56M.
-
-    >>> [amount(x) for x in (0, 949.6, 12_345, 4_560_000)]
-    ['0', '950', '12.3k', '4.56M']
-    """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e3 if letter == 'k' else size):.3g}{letter}"
-    return f"{value:,.0f}"
-
-
-def bars(
-    labels: Sequence[str],
-    values: Sequence[float],
-    low: Sequence[float] | None = None,
-    high: Sequence[float] | None = None,
-    *,
-    beside: Sequence[float] | None = None,
-    title: str = "",
-) -> Markup:
-    """Return horizontal bars, one per label, with interval whiskers or with a thin second bar `beside` each."""
-    left = 12 + _LETTER * max((len(short(label)) for label in labels), default=0)
-    scale = (WIDTH - left - _VALUE) / _largest(values, high, beside)
-    parts = []
-    for i, (label, value) in enumerate(zip(labels, values, strict=True)):
-        y = i * _ROW
-        hint = f"{label}: {value:,.0f}"
-        if low is not None and high is not None:
-            hint += f" (between {low[i]:,.0f} and {high[i]:,.0f})"
-        if beside is not None:
-            hint += f", real {beside[i]:,.0f}"
-        parts.append(Markup("<g><title>{}</title>").format(hint))
-        parts.append(_text(left - 6, y + 14, short(label), "label", anchor="end"))
-        thick = _ROW - 6 if beside is None else _ROW - 10
-        parts.append(_rect(left, y + 3, value * scale, thick, "bar"))
-        if beside is not None:
-            parts.append(_rect(left, y + 3 + thick, beside[i] * scale, 4, "bar2"))
-        if low is not None and high is not None:
-            parts.append(_whisker(left + low[i] * scale, left + high[i] * scale, y + _ROW / 2, across=True))
-        parts.append(_text(WIDTH, y + 14, amount(value), "value", anchor="end"))
-        parts.append(Markup("</g>"))
-    return _svg(WIDTH, max(1, len(labels)) * _ROW, parts, title)
-
-
-def histogram(
-    labels: Sequence[str],
-    values: Sequence[float],
-    low: Sequence[float] | None = None,
-    high: Sequence[float] | None = None,
-    *,
-    beside: Sequence[float] | None = None,
-    title: str = "",
-) -> Markup:
-    """Return vertical bars in the order of the labels, of which the first, middle and last are shown."""
-    largest = _largest(values, high, beside)
-    height, count = _HISTOGRAM_HEIGHT, max(1, len(labels))
-    step = WIDTH / count
-    parts = [_text(0, 10, amount(largest), "value"), _line(0, height, WIDTH, height, "axis")]
-
-    def up(value: float) -> float:
-        return height - value / largest * (height - 16)
-
-    for i, (label, value) in enumerate(zip(labels, values, strict=True)):
-        x = i * step
-        hint = f"{label}: {value:,.0f}" + (f", real {beside[i]:,.0f}" if beside is not None else "")
-        parts.append(Markup("<g><title>{}</title>").format(hint))
-        parts.append(_rect(x + step * 0.08, up(value), step * 0.84, height - up(value), "bar"))
-        if beside is not None:
-            parts.append(_line(x, up(beside[i]), x + step, up(beside[i]), "line2"))
-        if low is not None and high is not None:
-            parts.append(_whisker(up(high[i]), up(low[i]), x + step / 2, across=False, cap=min(3.0, step / 4)))
-        parts.append(Markup("</g>"))
-    for i, anchor in {0: "start", count // 2: "middle", count - 1: "end"}.items():
-        if labels and i < len(labels):
-            at = {"start": 0.0, "middle": (i + 0.5) * step, "end": float(WIDTH)}[anchor]
-            parts.append(_text(at, height + 14, short(_start(labels[i]), 14), "label", anchor=anchor))
-    return _svg(WIDTH, height + 18, parts, title)
-
-
-def heat_map(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[float]],
-    *,
-    largest: float = 1.0,
-    marks: Sequence[Sequence[bool]] | None = None,
-    diagonal: bool = True,
-    title: str = "",
-) -> Markup:
-    """Return a matrix of shaded cells with a number in each and a dot in the cells with `marks`.
-
-    Cells of the value `largest` or above are darkest. Without `diagonal` the diagonal is empty.
-    """
-    left = 12 + max((len(short(name)) for name in rows), default=0) * _LETTER
-    top = 16 + max((len(short(name)) for name in columns), default=0) * 5.2
-    parts = []
-    for j, name in enumerate(columns):
-        x = left + j * _CELL + _CELL / 2 + 4
-        turn = Markup(' transform="rotate(-50 {} {})"').format(f"{x:.1f}", f"{top - 6:.1f}")
-        parts.append(_text(x, top - 6, short(name), "label", extra=turn))
-    for i, name in enumerate(rows):
-        parts.append(_text(left - 6, top + i * _CELL + 16, short(name), "label", anchor="end"))
-        for j, other in enumerate(columns):
-            if not diagonal and i == j:
-                continue
-            value = values[i][j]
-            x, y, shade = left + j * _CELL, top + i * _CELL, min(1.0, abs(value) / max(largest, 1e-12))
-            parts.append(Markup("<g><title>{}</title>").format(f"{name}, {other}: {value:.3f}"))
-            parts.append(_rect(x + 1, y + 1, _CELL - 2, _CELL - 2, "heat", f' fill-opacity="{shade:.2f}"'))
-            kind = "on-heat" if shade > 0.55 else "cell"
-            parts.append(_text(x + _CELL / 2, y + 15, _two_digits(value), kind, anchor="middle"))
-            if marks is not None and marks[i][j]:
-                place = f'cx="{x + _CELL - 4.5:.1f}" cy="{y + 4.5:.1f}" r="2"'
-                parts.append(Markup(f'<circle {place} class="{kind}-dot"/>'))
-            parts.append(Markup("</g>"))
-    width = left + len(columns) * _CELL + top * 0.75
-    return _svg(width, top + len(rows) * _CELL + 4, parts, title, natural=True)
-
-
-def lines(
-    series: Mapping[str, Iterable[tuple[float, float, float]]], *, x_title: str, y_title: str, title: str = ""
-) -> Markup:
-    """Return lines over a logarithmic x axis; a point is (x, y, half length of its whisker or nan)."""
-    points = {name: sorted(values) for name, values in series.items()}
-    xs = sorted({x for values in points.values() for x, _, _ in values})
-    largest = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
-    left, top, width, height = 52.0, 28.0 if y_title else 10.0, 300.0, 190.0
-    span = math.log(xs[-1] / xs[0]) if len(xs) > 1 else 1.0
-
-    def across(x: float) -> float:
-        return left + (math.log(x / xs[0]) / span if len(xs) > 1 else 0.5) * width
-
-    def up(y: float) -> float:
-        return top + height - y / largest * height
-
-    parts = [_line(left, top + height, left + width, top + height, "axis")]
-    for tick in range(5):
-        y = largest * tick / 4
-        parts.append(_line(left, up(y), left + width, up(y), "grid"))
-        parts.append(_text(left - 5, up(y) + 4, f"{y:.3g}", "value", "end"))
-    parts += [_text(across(x), top + height + 15, f"{x:g}", "value", "middle") for x in xs]
-    parts += [_text(left + width / 2, top + height + 32, x_title, "label", "middle"), _text(0, 12, y_title, "label")]
-    for number, (name, values) in enumerate(points.items()):
-        kind = f"series s{number % 8}"
-        path = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y, _ in values)
-        parts.append(Markup('<polyline points="{}" class="{}"/>').format(path, kind))
-        for x, y, error in values:
-            dot = '<circle cx="{}" cy="{}" r="3" class="{}"><title>{}</title></circle>'
-            hint = f"{name}, {x:g}: {y:.4f}" + ("" if math.isnan(error) else f" ± {error:.4f}")
-            parts.append(Markup(dot).format(f"{across(x):.1f}", f"{up(y):.1f}", f"dot {kind}", hint))
-            if not math.isnan(error):
-                parts.append(_whisker(up(y + error), up(max(0.0, y - error)), across(x), across=False))
-        legend = top + 8 + number * 16
-        parts.append(_line(left + width + 14, legend, left + width + 32, legend, kind))
-        parts.append(_text(left + width + 38, legend + 4, short(name, 18), "label"))
-    return _svg(left + width + 150, top + height + 40, parts, title, natural=True)
-
-
-def _largest(*given: Sequence[float] | None) -> float:
-    """Return the largest of all numbers, at least 1e-12: a scale to divide by."""
-    return max([1e-12, *(value for values in given if values is not None for value in values)])
-
-
-def _start(label: str) -> str:
-    """Return the start of a bin with a label such as `[2022-01-01, 2022-02-01)`; other labels unchanged."""
-    return label[1:].split(",")[0] if label.startswith("[") and "," in label else label
-
-
-def _svg(width: float, height: float, parts: Sequence[Markup], title: str, *, natural: bool = False) -> Markup:
-    # With its natural width a wide chart scrolls in its box; otherwise it shrinks, and its text too.
-    size = f' width="{width:.0f}" height="{height:.0f}"' if natural else ""
-    head = f'<svg viewBox="0 0 {width:.0f} {height:.0f}"{size} role="img" xmlns="http://www.w3.org/2000/svg"'
-    name = Markup(' aria-label="{}">').format(title)
-    return Markup(head) + name + Markup("").join(parts) + Markup("</svg>")
-
-
-def _rect(x: float, y: float, width: float, height: float, kind: str, extra: str = "") -> Markup:
-    box = f'x="{x:.1f}" y="{y:.1f}" width="{max(0.0, width):.1f}" height="{max(0.0, height):.1f}"'
-    return Markup(f'<rect {box} class="{kind}"{extra}/>')
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
-    return Markup(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
-
-
-def _text(x: float, y: float, text: str, kind: str, anchor: str = "start", extra: str = "") -> Markup:
-    place = Markup(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"{extra}>')
-    return place + escape(text) + Markup("</text>")
-
-
-def _whisker(start: float, end: float, at: float, *, across: bool, cap: float = 3.0) -> Markup:
-    size = f"{2 * cap:.1f}"
-    if across:
-        caps = [f"M{x:.1f} {at - cap:.1f}v{size}" for x in (start, end)]
-        path = f"{caps[0]}M{start:.1f} {at:.1f}H{end:.1f}{caps[1]}"
-    else:
-        caps = [f"M{at - cap:.1f} {y:.1f}h{size}" for y in (start, end)]
-        path = f"{caps[0]}M{at:.1f} {start:.1f}V{end:.1f}{caps[1]}"
-    return Markup(f'<path d="{path}" class="whisker"/>')
-
-
-def _two_digits(value: float) -> str:
-    """Return a share as whole percent, such as `7` or `42`, and nothing if it rounds to zero."""
-    percent = round(100 * abs(value))
-    return "" if percent == 0 else str(percent)
+from lookalike.report.charts import amount, bars, density, heat_map, histogram
 
 
 def render(template: str, **values: Any) -> str:
     """Return the page of a template of this package, with the style sheet in it."""
-    return _environment().get_template(template).render(style=style_sheet(), version=version("lookalike"), **values)
+    script = _file("search.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    shared = {"style": style_sheet(), "script": script, "script_digest": digest, "version": version("lookalike")}
+    return _environment().get_template(template).render(**shared, **values)
 
 
 @cache
 def style_sheet() -> Markup:
     """Return the style sheet, which needs no escapes: it holds no text of users."""
-    return Markup(files("lookalike.report").joinpath("templates/style.css").read_text(encoding="utf-8"))
+    return _file("style.css")
+
+
+@cache
+def _file(name: str) -> Markup:
+    return Markup(files("lookalike.report").joinpath(f"templates/{name}").read_text(encoding="utf-8"))
 
 
 @cache
@@ -263,8 +49,9 @@ def _environment() -> jinja2.Environment:
         "percent": lambda value, digits=1: f"{value:.{digits}%}",
         "odds": _odds,
         "amount": amount,
+        "capitalised": lambda text: text[:1].upper() + text[1:],
     }
-    environment.globals |= {"bars": bars, "histogram": histogram, "heat_map": heat_map}
+    environment.globals |= {"bars": bars, "density": density, "histogram": histogram, "heat_map": heat_map}
     return environment
 
 

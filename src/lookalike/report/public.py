@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,22 +16,18 @@ import numpy as np
 from lookalike.models.diagnosis import diagnose
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import Model
+from lookalike.report.columns import column_numbers
 from lookalike.report.page import render
+from lookalike.report.pairs import MAX_PAIR_CELLS, pair_numbers
 from lookalike.schema.binned import Binned
-from lookalike.schema.columns import Categorical, Column, Ordinal
+from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
-from lookalike.synthesizers import METHODS
+from lookalike.synthesizers import METHODS, create
 
 LEVEL = 0.9
-_MAX_COLUMNS = 60
-_MAX_MAP_COLUMNS = 32
-_MAX_BARS = 14
-_MAX_BINS = 128
-_MAX_PAIR_ROWS = 20
-_MAX_PAIR_COLUMNS = 8
-_PAIRS = 6
-_MAX_PAIR_CELLS = 1_000_000
+_OPEN_COLUMNS = 40
+"""Columns whose charts are open when the page is; others open by a click."""
 
 Numbers = dict[str, Any]
 
@@ -40,8 +36,25 @@ Account = Any
 """What a run may spend and every charge it made: `lookalike.release.Spent`, which stands above this module."""
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the publisher says about a release: free texts, all public."""
+
+    title: str = ""
+    issuer: str = ""
+    contact: str = ""
+    date: str = ""
+
+
 def public_numbers(
-    schema: Schema, model: Model, spent: Account, bars: ErrorBars, *, rows: int | None = None
+    schema: Schema,
+    model: Model,
+    spent: Account,
+    bars: ErrorBars,
+    *,
+    rows: int | None = None,
+    published: np.ndarray | None = None,
+    about: About | None = None,
 ) -> Numbers:
     """Return everything that the public report shows, as plain values.
 
@@ -51,29 +64,51 @@ def public_numbers(
         spent: the account of the run.
         bars: error bars from the recorded noise of the run; none are shown if it recorded no noise.
         rows: number of synthetic rows; by default the estimate of the private number of rows.
+        published: codes of the synthetic rows that are published, to say how far they agree with the estimates.
+        about: title, issuer, contact and date.
     """
-    shown = schema.columns[:_MAX_COLUMNS]
-    oneways = model.marginals([(column.name,) for column in shown])
-    columns = [_column(column, counts, bars, model.total) for column, counts in zip(shown, oneways, strict=True)]
-    association, pairs = _pairs(schema, model, bars)
+    oneways = model.marginals([(column.name,) for column in schema.columns])
+    columns = [
+        column_numbers(column, counts, bars, model.total, LEVEL, _scaled(published, i, column.size, model.total))
+        for i, (column, counts) in enumerate(zip(schema.columns, oneways, strict=True))
+    ]
+    association, pairs = pair_numbers(schema, model, bars)
+    total = bars.answer((), np.array(1.0), model.total, model.total, LEVEL) if bars.measurements else None
     numbers: Numbers = {
+        "about": asdict(about or About()),
         "private": spent.private,
         "rows": round(model.total) if rows is None else rows,
-        "estimated_rows": round(model.total),
+        "estimated_rows": round(model.total if total is None else total.value),
+        "rows_interval": None if total is None else [total.low, total.high],
         "level": LEVEL,
         "guarantee": _guarantee(spent),
-        "method": _method(spent),
+        "method": _method(spent, schema),
         "budget": _budget(spent),
         "schema": [_facts(column) for column in schema.columns],
         "rules": [rule_text(rule) for rule in schema.constraints],
         "columns": columns,
-        "left_out": len(schema.columns) - len(shown),
+        "open_columns": _OPEN_COLUMNS,
         "has_intervals": bool(bars.measurements),
+        "agreement": _agreement(columns),
         "association": association,
         "pairs": pairs,
     }
     numbers["limits"] = [*diagnose(model, bars.measurements).notes, *_limits(schema, numbers, bars)]
     return numbers
+
+
+def _scaled(published: np.ndarray | None, position: int, size: int, total: float) -> np.ndarray | None:
+    """Return the counts of one column in the published rows, scaled to the estimated number of rows."""
+    if published is None or not len(published):
+        return None
+    return np.bincount(published[:, position], minlength=size) * (total / len(published))
+
+
+def _agreement(columns: Sequence[Numbers]) -> float | None:
+    """Return the share of all values of all columns whose count in the published rows lies in its interval."""
+    judged = [column for column in columns if "agreeing" in column and column["values"] > 1]
+    values = sum(column["values"] for column in judged)
+    return sum(column["agreeing"] for column in judged) / values if values else None
 
 
 def public_report(numbers: Numbers) -> str:
@@ -106,11 +141,18 @@ def _strength(epsilon: float) -> str:
     return "very weak"
 
 
-def _method(spent: Account) -> Numbers:
-    info = METHODS[spent.method].info if spent.method in METHODS else None
+def _method(spent: Account, schema: Schema) -> Numbers:
+    """Return the method that ran; where it was chosen automatically, also why."""
+    chosen, reason = spent.method, None
+    if spent.method in METHODS:
+        asked = create(spent.method, {})
+        chosen, reason = asked.chosen(schema.domain).name, asked.reason(schema.domain)
+    info = METHODS[chosen].info if chosen in METHODS else None
     return {
-        "name": spent.method,
-        "title": info.title if info else spent.method,
+        "name": chosen,
+        "asked": spent.method,
+        "reason": reason,
+        "title": info.title if info else chosen,
         "paper": info.paper if info else "",
         "good_for": info.good_for if info else "",
         "corrected": info.corrected if info else "",
@@ -163,116 +205,6 @@ def _facts(column: Column) -> Numbers:
     }
 
 
-def _column(column: Column, counts: np.ndarray, bars: ErrorBars, total: float) -> Numbers:
-    """Return the counts of one column with intervals; of many unordered values, the rarer ones are added up."""
-    labels, name = column.labels(), (column.name,)
-    ordered = isinstance(column, Binned | Ordinal)
-    found: Numbers = {"name": column.name, "values": len(labels)}
-    found["as_histogram"] = ordered and _MAX_BARS < len(labels) <= _MAX_BINS
-    low = high = None
-    if bars.measurements:
-        low, high, found["basis"] = bars.marginal(name, counts, total, LEVEL)
-        found["typical_error"] = float(np.median((high - low) / 2))
-        found["doubtful"] = int(np.count_nonzero(low <= 0))
-    if len(labels) > _MAX_BARS and not found["as_histogram"]:
-        labels, counts, low, high = _rest_added(labels, counts, low, high, bars, name, total)
-    found |= {"labels": labels, "counts": counts.tolist()}
-    found |= {"low": None if low is None else low.tolist(), "high": None if high is None else high.tolist()}
-    return found
-
-
-def _rest_added(
-    labels: list[str],
-    counts: np.ndarray,
-    low: np.ndarray | None,
-    high: np.ndarray | None,
-    bars: ErrorBars,
-    name: tuple[str],
-    total: float,
-) -> tuple[list[str], np.ndarray, np.ndarray | None, np.ndarray | None]:
-    kept = np.sort(np.argsort(-counts, kind="stable")[: _MAX_BARS - 1])
-    weights = np.ones(len(counts))
-    weights[kept] = 0.0
-    rest = float(counts @ weights)
-    shown = [labels[i] for i in kept] + [f"{len(counts) - len(kept):,} others"]
-    counts = np.append(counts[kept], rest)
-    if low is None or high is None:
-        return shown, counts, None, None
-    answer = bars.answer(name, weights, rest, total, LEVEL)
-    return shown, counts, np.append(low[kept], answer.low), np.append(high[kept], answer.high)
-
-
-def _pairs(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list[Numbers]]:
-    """Return the association of all pairs in the model, and the tables of the strongest pairs."""
-    columns = schema.columns[:_MAX_MAP_COLUMNS]
-    names = [column.name for column in columns]
-    cliques = list(combinations(names, 2))
-    computed = [pair for pair in cliques if schema.domain.cells(pair) <= _MAX_PAIR_CELLS]
-    tables = dict(zip(computed, model.marginals(computed), strict=True)) if computed else {}
-    values, measured = np.eye(len(names)), np.zeros((len(names), len(names)), dtype=bool)
-    for (one, two), table in tables.items():
-        i, j = names.index(one), names.index(two)
-        values[i, j] = values[j, i] = cramers_v(table)
-    for one, two in cliques:
-        i, j = names.index(one), names.index(two)
-        measured[i, j] = measured[j, i] = any({one, two} <= set(m.attrs) for m in bars.measurements)
-    small = [c for c in cliques if _fits(schema.domain.shape(c))]
-    # Rounded, since a stored model may sum in another order: ties stay in the order of the schema.
-    strongest = sorted(small, key=lambda c: -round(values[names.index(c[0]), names.index(c[1])], 6))[:_PAIRS]
-    pairs = [
-        _pair(schema, pair, tables[pair], float(values[names.index(pair[0]), names.index(pair[1])]), bars)
-        for pair in strongest
-    ]
-    association = {
-        "names": names,
-        "values": values.round(4).tolist(),
-        "measured": measured.tolist(),
-        "pairs": len(cliques),
-        "pairs_measured": int(measured.sum()) // 2,
-        "pairs_left_out": len(cliques) - len(computed),
-    }
-    return association, pairs
-
-
-def _fits(shape: tuple[int, ...]) -> bool:
-    return max(shape) <= _MAX_PAIR_ROWS and 1 < min(shape) <= _MAX_PAIR_COLUMNS
-
-
-def _pair(schema: Schema, pair: tuple[str, str], table: np.ndarray, association: float, bars: ErrorBars) -> Numbers:
-    """Return the table of one pair as shares of each row; the column with fewer values is the heading."""
-    rows, columns = pair
-    if table.shape[1] > table.shape[0]:
-        rows, columns, table = columns, rows, table.T
-    return {
-        "rows": rows,
-        "columns": columns,
-        "row_labels": schema[rows].labels(),
-        "column_labels": schema[columns].labels(),
-        "shares": (table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)).round(4).tolist(),
-        "association": association,
-        "measured": any(set(pair) <= set(m.attrs) for m in bars.measurements),
-    }
-
-
-def cramers_v(counts: np.ndarray) -> float:
-    """Return Cramer's V of a two-way table of counts: sqrt(chi^2 / (n * (min(r, c) - 1))).
-
-    Empty rows and columns do not count. It is 1 if one column determines the other, and 0 for independent columns or if
-    a column has one value.
-
-    >>> cramers_v(np.array([[5, 0], [0, 5]])), cramers_v(np.array([[4, 4], [2, 2]]))
-    (1.0, 0.0)
-    """
-    counts = counts[counts.sum(axis=1) > 1e-9][:, counts.sum(axis=0) > 1e-9]
-    free = min(counts.shape) - 1
-    if free < 1:
-        return 0.0
-    total = counts.sum()
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    chi_squared = float(((counts - expected) ** 2 / expected).sum())
-    return float(np.sqrt(min(1.0, chi_squared / (total * free))))
-
-
 def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     association = numbers["association"]
     limits = [
@@ -283,7 +215,7 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     ]
     if association["pairs_left_out"]:
         limits.append(
-            f"{association['pairs_left_out']:,} pairs of columns have more than {_MAX_PAIR_CELLS:,} cells, too many "
+            f"{association['pairs_left_out']:,} pairs of columns have more than {MAX_PAIR_CELLS:,} cells, too many "
             "for this page. They are shown as if they were independent."
         )
     if bars.measurements:
@@ -293,6 +225,7 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
                 f"{doubtful:,} values are so rare that the noise hides whether they occur at all: their intervals "
                 "reach down to zero."
             )
+    limits += _about_rows(schema, numbers["agreement"])
     if any(isinstance(column, Binned) for column in schema.columns):
         limits.append(_within_bins(schema))
     assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
@@ -310,6 +243,23 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
         "The epsilons of all releases from the same table add up. The ledger of the data holder has the sum; this "
         "report covers this release only."
     )
+    return limits
+
+
+def _about_rows(schema: Schema, agreement: float | None) -> list[str]:
+    """Return what is to be said about the published rows, and about rows that were not used."""
+    limits: list[str] = []
+    if agreement is not None and agreement < LEVEL:
+        limits.append(
+            f"{1 - agreement:.0%} of all values have a count in the published rows outside the interval shown here: "
+            "the rows explain the noisy counts less well than the estimates on this page do. Prefer the estimates."
+        )
+    persons = [c for c in schema.columns if isinstance(c, Identifier) and c.person]
+    if persons:
+        limits.append(
+            f"At most {persons[0].max_rows:,} rows of each person were used, chosen at random; rows beyond that were "
+            "dropped before anything was counted. All numbers here are about the table without them."
+        )
     return limits
 
 

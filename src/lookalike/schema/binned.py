@@ -110,10 +110,6 @@ class Integer(Number):
     def external(self, number: int | float) -> int:
         return int(number)
 
-    def _regular_labels(self) -> list[str]:
-        lows, highs = self.tick_ranges()
-        return [str(a) if a == b else f"{a}-{b}" for a, b in zip(lows.tolist(), highs.tolist(), strict=True)]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuous(Number):
@@ -187,6 +183,15 @@ class Continuous(Number):
             edges[0] = low
         return edges[: max(1, len(edges) - int(edges[-1] == high))]
 
+    def _regular_labels(self) -> list[str]:
+        """Ends with as many digits as tell neighbouring ends apart, such as `5.29 to 7.5`."""
+        lows, highs = (np.asarray(self.numbers_at(ends), dtype=float) for ends in self.bin_ends())
+        ends = np.unique(np.append(lows, highs))
+        texts = shortest_texts(ends)
+        found = dict(zip(ends.tolist(), texts, strict=True))
+        pairs = [(found[low], found[high]) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+        return [low if low == high else f"{low} to {high}" for low, high in pairs]
+
     def tick_ranges(self, edges: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         if self.decimals is None:
             raise SchemaError(f"Column {self.name!r} has no fixed number of decimals, so no ticks.")
@@ -195,6 +200,20 @@ class Continuous(Number):
         first = np.array([math.ceil(Decimal(repr(edge)) * scale) for edge in edges.tolist()], dtype=np.int64)
         last = math.floor(Decimal(repr(self.internal(self.maximum))) * scale)
         return first, np.append(first[1:] - 1, last)
+
+
+def shortest_texts(numbers: np.ndarray) -> list[str]:
+    """Rising numbers as texts of as few digits as tell neighbours apart by a tenth of their distance.
+
+    >>> shortest_texts(np.array([5.293955920339377, 7.5, 12.0, 1234567.0]))
+    ['5.3', '7.5', '12', '1234567']
+    """
+    if not len(numbers):
+        return []
+    gaps = np.diff(numbers)
+    gap = float(gaps[gaps > 0].min()) if (gaps > 0).any() else max(abs(float(numbers[0])), 1.0)
+    decimals = int(np.clip(1 - math.floor(math.log10(gap)), 0, 15))
+    return [text.rstrip("0").rstrip(".") if "." in text else text for text in (f"{n:.{decimals}f}" for n in numbers)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

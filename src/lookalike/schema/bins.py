@@ -232,5 +232,7 @@ class Binned(Column):
         return values
 
     def _regular_labels(self) -> list[str]:
-        lows = [self.external(edge) for edge in self.edges.tolist()]
-        return [*(f"[{low}, {high})" for low, high in pairwise(lows)), f"[{lows[-1]}, {self.maximum}]"]
+        """Smallest and largest value of every bin, such as `5 to 9`, or the one value that it holds."""
+        lows, highs = self.bin_ends()
+        ends = [(str(self.external(low)), str(self.external(high))) for low, high in zip(lows, highs, strict=True)]
+        return [low if low == high else f"{low} to {high}" for low, high in ends]

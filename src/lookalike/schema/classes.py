@@ -109,7 +109,7 @@ def _number_axis(name: str) -> str:
     return "float" if name == "float" else "decimal"
 
 
-_PLAIN = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float")
+_PLAIN = ("whole", "whole.0", "grouped? .", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float")
 _FLOATS = (*(f"places {k}" for k in range(MAX_PLACES + 1)), "float")
 FORM_AXES: dict[str, tuple[FormAxis, ...]] = {
     "text": tuple(FormAxis(form.name, _axis_of(form)) for form in FORMS),

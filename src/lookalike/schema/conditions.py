@@ -1,6 +1,6 @@
 """Questions in words: `count where age >= 30 and sex = F`. A small parser reads them; they are never run as code.
 
-    question   = "count" [ "by" column { "," column } ] [ "where" condition ]
+    question   = "count" [ "by" column { "," column } ] [ "where" condition ] | condition
     condition  = part { "or" part } ;  part = factor { "and" factor }
     factor     = "not" factor | "(" condition ")" | column comparison
     comparison = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.errors import InputError, ModelTooLargeError, SchemaError
+from lookalike.errors import InputError, ModelTooLargeError
 from lookalike.schema.binned import Binned
-from lookalike.schema.columns import Categorical, Column, Ordinal
+from lookalike.schema.columns import Column
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
+from lookalike.schema.value_sets import Range, any_of, missing_codes, position_of
 
 MAX_CELLS = 20_000_000
 _MAX_DEPTH = 50
@@ -66,10 +67,13 @@ class _Weights:
 
 def parse_question(text: str, schema: Schema) -> Question:
     """The question that `text` asks of a table with this schema; an InputError that names what cannot be read."""
-    parser = _Parser(text, schema)
+    return parsed(text, Parser(text, schema), schema.domain)
+
+
+def parsed(text: str, parser: Parser, domain: Domain) -> Question:
+    """The question that a parser reads, with all columns that it names."""
     by, found = parser.question()
-    domain = schema.domain
-    attrs = domain.canonical((*by, *found.attrs))
+    attrs = domain.canonical((*parser.columns, *by, *found.attrs))
     _check_cells(domain, attrs)
     weights = np.broadcast_to(_aligned(found, attrs, domain), domain.shape(attrs))
     return Question(text, domain.canonical(by), attrs, weights)
@@ -80,7 +84,7 @@ def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
 
     Bins that have these edges are never cut, so that the condition's weights are 0 or 1.
     """
-    parser = _Parser(text, schema)
+    parser = Parser(text, schema)
     parser.question()
     cuts: dict[str, list[float]] = {}
     for part in parser.ranges:
@@ -92,8 +96,15 @@ def cut_points(text: str, schema: Schema) -> dict[str, list[float]]:
     return cuts
 
 
-class _Parser:
-    """Recursive descent over the tokens of one question."""
+class Parser:
+    """Recursive descent over the tokens of one question.
+
+    Attributes:
+        ranges: the ranges of values that the question compares with.
+        columns: columns that the question names before `by` and `where`.
+    """
+
+    columns: tuple[str, ...] = ()
 
     def __init__(self, text: str, schema: Schema) -> None:
         self._schema = schema
@@ -101,12 +112,12 @@ class _Parser:
         self._tokens = _tokens(text)
         self._at = 0
         self._depth = 0
-        self.ranges: list[_Range] = []
+        self.ranges: list[Range] = []
 
     def question(self) -> tuple[list[str], _Weights]:
         by: list[str] = []
         found = _Weights((), np.array(1.0))
-        if self._tokens and not self._word("count"):
+        if self._tokens and not self._opening():
             found = self._condition()
         else:
             if self._word("by"):
@@ -114,8 +125,12 @@ class _Parser:
             if self._word("where"):
                 found = self._condition()
         if self._at < len(self._tokens):
-            raise InputError(f"The question should end before {self._peek()!r}. {_EXAMPLE}")
+            raise InputError(f"The question should end before {self._peek()!r}. {EXAMPLE}")
         return by, found
+
+    def _opening(self) -> bool:
+        """Read what is asked for; False where the question starts with a condition."""
+        return self._word("count")
 
     def _condition(self) -> _Weights:
         parts = [self._part()]
@@ -128,15 +143,15 @@ class _Parser:
         while self._word("and"):
             factors.append(self._factor())
         kept = [factor for factor in factors if isinstance(factor, _Weights)]
-        bounds: dict[str, _Range] = {}
+        bounds: dict[str, Range] = {}
         for factor in factors:
-            if isinstance(factor, _Range):
+            if isinstance(factor, Range):
                 known = bounds.get(factor.column.name)
                 bounds[factor.column.name] = known.meet(factor) if known else factor
         kept += [_Weights((name,), found.weights()) for name, found in bounds.items()]
         return self._combined(kept, lambda one, two: one * two)
 
-    def _factor(self) -> _Weights | _Range:
+    def _factor(self) -> _Weights | Range:
         if self._depth > _MAX_DEPTH:
             raise InputError(f"The question has more than {_MAX_DEPTH} nested parts; ask something simpler.")
         self._depth += 1
@@ -153,17 +168,17 @@ class _Parser:
         column = self._schema[self._column()]
         return self._comparison(column)
 
-    def _comparison(self, column: Column) -> _Weights | _Range:
+    def _comparison(self, column: Column) -> _Weights | Range:
         if self._word("is"):
             negated = self._word("not")
             if not (self._word("missing") or self._word("null")):
-                raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {_EXAMPLE}")
-            return _column_weights(column, _missing(column), negated)
+                raise InputError(f"After {column.name!r} is, 'missing' or 'not missing' is expected. {EXAMPLE}")
+            return _column_weights(column, missing_codes(column), negated)
         if self._word("between"):
             low = self._value()
             if not self._word("and"):
-                raise InputError(f"'between' needs two values joined by 'and'. {_EXAMPLE}")
-            return self._recorded(_Range.of(column, ">=", low).meet(_Range.of(column, "<=", self._value())))
+                raise InputError(f"'between' needs two values joined by 'and'. {EXAMPLE}")
+            return self._recorded(Range.of(column, ">=", low).meet(Range.of(column, "<=", self._value())))
         negated = self._word("not")
         if self._word("in"):
             self._expect("(")
@@ -172,25 +187,25 @@ class _Parser:
             return self._among(column, values, negated)
         sign = self._next()
         if negated or sign not in _COMPARISONS:
-            raise InputError(f"After column {column.name!r} a comparison is expected, not {sign!r}. {_EXAMPLE}")
+            raise InputError(f"After column {column.name!r} a comparison is expected, not {sign!r}. {EXAMPLE}")
         value = self._value()
         if sign in ("=", "==", "!=", "<>"):
             return self._among(column, [value], sign in ("!=", "<>"))
-        return self._recorded(_Range.of(column, sign, value))
+        return self._recorded(Range.of(column, sign, value))
 
     def _among(self, column: Column, values: list[str], negated: bool) -> _Weights:
         if isinstance(column, Binned):
             for value in values:
                 if value not in column.missing:
-                    self._recorded(_Range(column, _position(column, value), _position(column, value)))
-        return _column_weights(column, _any_of(column, values), negated)
+                    self._recorded(Range(column, position_of(column, value), position_of(column, value)))
+        return _column_weights(column, any_of(column, values), negated)
 
-    def _recorded(self, found: _Range) -> _Range:
+    def _recorded(self, found: Range) -> Range:
         self.ranges.append(found)
         return found
 
     def _combined(
-        self, parts: Sequence[_Weights | _Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]
+        self, parts: Sequence[_Weights | Range], join: Callable[[np.ndarray, np.ndarray], np.ndarray]
     ) -> _Weights:
         whole = _as_weights(parts[0])
         for part in parts[1:]:
@@ -212,7 +227,7 @@ class _Parser:
     def _value(self) -> str:
         token = self._next()
         if token in _COMPARISONS or token in ("(", ")", ","):
-            raise InputError(f"A value is expected, not {token!r}. {_EXAMPLE}")
+            raise InputError(f"A value is expected, not {token!r}. {EXAMPLE}")
         return _unquoted(token)
 
     def _list(self, item: Callable[[], str]) -> list[str]:
@@ -227,7 +242,7 @@ class _Parser:
     def _next(self) -> str:
         token = self._peek()
         if token is None:
-            raise InputError(f"The question ends too early. {_EXAMPLE}")
+            raise InputError(f"The question ends too early. {EXAMPLE}")
         self._at += 1
         return token
 
@@ -244,119 +259,18 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._sign(sign):
-            raise InputError(f"{sign!r} is expected, not {self._peek() or 'the end'!r}. {_EXAMPLE}")
+            raise InputError(f"{sign!r} is expected, not {self._peek() or 'the end'!r}. {EXAMPLE}")
 
 
-_EXAMPLE = "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other)."
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Range:
-    """Values of an ordered column between two ends, either of which may be left out (None) or not included."""
-
-    column: Column
-    low: float | int | None = None
-    high: float | int | None = None
-    low_open: bool = False
-    high_open: bool = False
-
-    @classmethod
-    def of(cls, column: Column, sign: str, value: str) -> _Range:
-        position = _position(column, value)
-        if sign.startswith(">"):
-            return cls(column, low=position, low_open=sign == ">")
-        return cls(column, high=position, high_open=sign == "<")
-
-    def meet(self, other: _Range) -> _Range:
-        """The values in both ranges."""
-        lows = [(r.low, r.low_open) for r in (self, other) if r.low is not None]
-        highs = [(r.high, not r.high_open) for r in (self, other) if r.high is not None]
-        low, low_open = max(lows) if lows else (None, False)
-        high, high_closed = min(highs) if highs else (None, True)
-        return _Range(self.column, low, high, low_open, not high_closed)
-
-    def weights(self) -> np.ndarray:
-        """Share of every code's values that lie in the range; missing and other values never do."""
-        column = self.column
-        shares = np.zeros(column.size)
-        if isinstance(column, Binned):
-            (first, last), step = column.bin_ends(), 0.0 if column.tick is None else 1.0
-        else:
-            first = last = np.arange(column.regular)
-            step = 1.0
-        low = -np.inf if self.low is None else self._end(self.low, step if self.low_open else 0.0)
-        high = np.inf if self.high is None else -self._end(-self.high, step if self.high_open else 0.0)
-        overlap = np.minimum(last, high) - np.maximum(first, low) + step
-        width = last - first + step
-        # A bin of no width holds a single value; it is inside or it is not.
-        inside = np.where(width > 0, overlap / np.where(width > 0, width, 1), (low <= first) & (first <= high))
-        shares[: column.regular] = np.clip(inside, 0.0, 1.0)
-        return shares
-
-    def _end(self, value: float, gap: float) -> float:
-        """The smallest value inside, in units of the column's ticks: `value` and `gap`, or the next tick above."""
-        tick = self.column.tick if isinstance(self.column, Binned) else None
-        if tick is None or tick == 1:
-            return value + gap
-        scaled = value / float(tick)
-        nearest = round(scaled)
-        return nearest + gap if abs(scaled - nearest) < 1e-6 else float(np.ceil(scaled))
-
-
-def _position(column: Column, value: str) -> float | int:
-    """A value as a number that can be compared with the column's bins or positions."""
-    if isinstance(column, Ordinal) and column.values is not None:
-        if value in column.values:
-            return column.values.index(value)
-        raise _no_value(column, value)
-    if isinstance(column, Binned):
-        try:
-            return column.internal(value)
-        except SchemaError:
-            raise InputError(
-                f"{value!r} cannot be read as a value of column {column.name!r}. Give a {column.field_type} such as "
-                f"{column.minimum}."
-            ) from None
-    raise InputError(f"The values of column {column.name!r} have no order; compare with =, != or in.")
-
-
-def _any_of(column: Column, values: Sequence[str]) -> np.ndarray:
-    """Share of every code whose value is one of `values`."""
-    shares = np.zeros(column.size)
-    for value in values:
-        if value in column.missing:
-            shares[column.missing_code(value)] = 1.0
-        elif isinstance(column, Categorical):
-            if column.values is not None and value in column.values:
-                shares[column.values.index(value)] = 1.0
-            elif column.has_other and value == column.other_label:
-                shares[column.other_code] = 1.0
-            else:
-                raise _no_value(column, value)
-        else:
-            position = _position(column, value)
-            shares = np.minimum(1.0, shares + _Range(column, position, position).weights())
-    return shares
-
-
-def _no_value(column: Categorical, value: str) -> InputError:
-    values = column.values or ()
-    listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
-    return InputError(f"{value!r} is not among the {len(values)} values of column {column.name!r}: {listed}.")
-
-
-def _missing(column: Column) -> np.ndarray:
-    shares = np.zeros(column.size)
-    shares[column.size - len(column.missing) :] = 1.0 if column.missing else 0.0
-    return shares
+EXAMPLE = "Ask for instance: count by sex where age >= 30 and not income in ('<=50K', other)."
 
 
 def _column_weights(column: Column, shares: np.ndarray, negated: bool) -> _Weights:
     return _Weights((column.name,), 1.0 - shares if negated else shares)
 
 
-def _as_weights(part: _Weights | _Range) -> _Weights:
-    return _Weights((part.column.name,), part.weights()) if isinstance(part, _Range) else part
+def _as_weights(part: _Weights | Range) -> _Weights:
+    return _Weights((part.column.name,), part.weights()) if isinstance(part, Range) else part
 
 
 def _aligned(part: _Weights, attrs: ColumnSet, domain: Domain) -> np.ndarray:
@@ -378,7 +292,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if not found:
-            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} onwards. {_EXAMPLE}")
+            raise InputError(f"The question cannot be read from {text[at:].strip()[:20]!r} onwards. {EXAMPLE}")
         tokens.append(found.group().strip())
         at = found.end()
     return tokens

@@ -8,7 +8,7 @@ from scipy.stats import contingency, ks_2samp
 
 from lookalike.evaluate.marginals import TablePair
 from lookalike.evaluate.measures import column_shapes, correlation, pair_association, pair_trends
-from lookalike.report.public import cramers_v
+from lookalike.report.pairs import cramers_v
 from lookalike.schema.domain import Domain
 
 from .tables import DOMAIN, random_codes

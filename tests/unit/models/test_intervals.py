@@ -10,7 +10,9 @@ from scipy.special import ndtr
 
 from lookalike.measurements import CellTable, NoisyMarginal, NoisyResidual
 from lookalike.models.graphical import fit
-from lookalike.models.intervals import ErrorBars, _parts, nonnegative_interval
+from lookalike.models.intervals import ErrorBars
+from lookalike.models.linear import _parts
+from lookalike.models.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
@@ -75,7 +77,7 @@ def test_linear_estimate_is_weighted_least_squares(attrs):
 def test_whole_marginal_equals_its_cells():
     bars = ErrorBars(DOMAIN, noisy(table(), np.random.default_rng(2)))
     values = marginal(table(), ("a", "b")) + 0.5
-    low, high, basis = bars.marginal(("a", "b"), values, 800.0, 0.8)
+    _, low, high, basis = bars.marginal(("a", "b"), values, 800.0, 0.8)
     assert basis == "measured"
     for cell in np.ndindex(values.shape):
         weights = np.zeros(values.shape)
@@ -107,7 +109,7 @@ def test_coverage_of_measured_and_unmeasured_marginals_over_200_runs():
         for attrs in [("a",), ("b",), ("a", "b"), ("c", "d"), *([("a", "c"), ("a", "d")] if run % 10 == 0 else [])]:
             true = marginal(counts, attrs)
             # No model's answer here: intervals are widened to hold it, which must not be what makes them cover.
-            low, high, basis = bars.marginal(attrs, np.full(true.shape, np.nan), 800.0)
+            _, low, high, basis = bars.marginal(attrs, np.full(true.shape, np.nan), 800.0)
             assert basis == ("bounded" if attrs in (("a", "c"), ("a", "d")) else "measured")
             hits.setdefault(attrs, []).append(float(np.mean((low <= true) & (true <= high))))
             widths.setdefault(attrs, []).append(float(np.mean(high - low)))
@@ -124,7 +126,7 @@ def test_intervals_hold_the_models_answer_and_still_cover():
         measurements = noisy(counts, rng)
         model = fit(DOMAIN, measurements, iterations=40)
         values = model.marginal(("a", "b"))
-        low, high, _ = ErrorBars(DOMAIN, measurements).marginal(("a", "b"), values, model.total)
+        _, low, high, _ = ErrorBars(DOMAIN, measurements).marginal(("a", "b"), values, model.total)
         assert np.all((low <= values) & (values <= high))
         hits.append(np.mean((low <= marginal(counts, ("a", "b"))) & (marginal(counts, ("a", "b")) <= high)))
     assert 0.8 < np.mean(hits) < 0.99
@@ -169,8 +171,8 @@ def test_distance_from_a_reference_narrows_bounds_and_still_covers():
         residual = NoisyResidual(("a", "d"), reference, float(np.rint(distance)), 15.0)
         measurements = noisy(counts, rng)
         unknown = np.full(true.shape, np.nan)
-        low, high, _ = ErrorBars(DOMAIN, measurements, [residual]).marginal(("a", "d"), unknown, 800.0)
-        wide_low, wide_high, basis = ErrorBars(DOMAIN, measurements).marginal(("a", "d"), unknown, 800.0)
+        _, low, high, _ = ErrorBars(DOMAIN, measurements, [residual]).marginal(("a", "d"), unknown, 800.0)
+        _, wide_low, wide_high, basis = ErrorBars(DOMAIN, measurements).marginal(("a", "d"), unknown, 800.0)
         assert basis == "bounded"
         hits.append(np.mean((low <= true) & (true <= high)))
         ratios.append((high - low).sum() / (wide_high - wide_low).sum())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
-from lookalike.report.page import bars, heat_map, histogram, lines
+from lookalike.report.axes import number_axis
+from lookalike.report.charts import bars, density, heat_map, histogram, lines
+from lookalike.schema.binned import Continuous, Datetime, Integer
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -56,3 +59,48 @@ def test_lines_place_points_on_a_logarithmic_axis():
     xs = [float(point.split(",")[0]) for point in points]
     assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
     assert len(list(root.iter(f"{SVG}path"))) == 2
+
+
+def test_densities_have_areas_in_proportion_to_counts_on_a_true_axis():
+    column = Integer("x", minimum=0, maximum=99, bins=(0, 10, 50))
+    counts = [100.0, 100.0, 200.0]
+    axis = number_axis(column, np.array(counts))
+    assert axis["edges"] == [0, 10, 50, 100]
+    root = ElementTree.fromstring(density(axis, column.labels(), counts, title="x"))
+    boxes = [(float(rect.get("width")), float(rect.get("height"))) for rect in root.iter(f"{SVG}rect")]
+    areas = [(width + 1) * height for width, height in boxes]
+    assert areas[0] == pytest.approx(areas[1], rel=0.05)
+    assert areas[2] == pytest.approx(2 * areas[0], rel=0.05)
+    assert boxes[1][0] == pytest.approx(4 * boxes[0][0], rel=0.1)
+    assert [text.text for text in root.iter(f"{SVG}text")][1:] == ["0", "20", "40", "60", "80", "100"]
+
+
+def test_long_tails_are_cut_and_counted():
+    column = Continuous("x", minimum=0.0, maximum=1e6, bins=(0.0, 1.0, 2.0, 3.0))
+    axis = number_axis(column, np.array([500.0, 400.0, 99.0, 1.0]))
+    assert axis["edges"] == [0, 1, 2, 3]
+    assert axis["beyond"] == [0, pytest.approx(0.001)]
+
+
+def test_axes_of_times_and_of_single_points():
+    column = Datetime("day", minimum="2020-01-01", maximum="2020-12-31", bins="month")
+    axis = number_axis(column, np.ones(12))
+    assert axis["ticks"][0][1] == "2020-01-01"
+    assert axis["unit_text"] == "20 days"
+    assert number_axis(Continuous("x", minimum=2.0, maximum=2.0, bins=1), np.ones(1)) is None
+
+
+def test_the_rest_of_many_values_does_not_flatten_the_others():
+    root = ElementTree.fromstring(bars(["a", "75 others"], [10.0, 9000.0], rest=True))
+    (rect,) = root.iter(f"{SVG}rect")
+    assert float(rect.get("width")) > 150
+    assert "9,000 together" in [text.text for text in root.iter(f"{SVG}text")]
+
+
+def test_many_lines_fit_their_legend():
+    series = {f"a method with a long name {i}": [(0.1, 12345.0, 1.0), (1, 2, 0)] for i in range(20)}
+    root = ElementTree.fromstring(lines(series, x_title="x", y_title="y"))
+    _, _, width, height = map(float, root.get("viewBox").split())
+    for text in root.iter(f"{SVG}text"):
+        assert float(text.get("y")) <= height
+        assert float(text.get("x")) + 6 * len(text.text) * (text.get("text-anchor") == "start") <= width + 10

@@ -33,7 +33,7 @@ def test_page_is_stamped_and_complete(evaluation):
     assert page.count("NOT PRIVATE") >= 3
     assert 'class="stamp"' in page
     assert ".stamp {\n  position: sticky" in page
-    for text in ("Worst 3-way", "Errors by level", "forest", "Linear SVM", "count where age &lt; 50", "18 others"):
+    for text in ("Worst 3-way", "Errors by level", "forest", "Linear SVM", "count where age &lt; 50", "14 others"):
         assert text in page, text
     assert not {name for name, _ in tags.found} & {"script", "img", "iframe"}
 
