@@ -530,8 +530,10 @@ def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int,
     if not 0 <= outer < len(density) or density[outer] <= 0:
         return _TAIL
     inner = inner if 0 <= inner < len(density) and density[inner] > 0 and edges[inner] * outward > 0 else place
-    middle = [abs(edges[k] + ends[k]) / 2 for k in (inner, outer)]
-    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(middle[1] / middle[0]), 0.0, 3.0))
+    near, far = (abs(float(edges[k]) + float(ends[k])) / 2 for k in (inner, outer))
+    if not far > near > 0:
+        return _TAIL
+    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(far / near), 0.0, 3.0))
 
 
 def without_empty_ends(grid: Grid, edges: np.ndarray, weights: np.ndarray) -> tuple[Grid, np.ndarray, np.ndarray]:
