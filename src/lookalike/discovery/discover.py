@@ -279,7 +279,7 @@ class _Search:
             self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
 
     def find_values(self, weights: dict[str, float], each: float, cut: int) -> None:
-        """Frequent values of all columns, then with less noise those of columns that have many other values too.
+        """Frequent values of all columns, then with less noise those of texts that have many other values too.
 
         Args:
             weights: of the columns, in units of `each`.
@@ -296,7 +296,7 @@ class _Search:
                 values = self.door.frequent([name], stddev, probability / len(weights), step=VALUES.name)[0]
                 self.found[name] = {**self.found.get(name, {}), **values}
                 self.noise[name] = stddev
-            again = {n: w for n, w in weights.items() if self._left_over(n) > _MANY_LEFT}
+            again = {n: w for n, w in weights.items() if n not in self.grids and self._left_over(n) > _MANY_LEFT}
             # Few columns have long lists, so that what is spared elsewhere makes theirs complete.
             more = min(_MAX_MORE, 1.0 + max(spare, 0.0) / (each * sum(again.values()) * passes[-1])) if again else 1.0
             weights = {n: w * more for n, w in again.items()}
