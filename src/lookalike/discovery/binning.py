@@ -21,6 +21,8 @@ SIGNIFICANT = 4.0
 """Noisy counts above this many standard deviations count as rows where few cells are compared."""
 _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
+_FAR = 100.0
+"""Further away than this many times its own numbers, a range takes in no cells that do not stand out clearly."""
 _REACH, _SMALL = 5.0, 10.0
 """A range is extended to numbers of at most the first constant times its own, or times the second."""
 _LITTLE = 2.3
@@ -161,13 +163,17 @@ def occupied(grid: Grid, rows: Rows) -> Grid:
     likely, clear = (visible(grid.counts, grid.stddevs, limit) for limit in (LIKELY, SIGNIFICANT))
     found = visible(grid.counts, grid.stddevs, SURE)
     if not found.any():
-        found = np.arange(len(grid.counts)) == np.argmax(grid.counts / np.maximum(grid.stddevs, 1e-300))
+        # Nothing can be seen: a small number is the least implausible.
+        small = np.abs(grid.edges) <= (_SMALL * _SMALL if grid.unit else _SMALL)
+        scores = np.where(small | ~small.any(), grid.counts / np.maximum(grid.stddevs, 1e-300), -np.inf)
+        found = np.arange(len(grid.counts)) == np.argmax(scores)
     for _ in range(2):
         first, last = _range(grid, likely, clear, found)
         left, noise = rows.left(grid, _held(grid, first, last))
         if left < LEFT_OVER * noise:
             return grid.part(*_with_neighbour(grid, first, last, left, noise))
-        found = found | clear
+        extent = _extent(grid.part(first, last))
+        found = found | (clear & (np.abs(grid.edges) <= _FAR * extent))
     part = grid.part(first, last)
     return part if divisible(part).any() else _with_hidden(part, grid, left, noise)
 
