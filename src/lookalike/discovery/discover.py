@@ -1,12 +1,14 @@
 """Private discovery of the facts that a schema leaves open, inside the run's own budget.
 
-Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which
-shows kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and
-finer cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only
-frequent values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
+Five steps: rows per person, where a column says whose row it is; the number of rows; one histogram per column over
+public classes of values (`schema/classes.py`), which shows kinds, formats, missing markers, magnitudes and small whole
+numbers; then frequent values of columns of texts and finer cells of columns of numbers and times, where the histograms
+show rows; last, how numbers are rounded. Only frequent values need a threshold and a part of delta. Everything else is
+post-processing of what the door returns. docs/proofs/discovery.md has the argument.
 
-What is counted here is used again: the counts of the codes found enter the fit of every method (`Found.known`). The
-noisy number of rows decides how much of the budget discovery spends, and how many bins numbers get.
+What is counted here is used again: the counts of the codes found (`Found.known`) are averaged into the counts of
+columns of every method that asks for these by `selection/steps.py`. The noisy number of rows decides how much of the
+budget discovery spends, and how many bins numbers get.
 """
 
 from __future__ import annotations
@@ -279,7 +281,7 @@ class _Search:
             self.find_cells(cut, each * len(cut))
 
     def find_values(self, weights: dict[str, float], each: float, cut: int) -> None:
-        """Frequent values of all columns, then with less noise those of columns that have many other values too.
+        """Frequent values of all columns, then again, with what is spared, of those that have many other values too.
 
         Args:
             weights: of the columns, in units of `each`.
