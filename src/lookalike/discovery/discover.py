@@ -242,10 +242,10 @@ class _Search:
         probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
         answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
         histograms = [Histogram(probe, answer.values, answer.stddev) for probe, answer in answers]
-        details = self._find_details(histograms)
+        details, usual = self._find_details(histograms), forms.usual_form(histograms)
         for histogram in histograms:
             name = histogram.probe.name
-            column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}))
+            column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}), usual)
             self.columns[name], self.histograms[name], self.noise[name] = column, histogram, histogram.stddev
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
                 grid = self.classes[name] = forms.class_grid(column, histogram)
@@ -275,10 +275,10 @@ class _Search:
         self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each, len(cut))
         for name in listed:
             self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])
-        for name in floats:
-            self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
         if cut:
             self.find_cells(cut, each * len(cut))
+        for name in floats:
+            self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
 
     def find_values(self, weights: dict[str, float], each: float, cut: int) -> None:
         """Frequent values of all columns, then again, with what is spared, of those that have many other values too.
