@@ -233,6 +233,7 @@ def spend(
         account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
+        recording.measured(door.known)
         model = method.fit(door, split, rng=np.random.default_rng(making.seed), progress=report)
         if making.generator != "model":
             report("updating rows", 0.8)

@@ -197,6 +197,8 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
     money = any(form.family == "money" for form in counts)
     readable = not money or "prefix" in facts
     found = column_of(column.name, counts, mostly=MOSTLY, provenance=marks, **shared, **facts) if readable else None
+    if isinstance(found, Continuous):
+        found = measured(found, "decimals")
     return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
 
 
