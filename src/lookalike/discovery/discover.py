@@ -30,7 +30,7 @@ from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.binned import Binned, Continuous, Datetime
 from lookalike.schema.classes import class_probe
 from lookalike.schema.codec import holds_other
 from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Undeclared, measured
