@@ -133,8 +133,10 @@ class Scaled:
 class Free(Run):
     """A run that writes nothing."""
 
+    journal = None
+
     def __init__(self) -> None:
-        self.journal = None
+        pass
 
     def charge(self, charge: Any) -> int:
         return 0

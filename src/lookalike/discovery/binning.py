@@ -21,8 +21,14 @@ SIGNIFICANT = 4.0
 """Noisy counts above this many standard deviations count as rows where few cells are compared."""
 _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
+_FAR = 100.0
+"""Further away than this many times its own numbers, a range takes in no cells that do not stand out clearly."""
 _REACH, _SMALL = 5.0, 10.0
 """A range is extended to numbers of at most the first constant times its own, or times the second."""
+_LITTLE = 2.3
+"""Standard deviations by which two independent counts must stand out to show one more value."""
+_HIDDEN, _LONGEST_HIDDEN, _FURTHEST_HIDDEN = 4.5, 30, 1e5
+"""Least logarithm of the likelihood of a range of hidden amounts, and its most cells and largest number."""
 _VACANT, _FULL = 1.0, 2.5
 """Outer cells are dropped if their sum is below the first constant in standard deviations of that sum, where an even
 spread of the cell that they were cut from would put it above the second."""
@@ -157,15 +163,27 @@ def occupied(grid: Grid, rows: Rows) -> Grid:
     likely, clear = (visible(grid.counts, grid.stddevs, limit) for limit in (LIKELY, SIGNIFICANT))
     found = visible(grid.counts, grid.stddevs, SURE)
     if not found.any():
-        found = np.arange(len(grid.counts)) == np.argmax(grid.counts / np.maximum(grid.stddevs, 1e-300))
+        # Nothing can be seen: a small number is the least implausible.
+        small = np.abs(grid.edges) <= (_SMALL * _SMALL if grid.unit else _SMALL)
+        scores = np.where(small | ~small.any(), grid.counts / np.maximum(grid.stddevs, 1e-300), -np.inf)
+        found = np.arange(len(grid.counts)) == np.argmax(scores)
     for _ in range(2):
         first, last = _range(grid, likely, clear, found)
         left, noise = rows.left(grid, _held(grid, first, last))
         if left < LEFT_OVER * noise:
-            return grid.part(first, last)
-        found = found | clear
+            return grid.part(*_with_neighbour(grid, first, last, left, noise))
+        extent = _extent(grid.part(first, last))
+        found = found | (clear & (np.abs(grid.edges) <= _FAR * extent))
     part = grid.part(first, last)
-    return part if divisible(part).any() else extended(part, grid, (0.0, 0.0), (left, noise))
+    return part if divisible(part).any() else _with_hidden(part, grid, left, noise)
+
+
+def _with_neighbour(grid: Grid, first: int, last: int, left: float, noise: float) -> tuple[int, int]:
+    """The range with one more single value after its last, if that and the rows left over both say so a little."""
+    more = last + 1
+    single = more < len(grid.counts) and not divisible(grid)[last : more + 1].any()
+    seen = single and left > _LITTLE * noise and grid.counts[more] > _LITTLE * grid.stddevs[more]
+    return (first, more) if seen and not _crosses(grid, last, more) else (first, last)
 
 
 def _range(grid: Grid, likely: np.ndarray, clear: np.ndarray, found: np.ndarray) -> tuple[int, int]:
@@ -218,6 +236,30 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
         furthest = int(cells[enough[0] if enough.size else np.argmax(sums)])
         grid = _with_end(grid, classes.part(furthest, furthest), way, rows, noise)
     return grid
+
+
+def _with_hidden(part: Grid, classes: Grid, rows: float, noise: float) -> Grid:
+    """Single values with a range of larger ones in which the rows that are left seem to be, as amounts beside zeros.
+
+    Of all runs of cells above, the one is taken in which an even spread of the rows is most likely: with k cells of
+    variance v that hold s rows, the logarithm of its likelihood is rows (s - rows / 2) / (k v).
+    """
+    above = np.flatnonzero((classes.edges >= part.ends[-1]) & (classes.edges <= _FURTHEST_HIDDEN))
+    best, where = _HIDDEN, None
+    for size in range(1, min(len(above), _LONGEST_HIDDEN) + 1):
+        sums = np.convolve(classes.counts[above], np.ones(size), "valid")
+        likely = rows * (sums - rows / 2) / (size * float(classes.variances[above].mean()))
+        place = int(np.argmax(likely))
+        if likely[place] > best:
+            best, where = float(likely[place]), (int(above[place]), int(above[place + size - 1]))
+    if where is None:
+        return extended(part, classes, (0.0, 0.0), (rows, noise))
+    found = classes.part(*where)
+    gap = found.edges[0] > part.ends[-1]
+    edges = [*part.edges, *([part.ends[-1]] if gap else []), found.edges[0]]
+    counts = [*part.counts, *([0.0] if gap else []), rows]
+    variances = [*part.variances, *([noise**2 / 100] if gap else []), noise**2]
+    return Grid.of(np.array(edges, part.edges.dtype), found.high, np.array(counts), np.array(variances), part.unit)
 
 
 def _extent(grid: Grid) -> float:
@@ -279,20 +321,23 @@ def divisible(grid: Grid) -> np.ndarray:
 
 
 def with_spikes(grid: Grid, values: dict[float, float], stddev: float) -> Grid:
-    """The grid with cells of their own for single numbers whose noisy counts are known."""
+    """The grid with cells of their own for single numbers whose noisy counts are known.
+
+    The other rows of the cell that held such a number are shared by width.
+    """
     for value, count in sorted(values.items()):
         at = int(np.searchsorted(grid.edges, value, side="right")) - 1
         after = float(np.nextafter(value, np.inf))
         if at < 0 or value > grid.high or not divisible(grid)[at] or after >= grid.ends[at]:
             continue
-        rest, variance = grid.counts[at] - count, grid.variances[at] + stddev**2
-        first = [] if value == grid.edges[at] else [grid.edges[at]]
-        # The rows beside the spike are shared by width; the later rounds show where they are.
-        below = (value - grid.edges[at]) / (grid.ends[at] - grid.edges[at])
-        counts = [*([rest * below] if first else []), count, rest * (1 - below) if first else rest]
-        variances = [*([variance] if first else []), stddev**2, variance]
-        cut = [(grid.edges, [*first, value, after]), (grid.counts, counts), (grid.variances, variances)]
-        grid = Grid.of(*_inserted(cut[:1], at), grid.high, *_inserted(cut[1:], at), grid.unit)
+        rest, variance = max(float(grid.counts[at]) - count, 0.0), grid.variances[at] + stddev**2
+        below = float((value - grid.edges[at]) / (grid.ends[at] - grid.edges[at]))
+        shares = [below, 1 - below] if value > grid.edges[at] else [1.0]
+        edges = [*([grid.edges[at]] if value > grid.edges[at] else []), value, after]
+        counts = [*(rest * share for share in shares[:-1]), count, rest * shares[-1]]
+        variances = [*(variance * share**2 for share in shares[:-1]), stddev**2, variance * shares[-1] ** 2]
+        cut = _inserted([(grid.edges, edges), (grid.counts, counts), (grid.variances, variances)], at)
+        grid = Grid.of(cut[0], grid.high, cut[1], cut[2], grid.unit)
     return grid
 
 
@@ -397,7 +442,7 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
 
     A value is a cell of a single tick that stands out.
     """
-    values = ~divisible(grid) & (grid.counts > LIKELY * grid.stddevs)
+    values = ~divisible(grid) & (grid.counts > _LITTLE * grid.stddevs)
     left, noise = rows.left(grid, values)
     others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
     share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]
@@ -492,10 +537,10 @@ def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int,
     if not 0 <= outer < len(density) or density[outer] <= 0:
         return _TAIL
     inner = inner if 0 <= inner < len(density) and density[inner] > 0 and edges[inner] * outward > 0 else place
-    middle = [abs(edges[k] + ends[k]) / 2 for k in (inner, outer)]
-    if not 0 < middle[0] < middle[1]:  # a piece around zero has no power
+    near, far = (abs(float(edges[k]) + float(ends[k])) / 2 for k in (inner, outer))
+    if not far > near > 0:
         return _TAIL
-    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(middle[1] / middle[0]), 0.0, 3.0))
+    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(far / near), 0.0, 3.0))
 
 
 def without_empty_ends(grid: Grid, edges: np.ndarray, weights: np.ndarray) -> tuple[Grid, np.ndarray, np.ndarray]:

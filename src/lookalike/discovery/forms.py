@@ -23,8 +23,12 @@ MOSTLY = 0.9
 CERTAIN, SOME = 5.7, 4.5
 """Standard deviations by which a form must stand out: among all, of which there are many, or among a few."""
 
+_MOSTLY_NUMBERS = 0.6
+"""Share of the columns that must be numbers to take one of which nothing is seen for numbers, too."""
 _LAST_CLOCK = 2450
 """Largest whole number of a column of clock times, up to noise in its bounds."""
+_COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
+"""Forms that are looked for where none stands out among all."""
 _PART = 2.5
 """Standard deviations by which a further form must stand out in the cells of the others."""
 
@@ -66,16 +70,19 @@ class Histogram:
         return {form: rows for form, rows in found.items() if rows > 0}
 
 
-def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tuple[Column, dict[str, float]]:
+def decided(
+    column: Column, histogram: Histogram, facts: dict[str, Any], default: str = ""
+) -> tuple[Column, dict[str, float]]:
     """The column with its kind and missing markers, and the estimated rows of each marker.
 
     Args:
         column: as far as it is known.
         histogram: noisy counts of the classes of its values.
         facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
+        default: name of the form of its values where none stands out.
     """
     if "text" in histogram.probe.starts:
-        forms = text_forms(histogram)
+        forms = text_forms(histogram, default)
         if isinstance(column, Undeclared):
             column = _kind(column, forms, facts)
         declared = column.values or () if isinstance(column, Categorical) else ()
@@ -96,14 +103,14 @@ def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tupl
     return column, {marker: rows for marker, rows in absent.items() if marker in column.missing}
 
 
-def text_forms(histogram: Histogram) -> dict[Form, float]:
-    """Rows of each form of texts that stands out; where no form of values does, of the one that stands out most.
+def text_forms(histogram: Histogram, default: str = "") -> dict[Form, float]:
+    """Rows of each form of texts that stands out; where no form of values does, of the most likely, or the default.
 
     Forms of the kind that most values have need less to stand out: the others are much more numerous.
     """
     markers = [form.name for form in FORMS if form.family in ("missing", "word")]
     values = [form.name for form in FORMS if form.family not in ("missing", "word")]
-    found = _most_likely(histogram, values)
+    found = _most_likely(histogram, values) or ({default: 1.0} if default else {})
     if found:
         most = max(found, key=lambda name: found[name])
         alike = [form.name for form in FORMS if form.is_number and _alike(form, NAMED[most])]
@@ -137,6 +144,15 @@ def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
     return np.array(
         [bool(np.any((wanted < end) & (stops > edge) & core)) for edge, end in zip(edges, ends, strict=True)]
     )
+
+
+def usual_form(histograms: Iterable[Histogram]) -> str:
+    """The form to expect of columns of texts of which nothing can be seen: numbers where most others are numbers."""
+    texts = [text_forms(histogram) for histogram in histograms if "text" in histogram.probe.starts]
+    numbers = [sum(rows for form, rows in found.items() if form.is_number) for found in texts]
+    words = [found.get(NAMED["text"], 0.0) for found in texts]
+    counted = sum(number > word for number, word in zip(numbers, words, strict=True))
+    return "whole" if counted > _MOSTLY_NUMBERS * max(len(texts), 1) else "text"
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
@@ -181,16 +197,18 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
     money = any(form.family == "money" for form in counts)
     readable = not money or "prefix" in facts
     found = column_of(column.name, counts, mostly=MOSTLY, provenance=marks, **shared, **facts) if readable else None
+    if isinstance(found, Continuous):
+        found = measured(found, "decimals")
     return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
 
 
 def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
     """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
-    for limit in (CERTAIN, SURE, SOME, LIKELY, 3.0, 2.5, 2.0):
-        found = histogram.masses(names, limit)
-        if found:
-            return found if limit == CERTAIN else dict([max(found.items(), key=lambda item: item[1])])
-    return {}
+    found = histogram.masses(names, CERTAIN)
+    common = [name for name in _COMMON if name in names]
+    for limit in (SURE, SOME, LIKELY, 3.0):
+        found = found or dict(sorted(histogram.masses(common, limit).items(), key=lambda item: -item[1])[:1])
+    return found
 
 
 def class_grid(column: Binned, histogram: Histogram) -> Grid:
