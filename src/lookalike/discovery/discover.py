@@ -398,14 +398,15 @@ class _Search:
 
     def _with_bins(self, column: Binned, grid: Grid, rounding: tuple[tuple[int, float], ...]) -> Column:
         """The column with bounds, bins and the shape of values within bins, from the counts of a grid."""
-        clock = forms.holds_clock_times(column, grid)
+        day = forms.clock_grid(column, grid)
+        grid = grid if day is None else day
         edges, weights = binning.pieces_of(grid, self._rows_of(column.name))
         if "bounds" in column.open_facts:
             grid, edges, weights = binning.without_empty_ends(grid, edges, weights)
         declared = isinstance(column.bins, int) and column.bins != DEFAULT_BINS
         wanted = cast(int, column.bins) if declared else self._wanted_bins()
         high = grid.high
-        if "bounds" in column.open_facts and column.name in self.above:
+        if "bounds" in column.open_facts and column.name in self.above and day is None:
             edges, weights, high = binning.with_tail(edges, weights, high, grid.unit, self.above[column.name])
         bins = binning.bins_of(edges, weights, wanted, _MIN_BIN_ROWS * grid.typical_stddev)
         edges, weights = binning.smoothed(edges, weights, high, grid.unit)
@@ -419,12 +420,12 @@ class _Search:
             "bounds",
             "bins",
             minimum=value(grid.edges[0].item()),
-            maximum=value(min(high, 2359) if clock else high),
+            maximum=value(high),
             bins=tuple(value(edge) for edge in bins.tolist()),
             shape=tuple((value(edge), weight) for edge, weight in shape),
-            rounding=() if clock else rounding,
+            rounding=rounding if day is None else (),
             outside="absorb",
-            **({"clock": True} if clock else {}),
+            **({} if day is None else {"clock": True}),
         )
 
     def _wanted_bins(self) -> int:

@@ -25,8 +25,10 @@ CERTAIN, SOME = 5.7, 4.5
 
 _MOSTLY_NUMBERS = 0.6
 """Share of the columns that must be numbers to take one of which nothing is seen for numbers, too."""
-_LAST_CLOCK = 2450
-"""Largest whole number of a column of clock times, up to noise in its bounds."""
+LAST_CLOCK = 2359
+"""Largest whole number of a column of clock times."""
+_NO_TIMES = 0.01
+"""Share of rows beyond the day up to which whole numbers can be clock times: noise, or a few odd ones."""
 _COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
 """Forms that are looked for where none stands out among all."""
 _PART = 2.5
@@ -314,13 +316,20 @@ def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
     return Grid.of(np.arange(24, dtype=np.int64) * ticks, 24 * ticks - 1, counts, noise, 1)
 
 
-def holds_clock_times(column: Binned, grid: Grid) -> bool:
-    """Whether whole numbers are clock times, hour * 100 + minute: no rows where minutes would be 60 to 99."""
-    if not isinstance(column, Integer) or not grid.unit or grid.edges[0] < 0 or grid.high > _LAST_CLOCK:
-        return False
-    low, high = grid.edges % 100, (grid.ends - 1) % 100
-    invalid = (low >= 60) & (high >= low) & (grid.widths < 40)
-    share = float(grid.widths[invalid].sum() / grid.widths.sum())
-    rows, noise = float(grid.counts[invalid].sum()), float(np.sqrt(grid.variances[invalid].sum()))
-    expected = share * float(grid.counts.sum())
-    return share > 0.2 and expected > 3 * SIGNIFICANT * noise and rows < 0.03 * expected + LIKELY * noise
+def clock_grid(column: Binned, grid: Grid) -> Grid | None:
+    """The cells of a day if whole numbers are clock times, hour * 100 + minute: no rows with minutes from 60 to 99."""
+    if not isinstance(column, Integer) or not grid.unit or not 0 <= grid.edges[0] <= LAST_CLOCK:
+        return None
+    late = grid.edges > LAST_CLOCK
+    if grid.counts[late].sum() > _NO_TIMES * grid.counts.sum() + LIKELY * np.sqrt(grid.variances[late].sum()):
+        return None
+    # The last cell may reach further than the rows that it holds.
+    day = grid.part(0, int(np.sum(~late)) - 1)
+    day = replace(day, high=min(day.high, LAST_CLOCK))
+    low, high = day.edges % 100, (day.ends - 1) % 100
+    invalid = (low >= 60) & (high >= low) & (day.widths < 40)
+    share = float(day.widths[invalid].sum() / day.widths.sum())
+    rows, noise = float(day.counts[invalid].sum()), float(np.sqrt(day.variances[invalid].sum()))
+    expected = share * float(day.counts.sum())
+    gaps = share > 0.2 and expected > 3 * SIGNIFICANT * noise and rows < 0.03 * expected + LIKELY * noise
+    return day if gaps else None

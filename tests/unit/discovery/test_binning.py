@@ -149,7 +149,7 @@ def test_a_column_of_few_values_makes_only_these():
 def test_a_column_with_other_rows_is_no_list_of_values():
     counts = np.full(100, 30.0)
     counts[[5, 10, 60]] = 3000.0, 1000.0, 500.0
-    assert binning.listed_values(exact_grid(counts, 10.0), Rows(float(counts.sum()), 100.0)) is None
+    assert binning.listed_values(exact_grid(counts, 40.0), Rows(float(counts.sum()), 100.0)) is None
 
 
 def test_the_density_falls_within_a_wide_piece_as_around_it():

@@ -153,13 +153,20 @@ def test_class_grids_hold_the_rows_of_all_forms_of_a_number():
     assert grid.counts[at].tolist() == [700, 200, 100]
 
 
-def clock_grid(minutes: int) -> Grid:
-    edges = np.arange(0, 2400)
+def whole_numbers(minutes: int, high: int = 2399, late: float = 0.0) -> Grid:
+    """Counts of all numbers of a day whose minutes are below a limit, and of later ones in one cell."""
+    edges = np.append(np.arange(0, 2200), [2200, 2400] if high >= 2400 else [2200])
     counts = np.where(edges % 100 < minutes, 50.0, 0.0)
-    return Grid.of(edges, 2399, counts, np.full(len(edges), 4.0), 1)
+    counts[edges >= 2200] = 0.0
+    counts[edges >= 2400] = late
+    return Grid.of(edges, high, counts, np.full(len(edges), 4.0), 1)
 
 
 def test_whole_numbers_are_clock_times_where_no_minutes_are_beyond_59():
-    assert forms.holds_clock_times(Integer("x"), clock_grid(60))
-    assert not forms.holds_clock_times(Integer("x"), clock_grid(100))
-    assert not forms.holds_clock_times(Continuous("x", decimals=0), clock_grid(60))
+    for grid in (whole_numbers(60), whole_numbers(60, 2999), whole_numbers(60, 2999, late=3.0)):
+        day = forms.clock_grid(Integer("x"), grid)
+        assert day is not None
+        assert day.high == 2359
+    assert forms.clock_grid(Integer("x"), whole_numbers(100)) is None
+    assert forms.clock_grid(Integer("x"), whole_numbers(60, 2999, late=5000.0)) is None
+    assert forms.clock_grid(Continuous("x", decimals=0), whole_numbers(60)) is None
