@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lookalike
-from lookalike.discovery.discover import Discovery, Found
+from lookalike.discovery.discover import Discovery, Found, _Search
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -162,6 +163,14 @@ def test_large_tables_spend_less_of_their_budget():
         spent.append(1 - door.remaining / float(door.budget.rho))
     assert spent[1] < 0.8 * spent[0]
     assert spent[0] <= Discovery().share
+
+
+def test_rows_are_left_over_only_beyond_the_noise_of_the_number_of_rows_too():
+    """Else a list that holds all values gets an `other` wherever the number of rows is too large by chance."""
+    search = _Search(Discovery(), SimpleNamespace(budget=Budget(1.0, 1e-5, "gdp"), schema=SimpleNamespace(columns=())))
+    search.rows, search.rows_variance = 2050.0, 20.0**2
+    search.found, search.noise = {"x": {"low": 1000.0, "high": 1000.0}}, {"x": 5.0}
+    assert search._left_over("x") == pytest.approx(50 / np.sqrt(400 + 2 * 25))
 
 
 def test_budgets_keep_a_part_of_delta_only_where_values_may_have_to_be_found():
