@@ -22,6 +22,7 @@ from lookalike.discovery.discover import Discovery, Found
 from lookalike.discovery.rules import FoundRule, FoundRules
 from lookalike.errors import LookalikeWarning, SchemaError
 from lookalike.inputs import as_ledger, as_schema, files_of, modified
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, journal_path
@@ -299,8 +300,13 @@ def _discovered(run: PreparedRun, door: GuardedTable, report: Progress) -> tuple
     if run.search.wants_rules(run.schema):
         report("looking for rules between columns", 0.04)
         rules = run.search.find_rules(door, filled.rows)
-        door = door.encoded(rules.schema, filled.known)
+        door = door.encoded(rules.schema, _still_coded(filled.known, rules.schema))
     return door, (*filled.notes, *found_notes(rules.rules))
+
+
+def _still_coded(known: Sequence[NoisyMarginal], schema: Schema) -> tuple[NoisyMarginal, ...]:
+    """Return the counts of columns that have the same codes in the schema: those that rules compute have one code."""
+    return tuple(m for m in known if m.values.size == schema[m.attrs[0]].size)
 
 
 @contextmanager

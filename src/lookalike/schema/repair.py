@@ -14,6 +14,7 @@ from lookalike.errors import SchemaError
 from lookalike.schema.binned import Binned, Continuous, Datetime
 from lookalike.schema.cells import cell_numbers
 from lookalike.schema.constraints import AtLeast, Determines, Parts, Relation, Sum, holds, moved, relation_of
+from lookalike.schema.coupling import places_within_bins
 from lookalike.schema.domain import ColumnSet
 from lookalike.schema.draw import draw_numbers
 from lookalike.schema.enforce import determined, structural_zeros
@@ -67,8 +68,11 @@ def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarr
 
 def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
     """Numbers within the bins of all binned columns; for other codes a number of the first bin, which is not used."""
+    places = places_within_bins(schema, codes, rng)
     return {
-        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        column.name: draw_numbers(
+            column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng, places.get(column.name)
+        )
         for i, column in enumerate(schema.columns)
         if isinstance(column, Binned)
     }
