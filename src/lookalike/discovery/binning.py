@@ -374,9 +374,10 @@ def with_values_apart(grid: Grid) -> Grid:
     if grid.counts[apart].sum() > _MOSTLY_VALUES * grid.counts.sum() and _sparse(grid, apart):
         apart |= _largest_values(grid, apart)
     kept = _uneven(grid, limit)[grid.parents] & divisible(grid)
-    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | apart | np.append(False, apart[:-1]) | kept
+    alone = apart | kept
+    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | alone | np.append(False, alone[:-1])
     starts = np.flatnonzero(begins)
-    parents, values = grid.parents[starts], (apart | kept)[starts]
+    parents, values = grid.parents[starts], alone[starts]
     widths = np.append(grid.edges[starts][1:], grid.ends[-1]) - grid.edges[starts]
     counts, variances = grid.counts[starts].copy(), grid.variances[starts].copy()
     sums = np.bincount(grid.parents, grid.counts, len(grid.parent_variances))

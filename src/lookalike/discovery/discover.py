@@ -373,14 +373,14 @@ class _Search:
 
     def _rows_of(self, name: str) -> Rows:
         """Estimated number of rows in which the column has a value."""
-        markers = len(self.absent[name]) * self.histograms[name].stddev ** 2
+        markers = self.histograms[name].stddev ** 2 * len(self.absent[name]) if name in self.histograms else 0.0
         return Rows(self._present(name), self.rows_variance + markers)
 
     def _left_over(self, name: str) -> float:
         """How many rows hold none of the values, in standard deviations of that estimate."""
-        values = self.found[name]
-        noise = self.noise[name] * math.sqrt(max(len(values), 1))
-        return float((self._present(name) - sum(values.values())) / max(noise, 1e-9))
+        values, rows = self.found[name], self._rows_of(name)
+        noise = math.sqrt(rows.variance + self.noise[name] ** 2 * max(len(values), 1))
+        return float((rows.number - sum(values.values())) / max(noise, 1e-9))
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         """The column with its frequent values; an identifier where few rows hold one."""
