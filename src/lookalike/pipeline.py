@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from lookalike.discovery.discover import Discovery, Found
-from lookalike.discovery.rules import FoundRule, FoundRules
+from lookalike.discovery.discover import Discovery
+from lookalike.discovery.filling import discovered
 from lookalike.errors import LookalikeWarning, SchemaError
 from lookalike.inputs import as_ledger, as_schema, files_of, modified
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, journal_path
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
-from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
@@ -34,10 +33,8 @@ from lookalike.privacy.recording import Recording
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
 from lookalike.release import FittedModel, Release, check_rows
 from lookalike.schema.columns import Identifier
-from lookalike.schema.constraints import rule_text
 from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
-from lookalike.schema.unseen import unseen, unseen_text
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import index_columns
 from lookalike.spent import Spent
@@ -110,7 +107,7 @@ def synthesize(
     run = prepare(table, **public, method=method, discovery=discovery, settings=settings)
     making = Making(generator, rows, seed)
     release = execute(run, making, ledger=ledger, progress=progress, insecure_rng=insecure_rng)
-    for notice in (*release.notes, *([f"Not seen: {unseen_text(release.not_seen)}"] if release.not_seen else [])):
+    for notice in release.notes:
         warnings.warn(notice, LookalikeWarning, stacklevel=2)
     return release
 
@@ -225,7 +222,8 @@ def spend(
             keep_rows=run.search.wants_rules(run.schema),
         )
         account.keep_to(limits_of(run.plan))
-        door, found = _discovered(run, door, report)
+        found = discovered(run.search, run.schema, door, report)
+        door = found.door
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
         plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
@@ -244,8 +242,7 @@ def spend(
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
     made = fitted.sample_arrow(making.rows, seed=making.seed)
     report("done", 1.0)
-    notes = (*found, *fitted.diagnosis().notes)
-    return Release(made, fitted, plan, notes, unseen(run.schema, door.schema))
+    return Release(made, fitted, plan, (*found.notes, *fitted.diagnosis().notes), found.unseen)
 
 
 def finished(release: Callable[[], Release], account: Run, finish: Finish | None) -> Release:
@@ -277,29 +274,6 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
         "discovery": asdict(run.search),
         "making": asdict(making),
     }
-
-
-def found_notes(found: Sequence[FoundRule]) -> tuple[str, ...]:
-    """Return what people should know about the rules that were found."""
-    if not found:
-        return ()
-    head = "Rules found in the table, which every synthetic row keeps (--no-rules or rules=False turns the search off):"
-    shares = [f"  {rule_text(f.rule)}  [broken by {f.broken:.1%} of the rows, noise {f.stddev:.1%}]" for f in found]
-    return ("\n".join([head, *shares]),)
-
-
-def _discovered(run: PreparedRun, door: GuardedTable, report: Progress) -> tuple[GuardedTable, tuple[str, ...]]:
-    """Return the door with what the schema leaves open, and the rules, found within the budget; and what to say."""
-    filled, rules = Found(door.schema), FoundRules(door.schema)
-    if run.schema.open_facts:
-        report("discovering what the schema leaves open", 0.02)
-        filled = run.search.fill(door)
-        door = door.encoded(filled.schema, filled.known)
-    if run.search.wants_rules(run.schema):
-        report("looking for rules between columns", 0.04)
-        rules = run.search.find_rules(door, filled.rows)
-        door = door.encoded(rules.schema, filled.known)
-    return door, (*filled.notes, *found_notes(rules.rules))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -261,7 +262,8 @@ def print_summary(release: Release, files: dict[str, str], book: Ledger, *, as_j
         for line in _lines(release, files, book):
             screen.print(line)
     for note in release.notes:
-        notes.print(note)
+        if not note.startswith("Not seen: "):  # these are among the lines above
+            notes.print(note)
 
 
 def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
@@ -273,7 +275,7 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
         f"Rows: {_rows(release)}",
         f"Method: {release.spent.method_text}.",
         f"Spent: {release.spent.price_text} {_left(book)}",
-        f"Not seen: {unseen_text(release.not_seen)}",
+        f"Not seen: {unseen_text(release.unseen)}",
         f"Files: {listed}.",
     ]
 
@@ -314,5 +316,6 @@ def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, A
         "cap": book.cap,
         "rho_by_step": {step: float(rho) for step, rho in spent.by_step().items()},
         "not_seen": release.not_seen,
+        "unseen": [asdict(entry) for entry in release.unseen],
         "notes": list(release.notes),
     }

@@ -21,6 +21,7 @@ import numpy as np
 from lookalike.discovery import binning, forms
 from lookalike.discovery import rules as rule_search
 from lookalike.discovery.binning import Grid, Rows
+from lookalike.discovery.doubts import Evidence, doubts
 from lookalike.discovery.forms import Histogram
 from lookalike.errors import BudgetError
 from lookalike.measurements import NoisyMarginal, estimated_total
@@ -37,6 +38,7 @@ from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import any_value, holds_identifiers
+from lookalike.schema.unseen import Unseen
 
 
 class _Step(NamedTuple):
@@ -100,13 +102,13 @@ class Found:
         schema: the schema without open facts.
         known: noisy counts of single columns in the codes of that schema.
         rows: noisy number of rows, None where it was not needed.
-        notes: what could not be seen, for people.
+        notes: what the noisy answers cannot vouch for.
     """
 
     schema: Schema
     known: tuple[NoisyMarginal, ...] = ()
     rows: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Unseen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,12 @@ class _Search:
         closed = [_closed(column) for column in self.columns.values()]
         schema = aligned(self.door.schema.with_columns(closed))
         known = [self._known(column) for column in schema.columns]
-        return Found(schema, tuple(m for m in known if m is not None), self.rows)
+        return Found(schema, tuple(m for m in known if m is not None), self.rows, doubts(self._evidence(schema)))
+
+    def _evidence(self, schema: Schema) -> Evidence:
+        numbers = (self.rows, math.sqrt(self.rows_variance), self.signal)
+        counts = (self.histograms, self.classes, self.grids, self.found, self.noise, self.absent)
+        return Evidence(self.door.schema, schema, *numbers, *counts)
 
     def find_rows_per_person(self) -> None:
         """The numbers of persons with 1, 2, ... rows: the rows of persons with k rows, divided by k."""
