@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
+    from lookalike.inspecting import inspect as inspect
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
     from lookalike.privacy.kernel.accounting import Budget as Budget
@@ -38,6 +39,7 @@ _HOMES = {
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
+    "inspect": "inspecting",
     "load": "release",
     "plan_run": "pipeline",
     "resume": "resuming",

@@ -210,7 +210,7 @@ def spend(
 ) -> Release:
     """Return the release of a run whose account is open. The account is closed when the budget is spent."""
     report = progress or (lambda message, fraction: None)
-    with _ended(account):
+    with ended(account):
         report("reading the table", 0.0)
         door = open_table(
             run.table,
@@ -226,7 +226,7 @@ def spend(
         door = found.door
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
-        plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
+        plan = (*discovery_steps(run.schema, run.budget, run.search), *split.steps)
         account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
@@ -277,7 +277,7 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
 
 
 @contextmanager
-def _ended(account: Run) -> Iterator[None]:
+def ended(account: Run) -> Iterator[None]:
     """Close the account of a run when it has spent its budget or failed."""
     status = "failed"
     try:
@@ -351,12 +351,12 @@ def plan_run(
 
 def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
     """Return the steps of discovery and those of the method, which gets what discovery leaves."""
-    found = _discovery_steps(schema, budget, search)
+    found = discovery_steps(schema, budget, search)
     left = float(budget.rho) - sum(step.rho for step in found)
     return (*found, *method.split(search.nominal(schema), left).steps)
 
 
-def _discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
+def discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
     """Return what discovery of the facts that the schema leaves open may spend."""
     found = search.plan(schema, budget)
     return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)

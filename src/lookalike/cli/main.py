@@ -12,7 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import asking, judging, options, planning, running, verifying
+from lookalike.cli import asking, inspecting, judging, options, planning, running, verifying
 from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, table_of
 from lookalike.errors import LookalikeError
@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 
-for command in running.COMMANDS:
+for command in (*running.COMMANDS, *inspecting.COMMANDS):
     app.command()(command)
 
 

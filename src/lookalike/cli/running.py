@@ -274,7 +274,7 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
     return [
         f"Rows: {_rows(release)}",
         f"Method: {release.spent.method_text}.",
-        f"Spent: {release.spent.price_text} {_left(book)}",
+        f"Spent: {release.spent.price_text} {budget_left(book)}",
         f"Not seen: {unseen_text(release.unseen)}",
         f"Files: {listed}.",
     ]
@@ -288,7 +288,8 @@ def _rows(release: Release) -> str:
     return f"{made}; the private table has about as many rows." if bounding is None else f"{made}. {bounding}"
 
 
-def _left(book: Ledger) -> str:
+def budget_left(book: Ledger) -> str:
+    """Say what all runs on a table have spent, or what its cap leaves."""
     from lookalike.privacy.ledger import epsilon_text
 
     spent, cap = book.spent()[0], book.cap

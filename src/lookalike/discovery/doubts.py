@@ -14,7 +14,7 @@ from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.columns import Categorical, Column, Undeclared
 from lookalike.schema.schema import Schema
 from lookalike.schema.text_forms import FORMS
-from lookalike.schema.unseen import BOUNDS, GUESSED, HIDDEN, NOTHING, SMALL, Unseen, option
+from lookalike.schema.unseen import BOUNDS, GUESSED, HIDDEN, NOTHING, SMALL, Unseen, option, range_option
 
 SMALL_SIGNAL = 40.0
 """Rows of a table in standard deviations of a column's counts, if these had the whole budget, below which it is too
@@ -65,7 +65,7 @@ def _small(known: Evidence) -> Unseen:
     share = min(4.0 / max(known.signal, 1e-9), 1.0)
     return Unseen(
         SMALL,
-        "",
+        None,
         f"about {max(known.rows, 0.0):,.0f} rows of {len(known.after.columns)} columns, and noise of about "
         f"{known.rows / max(known.signal, 1e-9):,.0f} rows on every count of a column",
         f"what fewer than {share:.0%} of the rows have in common is hidden",
@@ -87,9 +87,11 @@ def _nothing(known: Evidence, column: Column) -> Unseen | None:
 def _guessed(known: Evidence, column: Column) -> Unseen | None:
     """Numbers or times of which no magnitude stands out."""
     grid = known.classes.get(column.name)
-    if grid is None or not _found_bounds(column) or visible(grid.counts, grid.stddevs, SURE).any():
+    if grid is None or not isinstance(column, Binned) or not _found_bounds(column):
         return None
-    return Unseen(GUESSED, column.name, "no magnitude stands out", f"made {_range(column)}", _declared_range(column))
+    if visible(grid.counts, grid.stddevs, SURE).any():
+        return None
+    return Unseen(GUESSED, column.name, "no magnitude stands out", f"made {_range(column)}", range_option(column))
 
 
 def _hidden(known: Evidence, column: Column) -> Unseen | None:
@@ -100,7 +102,7 @@ def _hidden(known: Evidence, column: Column) -> Unseen | None:
     if left < LEFT_OVER * noise:
         return None
     what = f"about {left:,.0f} rows hold none of the values that stand out"
-    declare = _declared_range(column) if isinstance(column, Binned) else option("values", column.name, "A,B")
+    declare = range_option(column) if isinstance(column, Binned) else option("values", column.name, "A,B")
     return Unseen(HIDDEN, column.name, what, "the same in every row", declare)
 
 
@@ -115,7 +117,7 @@ def _wide(known: Evidence, column: Column) -> Unseen | None:
     if high - low <= WIDER * max(core[1] - core[0], size, float(column.numbers_at(1))):
         return None
     seen = f"rows stand out from {column.external(core[0])} to {column.external(core[1])} only"
-    return Unseen(BOUNDS, column.name, seen, f"made {_range(column)}", _declared_range(column))
+    return Unseen(BOUNDS, column.name, seen, f"made {_range(column)}", range_option(column))
 
 
 def _supported(grid: Grid) -> tuple[int | float, int | float]:
@@ -154,7 +156,3 @@ def _found_bounds(column: Column) -> bool:
 
 def _range(column: Binned) -> str:
     return f"from {column.minimum} to {column.maximum}"
-
-
-def _declared_range(column: Column) -> str:
-    return option("range", column.name, "LOW..HIGH" if isinstance(column, Datetime) else "LOW:HIGH")

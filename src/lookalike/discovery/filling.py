@@ -25,11 +25,13 @@ class Discovered:
         door: the table, encoded by the schema without open facts; its `known` counts are those that were paid for.
         unseen: what could not be seen.
         rules: the rules that were found.
+        rows: noisy number of rows, None where it was not needed.
     """
 
     door: GuardedTable
     unseen: tuple[Unseen, ...]
     rules: tuple[FoundRule, ...] = ()
+    rows: float | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def discovered(
         door = door.encoded(rules.schema, filled.known)
     fresh = {m.attrs for m in filled.known}
     door.known = (*filled.known, *(m for m in map(_measurement, schema.known_counts) if m.attrs not in fresh))
-    return Discovered(door, merged(filled.notes, unseen(schema, door.schema)), rules.rules)
+    return Discovered(door, merged(filled.notes, unseen(schema, door.schema)), rules.rules, filled.rows)
 
 
 def _measurement(counts: KnownCounts) -> NoisyMarginal:

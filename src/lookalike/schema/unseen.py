@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.schema import Schema
 
@@ -36,14 +37,14 @@ class Unseen:
 
     Attributes:
         reason: one of REASONS.
-        column: "" for the table as a whole.
+        column: None for the table as a whole.
         seen: what the noisy answers show.
         done: what the run made of that.
         declare: the option that would tell it, if the fact is public; "" where there is nothing to declare.
     """
 
     reason: str
-    column: str
+    column: str | None
     seen: str
     done: str
     declare: str = ""
@@ -62,21 +63,21 @@ def unseen(before: Schema, after: Schema) -> tuple[Unseen, ...]:
 
 def _unseen(before: Column, after: Column) -> Unseen | None:
     name = after.name
+    listed = option("values", name, "A,B")
     if isinstance(after, Identifier):
         if after.person:
             return None
         if isinstance(before, Identifier):
             return Unseen(DECLARED, name, "not read", "made up in every row", option("type", name, "any"))
-        return Unseen(
-            RARE_TEXTS, name, "texts, few of them frequent", "made up in every row", option("values", name, "A,B")
-        )
+        return Unseen(RARE_TEXTS, name, "texts, few of them frequent", "made up in every row", listed)
     measured = after.fact(after.facts[0]) == "measured"
     if measured and after.regular <= 1:
-        return Unseen(SINGLE, name, "one value or bin", "the same in every row", option("values", name, "A,B"))
+        if isinstance(after, Binned):
+            seen = f"values from {after.minimum} to {after.maximum}"
+            return Unseen(SINGLE, name, "one bin", seen, range_option(after))
+        return Unseen(SINGLE, name, "one value", "the same in every row", listed)
     if isinstance(after, Categorical) and after.has_other and measured:
-        return Unseen(
-            RARE_VALUES, name, f"{after.regular} values", "others count as one", option("values", name, "A,B")
-        )
+        return Unseen(RARE_VALUES, name, f"{after.regular} values", "others count as one", listed)
     return None
 
 
@@ -85,9 +86,14 @@ def option(name: str, column: str, fact: str) -> str:
     return f"--{name} {shlex.quote(f'{column}={fact}')}"
 
 
+def range_option(column: Binned) -> str:
+    """Return the option that declares the bounds of a column."""
+    return option("range", column.name, "LOW..HIGH" if isinstance(column, Datetime) else "LOW:HIGH")
+
+
 def merged(doubts: Iterable[Unseen], remarks: Iterable[Unseen]) -> tuple[Unseen, ...]:
     """Return both, in the order in which they are told, with one entry for each column: the first of its reasons."""
-    told: dict[str, Unseen] = {}
+    told: dict[str | None, Unseen] = {}
     for entry in sorted((*doubts, *remarks), key=lambda entry: REASONS.index(entry.reason)):
         told.setdefault(entry.column, entry)
     return tuple(told.values())
@@ -97,7 +103,7 @@ def by_reason(found: Iterable[Unseen]) -> dict[str, tuple[str, ...]]:
     """Return the columns of each reason that applies; none for what concerns the whole table."""
     grouped: dict[str, tuple[str, ...]] = {}
     for entry in found:
-        grouped[entry.reason] = (*grouped.get(entry.reason, ()), *([entry.column] if entry.column else []))
+        grouped[entry.reason] = (*grouped.get(entry.reason, ()), *(() if entry.column is None else (entry.column,)))
     return grouped
 
 
@@ -115,7 +121,7 @@ def unseen_lines(found: Iterable[Unseen]) -> tuple[str, ...]:
 
 def _line(reason: str, entries: list[Unseen]) -> str:
     first = entries[0]
-    if not first.column:
+    if first.column is None:
         return f"{reason}: {first.seen}; {first.done}. {first.declare}"
     shown = ", ".join(_shown(entry) for entry in entries[:_NAMED])
     more = f" and {len(entries) - _NAMED:,} more" if len(entries) > _NAMED else ""
