@@ -11,6 +11,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lookalike.discovery.discover import Discovery as Discovery
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
     from lookalike.inspecting import inspect as inspect
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
+    "Discovery": "discovery.discover",
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",

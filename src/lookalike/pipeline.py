@@ -20,7 +20,7 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.discovery.filling import discovered
-from lookalike.errors import LookalikeWarning, SchemaError
+from lookalike.errors import DoubtfulError, LookalikeWarning, SchemaError
 from lookalike.inputs import as_ledger, as_schema, files_of, modified
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
@@ -84,7 +84,8 @@ def synthesize(
         neighbours: what one person can change; adding or removing one row by default.
         person: column that says whose row it is. At most `neighbours.max_rows_per_person` random rows of each person
             are then used, and synthetic persons have about as many rows each.
-        discovery: how much of the budget the discovery of open facts may spend.
+        discovery: how much of the budget the discovery of open facts may spend, and whether a run stops where it cannot
+            see enough (`Discovery(strict=True)`), with a `DoubtfulError`.
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
@@ -121,6 +122,7 @@ class PreparedRun:
     neighbours: Neighbours
     method: Method
     search: Discovery
+    delta: float
     budget: Budget
     plan: tuple[Step, ...]
 
@@ -150,7 +152,7 @@ def prepare(
     budget = search.budget(public, epsilon, delta, chosen.accounting)
     plan = _planned(public, budget, chosen, search)
     check_rules(public)
-    return PreparedRun(table, public, people, chosen, search, budget, plan)
+    return PreparedRun(table, public, people, chosen, search, delta, budget, plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,8 @@ def execute(
 
 def facts_of(run: PreparedRun) -> dict[str, Any]:
     """What the ledger says about a run."""
-    fingerprint = run.schema.fingerprint()
-    return {"method": run.method.name, "schema": fingerprint, "budget": run.budget, "neighbours": run.neighbours}
+    facts = {"method": run.method.name, "schema": run.schema.fingerprint(), "budget": run.budget}
+    return {**facts, "neighbours": run.neighbours, "stop_delta": run.search.stop_delta(run.delta)}
 
 
 def spend(
@@ -224,6 +226,8 @@ def spend(
         account.keep_to(limits_of(run.plan))
         found = discovered(run.search, run.schema, door, report)
         door = found.door
+        if run.search.strict:
+            found.check()
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         split = run.method.split(door.domain, door.remaining)
         plan = (*discovery_steps(run.schema, run.budget, run.search), *split.steps)
@@ -267,7 +271,7 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
         "table": {**reading, "modified": modified(run.table)},
         "schema": run.schema.to_dict(),
         "epsilon": run.budget.epsilon,
-        "delta": run.budget.delta,
+        "delta": run.delta,
         "method": run.method.name,
         "settings": settings_of(run.method),
         "neighbours": asdict(run.neighbours),
@@ -278,13 +282,16 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
 
 @contextmanager
 def ended(account: Run) -> Iterator[None]:
-    """Close the account of a run when it has spent its budget or failed."""
-    status = "failed"
+    """Close the account of a run when it has spent its budget, failed, or stopped for what its answers show."""
     try:
         yield
-        status = "done"
-    finally:
-        account.end(status)
+    except DoubtfulError as error:
+        error.counted = account.stop()
+        raise
+    except BaseException:
+        account.end("failed")
+        raise
+    account.end("done")
 
 
 def _spent(run: PreparedRun, summary: RunSummary, chosen: str) -> Spent:

@@ -13,7 +13,7 @@ import typer
 
 from lookalike.cli import options, planning, verifying
 from lookalike.cli.terminal import notes, output, print_json, progress_bar
-from lookalike.errors import InputError, LookalikeError
+from lookalike.errors import DoubtfulError, InputError, LookalikeError
 from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def synth(
     workload: options.WorkloadOption = None,
     setting: options.SettingOption = None,
     rules: options.RulesOption = None,
+    strict: options.StrictOption = False,
     escape_formulas: options.FormulaOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -88,7 +89,7 @@ def synth(
         method=method,
         neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
         person=person,
-        discovery=Discovery(rules=rules),
+        discovery=Discovery(rules=rules, strict=strict),
         settings=options.settings_of(method, setting, workload),
     )
     if not as_json:
@@ -99,7 +100,7 @@ def synth(
     told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
     making = Making(check_generator(generator), rows, seed, told_all)
     finish = partial(write_results, told=told_all, book=book)
-    with progress_bar() as progress:
+    with kept_if_stopped(write_schema, book, as_json=as_json), progress_bar() as progress:
         release = execute(run, making, ledger=book, progress=progress, finish=finish)
     print_summary(release, told, book, as_json=as_json)
 
@@ -216,6 +217,25 @@ def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
             save_explained(release.schema, Path(files["write_schema"]))
         if "statement" in files:
             verifying.write_statement(Path(files["statement"]), release, book, **told.get("about", {}))
+
+
+@contextmanager
+def kept_if_stopped(write_schema: Path | None, book: Ledger, *, as_json: bool) -> Generator[None]:
+    """Write the schema that was found, with the counts that were paid for, if a strict run stops."""
+    from lookalike.schema.explained import save_explained
+
+    try:
+        yield
+    except DoubtfulError as error:
+        if write_schema is not None:
+            save_explained(error.schema, write_schema)
+            notes.print(f"What was found is in {write_schema}; declare more there, and go on with --schema.")
+        if as_json:
+            written = None if write_schema is None else str(write_schema)
+            facts = {"stopped": True, "epsilon_counted": error.counted, "write_schema": written}
+            total = {"ledger": str(book.path) if book.path else None, "epsilon_of_all_runs": book.spent()[0]}
+            print_json({**facts, **total, "unseen": [asdict(entry) for entry in error.unseen]})
+        raise
 
 
 def _file(workload: str | None) -> Path | None:

@@ -28,6 +28,7 @@ from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
+from lookalike.privacy.stopping import stop_delta
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.classes import class_probe
@@ -122,6 +123,9 @@ class Discovery:
         max_bins: about how many bins a number or time gets; fewer on small tables, more on very large ones.
         rules: whether rules between columns are searched for (`rules.py`); None for where the schema has open facts.
         rules_share: part of the budget that this search may spend, beside `share`.
+        strict: whether a run stops after discovery if its noisy answers leave a column in doubt
+            (`schema/unseen.py`). The decision looks at released numbers alone. A run that stops counts with what it
+            spent, rounded up; for that a strict run sets a part of its delta aside (`privacy/stopping.py`).
     """
 
     share: float = 0.8
@@ -129,6 +133,7 @@ class Discovery:
     max_bins: int = 16
     rules: bool | None = None
     rules_share: float = rule_search.SHARE
+    strict: bool = False
 
     def __post_init__(self) -> None:
         shares = {"share": self.share, "delta_share": self.delta_share, "rules_share": self.rules_share}
@@ -139,9 +144,17 @@ class Discovery:
             raise BudgetError(f"The max_bins of discovery is {self.max_bins}; it must be at least 2, such as 16.")
 
     def budget(self, schema: Schema, epsilon: float, delta: float, accounting: Accounting) -> Budget:
-        """The run's budget, with a part of delta kept for thresholds where values may have to be found."""
+        """The run's budget, with a part of delta kept for thresholds where values may have to be found.
+
+        A strict run sets another part of delta aside, which is not in the budget.
+        """
+        delta -= self.stop_delta(delta)
         values = any({"values", "type", "decimals"} & set(facts) for facts in schema.open_facts.values())
         return Budget(epsilon, delta, accounting, delta * self.delta_share if values else 0.0)
+
+    def stop_delta(self, delta: float) -> float:
+        """What a run sets aside of its delta to count for less if it stops."""
+        return stop_delta(delta) if self.strict else 0.0
 
     def nominal(self, schema: Schema) -> Domain:
         """The domain as far as it is known, with `max_bins` codes for every column whose values are still open."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery, Found
 from lookalike.discovery.rules import FoundRule, FoundRules
+from lookalike.errors import DoubtfulError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.constraints import rule_text
@@ -37,6 +38,12 @@ class Discovered:
     def notes(self) -> tuple[str, ...]:
         """What people should know."""
         return (*(f"Not seen: {line}" for line in unseen_lines(self.unseen)), *found_notes(self.rules))
+
+    def check(self) -> None:
+        """Refuse to go on where something is in doubt. All that this looks at was released, so nothing is charged."""
+        found = tuple(entry for entry in self.unseen if entry.is_doubt)
+        if found:
+            raise DoubtfulError(unseen_lines(found), found, self.schema_with(self.door.known))
 
     def schema_with(self, counts: Sequence[NoisyMarginal]) -> Schema:
         """The schema that was found with noisy counts of its columns, from which a later run can go on."""

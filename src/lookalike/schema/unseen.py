@@ -129,7 +129,8 @@ def _line(reason: str, entries: list[Unseen]) -> str:
 
 
 def _shown(entry: Unseen) -> str:
-    return f"{entry.column} ({entry.done})" if entry.reason in (NOTHING, GUESSED, BOUNDS, HIDDEN) else entry.column
+    told = entry.reason in (NOTHING, GUESSED, BOUNDS, HIDDEN)
+    return f"{entry.column} ({entry.done})" if told else str(entry.column)
 
 
 def unseen_text(found: Iterable[Unseen]) -> str:
