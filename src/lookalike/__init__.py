@@ -11,8 +11,10 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lookalike.discovery.discover import Discovery as Discovery
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
+    from lookalike.inspecting import inspect as inspect
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
     from lookalike.privacy.kernel.accounting import Budget as Budget
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 # Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
+    "Discovery": "discovery.discover",
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",
@@ -38,6 +41,7 @@ _HOMES = {
     "Release": "release",
     "Schema": "schema.schema",
     "TableSynthesizer": "estimators",
+    "inspect": "inspecting",
     "load": "release",
     "plan_run": "pipeline",
     "resume": "resuming",

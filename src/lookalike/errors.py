@@ -5,6 +5,8 @@ Every error that a user can correct derives from `LookalikeError`; any other exc
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class LookalikeError(Exception):
     """The base of all errors that a user can correct. The command line prints the message and exits with code 2."""
@@ -43,6 +45,27 @@ class RunStoppedError(LookalikeError):
             "may depend on a single row. Try the same schema and method on a made-up table with the same columns and "
             "types; if that run succeeds, look for unusual values in the private table."
         )
+
+
+class DoubtfulError(LookalikeError):
+    """A strict run stopped after discovery, because of what its noisy answers do not show.
+
+    Attributes:
+        lines: what could not be seen, what was made of it, and what to declare.
+        unseen: the same as typed entries.
+        schema: what was found, with the noisy counts that were paid for: a later run can go on from it.
+        counted: the epsilon that the run counts with, set when its account is closed.
+    """
+
+    def __init__(self, lines: tuple[str, ...], unseen: tuple[Any, ...], schema: Any) -> None:
+        super().__init__(*lines)
+        self.lines, self.unseen, self.schema = lines, unseen, schema
+        self.counted: float | None = None
+
+    def __str__(self) -> str:
+        head = "The run is strict and stopped after discovery, since it cannot see enough:"
+        spent = "" if self.counted is None else f" The run counts with epsilon {self.counted:.6g} in the ledger."
+        return "\n  ".join([head, *self.lines]) + f"\nNo row was made.{spent}"
 
 
 class BudgetError(LookalikeError):

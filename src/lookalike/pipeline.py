@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from lookalike.discovery.discover import Discovery, Found
-from lookalike.discovery.rules import FoundRule, FoundRules
-from lookalike.errors import LookalikeWarning, SchemaError
+from lookalike.discovery.discover import Discovery
+from lookalike.discovery.filling import discovered
+from lookalike.errors import DoubtfulError, LookalikeWarning, SchemaError
 from lookalike.inputs import as_ledger, as_schema, files_of, modified
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, journal_path
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
-from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
@@ -34,10 +33,8 @@ from lookalike.privacy.recording import Recording
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
 from lookalike.release import FittedModel, Release, check_rows
 from lookalike.schema.columns import Identifier
-from lookalike.schema.constraints import rule_text
 from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
-from lookalike.schema.unseen import unseen, unseen_text
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import index_columns
 from lookalike.spent import Spent
@@ -87,7 +84,8 @@ def synthesize(
         neighbours: what one person can change; adding or removing one row by default.
         person: column that says whose row it is. At most `neighbours.max_rows_per_person` random rows of each person
             are then used, and synthetic persons have about as many rows each.
-        discovery: how much of the budget the discovery of open facts may spend.
+        discovery: how much of the budget the discovery of open facts may spend, and whether a run stops where it cannot
+            see enough (`Discovery(strict=True)`), with a `DoubtfulError`.
         progress: called with a message and the fraction done.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
@@ -110,7 +108,7 @@ def synthesize(
     run = prepare(table, **public, method=method, discovery=discovery, settings=settings)
     making = Making(generator, rows, seed)
     release = execute(run, making, ledger=ledger, progress=progress, insecure_rng=insecure_rng)
-    for notice in (*release.notes, *([f"Not seen: {unseen_text(release.not_seen)}"] if release.not_seen else [])):
+    for notice in release.notes:
         warnings.warn(notice, LookalikeWarning, stacklevel=2)
     return release
 
@@ -124,6 +122,7 @@ class PreparedRun:
     neighbours: Neighbours
     method: Method
     search: Discovery
+    delta: float
     budget: Budget
     plan: tuple[Step, ...]
 
@@ -153,7 +152,7 @@ def prepare(
     budget = search.budget(public, epsilon, delta, chosen.accounting)
     plan = _planned(public, budget, chosen, search)
     check_rules(public)
-    return PreparedRun(table, public, people, chosen, search, budget, plan)
+    return PreparedRun(table, public, people, chosen, search, delta, budget, plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +203,8 @@ def execute(
 
 def facts_of(run: PreparedRun) -> dict[str, Any]:
     """What the ledger says about a run."""
-    fingerprint = run.schema.fingerprint()
-    return {"method": run.method.name, "schema": fingerprint, "budget": run.budget, "neighbours": run.neighbours}
+    facts = {"method": run.method.name, "schema": run.schema.fingerprint(), "budget": run.budget}
+    return {**facts, "neighbours": run.neighbours, "stop_delta": run.search.stop_delta(run.delta)}
 
 
 def spend(
@@ -213,7 +212,7 @@ def spend(
 ) -> Release:
     """Return the release of a run whose account is open. The account is closed when the budget is spent."""
     report = progress or (lambda message, fraction: None)
-    with _ended(account):
+    with ended(account):
         report("reading the table", 0.0)
         door = open_table(
             run.table,
@@ -225,11 +224,14 @@ def spend(
             keep_rows=run.search.wants_rules(run.schema),
         )
         account.keep_to(limits_of(run.plan))
-        door, found = _discovered(run, door, report)
+        found = discovered(run.search, run.schema, door, report)
+        door = found.door
+        if run.search.strict:
+            found.check()
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
         method = run.method.chosen(door.domain).informed(door.known)
         split = method.split(door.domain, door.remaining)
-        plan = (*_discovery_steps(run.schema, run.budget, run.search), *split.steps)
+        plan = (*discovery_steps(run.schema, run.budget, run.search), *split.steps)
         account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
@@ -245,8 +247,7 @@ def spend(
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
     made = fitted.sample_arrow(making.rows, seed=making.seed)
     report("done", 1.0)
-    notes = (*found, *fitted.diagnosis().notes)
-    return Release(made, fitted, plan, notes, unseen(run.schema, door.schema))
+    return Release(made, fitted, plan, (*found.notes, *fitted.diagnosis().notes), found.unseen)
 
 
 def finished(release: Callable[[], Release], account: Run, finish: Finish | None) -> Release:
@@ -271,7 +272,7 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
         "table": {**reading, "modified": modified(run.table)},
         "schema": run.schema.to_dict(),
         "epsilon": run.budget.epsilon,
-        "delta": run.budget.delta,
+        "delta": run.delta,
         "method": run.method.name,
         "settings": settings_of(run.method),
         "neighbours": asdict(run.neighbours),
@@ -280,38 +281,18 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
     }
 
 
-def found_notes(found: Sequence[FoundRule]) -> tuple[str, ...]:
-    """Return what people should know about the rules that were found."""
-    if not found:
-        return ()
-    head = "Rules found in the table, which every synthetic row keeps (--no-rules or rules=False turns the search off):"
-    shares = [f"  {rule_text(f.rule)}  [broken by {f.broken:.1%} of the rows, noise {f.stddev:.1%}]" for f in found]
-    return ("\n".join([head, *shares]),)
-
-
-def _discovered(run: PreparedRun, door: GuardedTable, report: Progress) -> tuple[GuardedTable, tuple[str, ...]]:
-    """Return the door with what the schema leaves open, and the rules, found within the budget; and what to say."""
-    filled, rules = Found(door.schema), FoundRules(door.schema)
-    if run.schema.open_facts:
-        report("discovering what the schema leaves open", 0.02)
-        filled = run.search.fill(door)
-        door = door.encoded(filled.schema, filled.known)
-    if run.search.wants_rules(run.schema):
-        report("looking for rules between columns", 0.04)
-        rules = run.search.find_rules(door, filled.rows)
-        door = door.encoded(rules.schema, filled.known)
-    return door, (*filled.notes, *found_notes(rules.rules))
-
-
 @contextmanager
-def _ended(account: Run) -> Iterator[None]:
-    """Close the account of a run when it has spent its budget or failed."""
-    status = "failed"
+def ended(account: Run) -> Iterator[None]:
+    """Close the account of a run when it has spent its budget, failed, or stopped for what its answers show."""
     try:
         yield
-        status = "done"
-    finally:
-        account.end(status)
+    except DoubtfulError as error:
+        error.counted = account.stop()
+        raise
+    except BaseException:
+        account.end("failed")
+        raise
+    account.end("done")
 
 
 def _spent(run: PreparedRun, summary: RunSummary, chosen: str) -> Spent:
@@ -378,12 +359,12 @@ def plan_run(
 
 def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) -> tuple[Step, ...]:
     """Return the steps of discovery and those of the method, which gets what discovery leaves."""
-    found = _discovery_steps(schema, budget, search)
+    found = discovery_steps(schema, budget, search)
     left = float(budget.rho) - sum(step.rho for step in found)
     return (*found, *method.split(search.nominal(schema), left).steps)
 
 
-def _discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
+def discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
     """Return what discovery of the facts that the schema leaves open may spend."""
     found = search.plan(schema, budget)
     return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)

@@ -30,7 +30,7 @@ from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.decode import decode
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.schema.unseen import unseen_text
+from lookalike.schema.unseen import Unseen, by_reason, unseen_text
 from lookalike.sources.csvfiles import CsvStyle, check_delimiter
 from lookalike.sources.files import KINDS, write_file, write_table
 from lookalike.sources.frames import TableForm, to_frame
@@ -271,15 +271,20 @@ class Release:
         rows: the synthetic rows as an Arrow table.
         fitted: the model that made it, for more rows, queries and storage.
         plan: what each step of the run was allowed to spend.
-        notes: warnings about the fit; empty if the model explains what was measured.
-        not_seen: columns of which something could not be seen, by reason.
+        notes: what people should know: what could not be seen, rules that were found, a model that does not fit.
+        unseen: what could not be seen: columns, what was seen and done, what to declare.
     """
 
     rows: pa.Table
     fitted: FittedModel
     plan: tuple[Step, ...]
     notes: tuple[str, ...] = ()
-    not_seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unseen: tuple[Unseen, ...] = ()
+
+    @property
+    def not_seen(self) -> dict[str, tuple[str, ...]]:
+        """The columns of which something could not be seen, by reason."""
+        return by_reason(self.unseen)
 
     @property
     def table(self) -> Any:
@@ -314,7 +319,7 @@ class Release:
             f"Rows: {self.rows.num_rows:,} of {len(self.schema.columns)} columns, all made up",
             f"Method: {self.spent.method_text}",
             f"Spent: {self.spent.price_text}",
-            f"Not seen: {unseen_text(self.not_seen)}",
+            f"Not seen: {unseen_text(self.unseen)}",
         ]
 
     def _repr_html_(self) -> str:

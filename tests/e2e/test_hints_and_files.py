@@ -120,7 +120,7 @@ def test_five_lines_at_the_end(call: Call, people: Path, tmp_path: Path) -> None
     assert call("ledger", people, "--cap", 5).code == 0
     out, model = tmp_path / "o.csv", tmp_path / "m.lookalike"
     outcome = call("synth", people, "-o", out, "-e", 2, "--model", model, *HINTS[:-2])
-    lines = outcome.out.splitlines()
+    lines = outcome.out.replace("\n  ", "; ").splitlines()
     assert [line.split(":")[0] for line in lines] == ["Rows", "Method", "Spent", "Not seen", "Files"]
     assert re.match(r"Rows: \d+ of 5 columns", lines[0])
     assert lines[1] == "Method: mosaic, chosen by auto."

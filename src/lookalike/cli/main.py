@@ -12,10 +12,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import asking, judging, options, planning, running, verifying
+from lookalike.cli import asking, inspecting, judging, options, planning, running, verifying
 from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, table_of
-from lookalike.errors import LookalikeError
+from lookalike.errors import DoubtfulError, LookalikeError
 
 if TYPE_CHECKING:
     from lookalike.privacy.ledger import Ledger, RunSummary
@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 
-for command in running.COMMANDS:
+for command in (*running.COMMANDS, *inspecting.COMMANDS):
     app.command()(command)
 
 
@@ -85,9 +85,15 @@ for command in (*planning.COMMANDS, *asking.COMMANDS, *verifying.COMMANDS, *judg
 
 
 def main() -> NoReturn:
-    """Run the command line. A user's mistake ends in one paragraph and exit code 2, not in a traceback."""
+    """Run the command line. A user's mistake ends in one paragraph and exit code 2, not in a traceback.
+
+    A strict run that stopped because it could not see enough ends with exit code 3.
+    """
     try:
         code = app(standalone_mode=False)
+    except DoubtfulError as error:
+        notes.print(str(error))
+        sys.exit(3)
     except LookalikeError as error:
         notes.print(f"Error: {error}", style="red" if notes.is_terminal else None)
         sys.exit(2)
@@ -122,6 +128,7 @@ def _print_usage(error: Any) -> None:
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
     from lookalike.privacy.journal import journals_of
     from lookalike.privacy.ledger import epsilon_text
+    from lookalike.privacy.stopping import STOPPED
 
     rows = []
     for run in runs:
@@ -135,6 +142,8 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
     output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
+    if any(run.status == STOPPED for run in runs):
+        output.print("Strict runs that stopped count with what they had spent, rounded up.")
     output.print(f"File: {book.path}")
     resumable = journals_of(book.path) if book.path else {}
     if resumable:

@@ -103,6 +103,13 @@ RulesOption = Annotated[
         help="Look for rules between columns, inside the budget; by default where the schema leaves facts open.",
     ),
 ]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Stop after discovery, with exit code 3, if a column is a guess; what was spent until then is counted.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 FormulaOption = Annotated[
     bool,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -12,7 +13,7 @@ import typer
 
 from lookalike.cli import options, planning, verifying
 from lookalike.cli.terminal import notes, output, print_json, progress_bar
-from lookalike.errors import InputError, LookalikeError
+from lookalike.errors import DoubtfulError, InputError, LookalikeError
 from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def synth(
     workload: options.WorkloadOption = None,
     setting: options.SettingOption = None,
     rules: options.RulesOption = None,
+    strict: options.StrictOption = False,
     escape_formulas: options.FormulaOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -87,7 +89,7 @@ def synth(
         method=method,
         neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
         person=person,
-        discovery=Discovery(rules=rules),
+        discovery=Discovery(rules=rules, strict=strict),
         settings=options.settings_of(method, setting, workload),
     )
     if not as_json:
@@ -98,7 +100,7 @@ def synth(
     told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
     making = Making(check_generator(generator), rows, seed, told_all)
     finish = partial(write_results, told=told_all, book=book)
-    with progress_bar() as progress:
+    with kept_if_stopped(write_schema, book, as_json=as_json), progress_bar() as progress:
         release = execute(run, making, ledger=book, progress=progress, finish=finish)
     print_summary(release, told, book, as_json=as_json)
 
@@ -217,6 +219,25 @@ def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
             verifying.write_statement(Path(files["statement"]), release, book, **told.get("about", {}))
 
 
+@contextmanager
+def kept_if_stopped(write_schema: Path | None, book: Ledger, *, as_json: bool) -> Generator[None]:
+    """Write the schema that was found, with the counts that were paid for, if a strict run stops."""
+    from lookalike.schema.explained import save_explained
+
+    try:
+        yield
+    except DoubtfulError as error:
+        if write_schema is not None:
+            save_explained(error.schema, write_schema)
+            notes.print(f"What was found is in {write_schema}; declare more there, and go on with --schema.")
+        if as_json:
+            written = None if write_schema is None else str(write_schema)
+            facts = {"stopped": True, "epsilon_counted": error.counted, "write_schema": written}
+            total = {"ledger": str(book.path) if book.path else None, "epsilon_of_all_runs": book.spent()[0]}
+            print_json({**facts, **total, "unseen": [asdict(entry) for entry in error.unseen]})
+        raise
+
+
 def _file(workload: str | None) -> Path | None:
     """Return the path of a workload that is a file; None for a workload in words, such as all-3way."""
     return Path(workload) if workload is not None and Path(workload).suffix else None
@@ -261,7 +282,8 @@ def print_summary(release: Release, files: dict[str, str], book: Ledger, *, as_j
         for line in _lines(release, files, book):
             screen.print(line)
     for note in release.notes:
-        notes.print(note)
+        if not note.startswith("Not seen: "):  # these are among the lines above
+            notes.print(note)
 
 
 def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
@@ -272,8 +294,8 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
     return [
         f"Rows: {_rows(release)}",
         f"Method: {release.spent.method_text}.",
-        f"Spent: {release.spent.price_text} {_left(book)}",
-        f"Not seen: {unseen_text(release.not_seen)}",
+        f"Spent: {release.spent.price_text} {budget_left(book)}",
+        f"Not seen: {unseen_text(release.unseen)}",
         f"Files: {listed}.",
     ]
 
@@ -286,7 +308,8 @@ def _rows(release: Release) -> str:
     return f"{made}; the private table has about as many rows." if bounding is None else f"{made}. {bounding}"
 
 
-def _left(book: Ledger) -> str:
+def budget_left(book: Ledger) -> str:
+    """Say what all runs on a table have spent, or what its cap leaves."""
     from lookalike.privacy.ledger import epsilon_text
 
     spent, cap = book.spent()[0], book.cap
@@ -314,5 +337,6 @@ def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, A
         "cap": book.cap,
         "rho_by_step": {step: float(rho) for step, rho in spent.by_step().items()},
         "not_seen": release.not_seen,
+        "unseen": [asdict(entry) for entry in release.unseen],
         "notes": list(release.notes),
     }

@@ -23,12 +23,14 @@ import numpy as np
 from lookalike.discovery import binning, forms
 from lookalike.discovery import rules as rule_search
 from lookalike.discovery.binning import Grid, Rows
+from lookalike.discovery.doubts import Evidence, doubts
 from lookalike.discovery.forms import Histogram
 from lookalike.errors import BudgetError
 from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.privacy.kernel.accounting import Accounting, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
+from lookalike.privacy.stopping import stop_delta
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime
 from lookalike.schema.classes import class_probe
@@ -39,6 +41,7 @@ from lookalike.schema.enforce import aligned
 from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import any_value, holds_identifiers
+from lookalike.schema.unseen import Unseen
 
 
 class _Step(NamedTuple):
@@ -102,13 +105,13 @@ class Found:
         schema: the schema without open facts.
         known: noisy counts of single columns in the codes of that schema.
         rows: noisy number of rows, None where it was not needed.
-        notes: what could not be seen, for people.
+        notes: what the noisy answers cannot vouch for.
     """
 
     schema: Schema
     known: tuple[NoisyMarginal, ...] = ()
     rows: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Unseen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,9 @@ class Discovery:
         max_bins: about how many bins a number or time gets; fewer on small tables, more on very large ones.
         rules: whether rules between columns are searched for (`rules.py`); None for where the schema has open facts.
         rules_share: part of the budget that this search may spend, beside `share`.
+        strict: whether a run stops after discovery if its noisy answers leave a column in doubt
+            (`schema/unseen.py`). The decision looks at released numbers alone. A run that stops counts with what it
+            spent, rounded up; for that a strict run sets a part of its delta aside (`privacy/stopping.py`).
     """
 
     share: float = 0.8
@@ -129,6 +135,7 @@ class Discovery:
     max_bins: int = 16
     rules: bool | None = None
     rules_share: float = rule_search.SHARE
+    strict: bool = False
 
     def __post_init__(self) -> None:
         shares = {"share": self.share, "delta_share": self.delta_share, "rules_share": self.rules_share}
@@ -139,11 +146,19 @@ class Discovery:
             raise BudgetError(f"The max_bins of discovery is {self.max_bins}; it must be at least 2, such as 16.")
 
     def budget(self, schema: Schema, epsilon: float, delta: float, accounting: Accounting) -> Budget:
-        """The run's budget, with a part of delta kept for thresholds where values may have to be found."""
+        """The run's budget, with a part of delta kept for thresholds where values may have to be found.
+
+        A strict run sets another part of delta aside, which is not in the budget.
+        """
+        delta -= self.stop_delta(delta)
         kept = delta * self.delta_share if any(_may_list(column) for column in schema.columns) else 0.0
         if kept:
             threshold_probability(kept, epsilon)  # refuses what a threshold cannot do before anything is charged
         return Budget(epsilon, delta, accounting, kept)
+
+    def stop_delta(self, delta: float) -> float:
+        """What a run sets aside of its delta to count for less if it stops."""
+        return stop_delta(delta) if self.strict else 0.0
 
     def nominal(self, schema: Schema) -> Domain:
         """The domain as far as it is known, with `max_bins` codes for every column whose values are still open."""
@@ -219,7 +234,13 @@ class _Search:
         closed = [_closed(column) for column in self.columns.values()]
         schema = aligned(self.door.schema.with_columns(closed))
         known = [self._known(column) for column in schema.columns]
-        return Found(schema, tuple(m for m in known if m is not None), self.rows if self.signal else None)
+        rows = self.rows if self.signal else None
+        return Found(schema, tuple(m for m in known if m is not None), rows, doubts(self._evidence(schema)))
+
+    def _evidence(self, schema: Schema) -> Evidence:
+        numbers = (self.rows, math.sqrt(self.rows_variance), self.signal)
+        counts = (self.histograms, self.classes, self.grids, self.found, self.noise, self.absent)
+        return Evidence(self.door.schema, schema, *numbers, *counts)
 
     def find_rows_per_person(self) -> None:
         """The numbers of persons with 1, 2, ... rows: the rows of persons with k rows, divided by k."""

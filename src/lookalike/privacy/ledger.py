@@ -8,8 +8,9 @@ noise), `charge`, `end`.
 A run counts with its whole configured epsilon once anything was charged, and with nothing before, since nothing was
 released. Its charges may add up to less in the end, but how much less, and whether it stopped half way, can depend on
 noisy answers. The theorems that allow noise to be chosen during a run (privacy filters) guarantee the configured
-epsilon for the whole run, not the smaller sum. A run whose noise can be repeated, or that has none, guarantees nothing:
-it counts as infinite once anything was charged, and no cap admits it.
+epsilon for the whole run, not the smaller sum. One kind of stop is the exception: a strict run sets a part of delta
+aside, with which `stopping.py` proves a smaller epsilon where its answers make it stop. A run whose noise can be
+repeated, or that has none, guarantees nothing: it counts as infinite once anything was charged, and no cap admits it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lookalike.privacy.chain import Chain, Entry
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
+from lookalike.privacy.stopping import STOPPED
 
 FORMAT = 2
 """Files of format 1 do not say where a run's noise comes from; they are read and continued."""
@@ -39,7 +41,10 @@ NOT_RECORDED = "not recorded"
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as the ledger shows it."""
+    """One run as the ledger shows it.
+
+    `stop_delta` is what a strict run sets aside beside its delta, `stopped` the epsilon it counts with if it stopped.
+    """
 
     number: int
     started: str
@@ -52,6 +57,8 @@ class RunSummary:
     charges: tuple[Charge, ...]
     threshold_delta: float = 0.0
     noise: str = NOT_RECORDED
+    stop_delta: float = 0.0
+    stopped: float | None = None
 
     @property
     def rho(self) -> Fraction:
@@ -68,11 +75,14 @@ class RunSummary:
         """The configured epsilon once anything was charged, infinite for a run that is not private; see the module."""
         if not self.charges:
             return 0.0
-        return self.epsilon if self.private else math.inf
+        if not self.private:
+            return math.inf
+        proved = self.status == STOPPED and self.stopped is not None and self.stop_delta > 0
+        return min(self.epsilon, self.stopped or 0.0) if proved else self.epsilon
 
     @property
     def delta_counted(self) -> float:
-        return self.delta if self.charges else 0.0
+        return self.delta + self.stop_delta if self.charges else 0.0
 
 
 class Ledger:
@@ -107,24 +117,40 @@ class Ledger:
         return _spent(self.entries())
 
     def begin(
-        self, *, method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource = SYSTEM_ENTROPY
+        self,
+        *,
+        method: str,
+        schema: str,
+        budget: Budget,
+        neighbours: Neighbours,
+        noise: NoiseSource = SYSTEM_ENTROPY,
+        stop_delta: float = 0.0,
     ) -> Run:
         """Open a run, or refuse it when it would pass the cap. Nothing counts until the first charge."""
         with self._chain.locked():
             entries = self._read()
             self._check_cap(entries, budget, noise)
             number = 1 + sum(entry["kind"] == "begin" for entry in entries)
-            facts = _facts(method, schema, budget, neighbours, noise)
+            facts = _facts(method, schema, budget, neighbours, noise, stop_delta)
             begun = self._append(entries, {"kind": "begin", "run": number, **facts})
-            return Run(self, number, budget, noise, begun=self._read()[begun]["hash"])
+            return Run(self, number, budget, noise, begun=self._read()[begun]["hash"], stop_delta=stop_delta)
 
-    def resume(self, number: int, *, method: str, schema: str, budget: Budget, neighbours: Neighbours) -> Run:
+    def resume(
+        self,
+        number: int,
+        *,
+        method: str,
+        schema: str,
+        budget: Budget,
+        neighbours: Neighbours,
+        stop_delta: float = 0.0,
+    ) -> Run:
         """Return an interrupted run, whose charges are made already; refuse one that was begun with other facts."""
         entries = self.entries()
         begun = [entry for entry in entries if entry["kind"] == "begin" and entry["run"] == number]
         if not begun:
             raise LedgerError(f"The ledger {self.path} has no run {number}. 'lookalike ledger TABLE' lists its runs.")
-        facts = _facts(method, schema, budget, neighbours, SYSTEM_ENTROPY)
+        facts = _facts(method, schema, budget, neighbours, SYSTEM_ENTROPY, stop_delta)
         changed = [name for name, value in facts.items() if begun[0].get(name) != value]
         if changed:
             raise LedgerError(
@@ -132,7 +158,7 @@ class Ledger:
             )
         made = [entry for entry in entries if entry["kind"] == "charge" and entry["run"] == number]
         charges = [(entry["n"], _charge(entry)) for entry in made]
-        return Run(self, number, budget, begun=begun[0]["hash"], made=charges)
+        return Run(self, number, budget, begun=begun[0]["hash"], made=charges, stop_delta=stop_delta)
 
     def hash_of(self, entry: int) -> str:
         """The hash of a line, which covers all lines before it."""
@@ -237,7 +263,7 @@ _FIELDS: dict[str, dict[str, type]] = {
     "charge": {"run": int, "step": str, "mechanism": str, "releases": int, "rho": str, "detail": str},
     "end": {"run": int, "status": str},
 }  # fmt: skip
-_LATER_FIELDS = {"threshold_delta": float, "delta": float, "noise": str}
+_LATER_FIELDS = {"threshold_delta": float, "delta": float, "noise": str, "stop_delta": float, "stopped": float}
 
 
 def is_complete(entry: Entry) -> bool:
@@ -255,7 +281,9 @@ def _is_a(value: Any, kind: type) -> bool:
     return (whole or (kind is float and isinstance(value, float))) and 0 <= value < math.inf
 
 
-def _facts(method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource) -> Entry:
+def _facts(
+    method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource, stop_delta: float
+) -> Entry:
     """What the first line of a run says about it."""
     return {
         "method": method,
@@ -266,6 +294,7 @@ def _facts(method: str, schema: str, budget: Budget, neighbours: Neighbours, noi
         "accounting": budget.accounting,
         "neighbours": neighbours.describe(),
         "noise": noise,
+        **({"stop_delta": stop_delta} if stop_delta else {}),
     }
 
 
@@ -281,21 +310,23 @@ def _cap(entries: list[Entry]) -> float | None:
 
 def _runs(entries: list[Entry]) -> list[RunSummary]:
     charges: dict[int, list[Charge]] = {}
-    status: dict[int, str] = {}
+    ends: dict[int, Entry] = {}
     for entry in entries:
         if entry["kind"] == "charge":
             charges.setdefault(entry["run"], []).append(_charge(entry))
         elif entry["kind"] == "end":
-            status[entry["run"]] = entry["status"]
+            ends[entry["run"]] = entry
     return [
         RunSummary(
             number=entry["run"],
             started=entry["time"],
             **{name: entry[name] for name in ("method", "epsilon", "delta", "accounting", "neighbours")},
-            status=status.get(entry["run"], "unfinished"),
+            status=ends.get(entry["run"], {}).get("status", "unfinished"),
             charges=tuple(charges.get(entry["run"], ())),
             threshold_delta=entry.get("threshold_delta", 0.0),
             noise=entry.get("noise", NOT_RECORDED),
+            stop_delta=entry.get("stop_delta", 0.0),
+            stopped=ends.get(entry["run"], {}).get("stopped"),
         )
         for entry in entries
         if entry["kind"] == "begin"

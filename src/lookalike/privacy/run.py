@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
 from lookalike.privacy.journal import Journal
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget, Charge
+from lookalike.privacy.stopping import STOPPED, stopped_epsilon
 
 if TYPE_CHECKING:
     from lookalike.privacy.ledger import Ledger, RunSummary
@@ -37,12 +38,14 @@ class Run:
         *,
         begun: str = "",
         made: Sequence[tuple[int, Charge]] = (),
+        stop_delta: float = 0.0,
     ) -> None:
         self.ledger = ledger
         self.number = number
         self.budget = budget
         self.noise: NoiseSource = noise
         self.begun = begun
+        self.stop_delta = stop_delta
         self.journal: Journal | None = None
         self._made = deque(made)
         self._answers = 0
@@ -141,6 +144,14 @@ class Run:
     def end(self, status: str) -> None:
         """Close the run as 'done' or 'failed'."""
         self.ledger.append_to_run(self, {"kind": "end", "status": status})
+
+    def stop(self) -> float:
+        """Close a run that its noisy answers made stop, for good, and return the epsilon that it counts with."""
+        epsilon = stopped_epsilon(self.budget, self.summary().rho, self.stop_delta)
+        self.ledger.append_to_run(self, {"kind": "end", "status": STOPPED, "stopped": epsilon})
+        if self.journal is not None:
+            self.journal.discard()
+        return self.summary().epsilon_counted
 
     def summary(self) -> RunSummary:
         return self.ledger.runs()[self.number - 1]

@@ -44,6 +44,10 @@ _HEAD = """\
 # Schema of a table: what everybody may know about its columns. A fact that you declare costs no privacy budget, so it
 # must not come from looking at the rows. What is open, a run finds inside its budget: docs/schema_file.md.
 """
+_COUNTS = """\
+# Under counts: noisy counts that a run paid for. A run with this file uses them again and pays nothing for them. They
+# may be published as they are. A column that you change above loses its own.
+"""
 
 
 def explained(schema: Schema) -> str:
@@ -51,6 +55,7 @@ def explained(schema: Schema) -> str:
     content = schema.to_dict()
     parts = [_HEAD, "fields:\n"]
     parts += [_field(column) for column in schema.columns]
+    parts += [_COUNTS] if schema.counts else []
     parts.append(dumped({"dp": content["dp"]}))
     return "".join(parts)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
-from lookalike.schema.columns import Categorical, Column, Identifier, Undeclared
+from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Undeclared
 from lookalike.schema.schema import Schema
 
 TYPES = ("integer", "number", "category", "boolean", "date", "datetime", "id", "any")
@@ -99,7 +99,11 @@ def _ranged(column: Column, fact: str) -> Column:
         else:
             kind = "integer" if _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high) else "number"
         column = _typed(column, kind)
-    return replace(column, minimum=low, maximum=high, outside="clamp")  # pyright: ignore[reportCallIssue]
+    facts: dict[str, Any] = {"minimum": low, "maximum": high, "outside": "clamp"}
+    if isinstance(column, Binned) and column.fact("bins") == "measured":  # bins of other bounds: to be found anew
+        marks = {**column.provenance, "bounds": "public", "bins": "open"}
+        facts |= {"bins": DEFAULT_BINS, "shape": (), "rounding": (), "hierarchy": (), "provenance": marks}
+    return replace(column, **facts)
 
 
 def _valued(column: Column, fact: str) -> Column:

@@ -15,6 +15,7 @@ from lookalike.schema.binned import Binned, Continuous, Datetime
 from lookalike.schema.broken import Numbers, Rows, ticks_of_one
 from lookalike.schema.cells import cell_numbers
 from lookalike.schema.constraints import AtLeast, Determines, Parts, Relation, Sum, holds, moved
+from lookalike.schema.coupling import places_within_bins
 from lookalike.schema.domain import ColumnSet
 from lookalike.schema.draw import draw_numbers
 from lookalike.schema.parts import SETTABLE, from_zone, in_zone, part_of, with_parts
@@ -59,8 +60,11 @@ def repaired(
 
 def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
     """Numbers within the bins of all binned columns; for other codes a number of the first bin, which is not used."""
+    places = places_within_bins(schema, codes, rng)
     return {
-        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        column.name: draw_numbers(
+            column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng, places.get(column.name)
+        )
         for i, column in enumerate(schema.columns)
         if isinstance(column, Binned)
     }

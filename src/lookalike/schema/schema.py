@@ -20,6 +20,7 @@ from lookalike.schema import fields
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
+from lookalike.schema.counts import KnownCounts, counts_of, known_counts
 from lookalike.schema.documents import Reader, first_repeated
 from lookalike.schema.domain import Domain
 
@@ -34,6 +35,8 @@ _KEYS = ("fields", "missingValues", "dp", "$schema", "primaryKey", "foreignKeys"
 class Schema:
     """Ordered columns and constraints. Holds public facts only: it never sees data.
 
+    `counts` are noisy counts of columns that an earlier run released; see `counts.py`.
+
     >>> from lookalike.schema.columns import Categorical
     >>> schema = Schema((Integer("age", minimum=0, maximum=99, bins=10), Categorical("sex", ("F", "M"))))
     >>> schema.domain.sizes
@@ -42,6 +45,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     constraints: tuple[Constraint, ...] = ()
+    counts: tuple[KnownCounts, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -79,6 +83,16 @@ class Schema:
     def domain(self) -> Domain:
         """Names and sizes; a SchemaError while a column has open facts."""
         return Domain(self.names, tuple(column.size for column in self.columns))
+
+    @property
+    def known_counts(self) -> tuple[KnownCounts, ...]:
+        """The counts that describe the columns as they are now."""
+        columns = {column.name: column for column in self.columns}
+        return tuple(known for known in self.counts if known.describes(columns[known.column]))
+
+    def with_counts(self, counts: Iterable[tuple[str, float, Sequence[float]]]) -> Schema:
+        """The schema with noisy counts of the codes of its columns: their names, standard deviations and counts."""
+        return replace(self, counts=tuple(known_counts(self[name], noise, values) for name, noise, values in counts))
 
     @property
     def open_facts(self) -> dict[str, tuple[str, ...]]:
@@ -176,13 +190,16 @@ class Schema:
         rules = (dp.get("constraints") or []) if isinstance(dp, Mapping) else []
         if not isinstance(rules, list):
             raise SchemaError(f"dp.constraints is a {type(rules).__name__}; it must be a list of rules.")
-        return cls(columns, tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)))
+        counts = counts_of(dp.get("counts"), [column.name for column in columns]) if isinstance(dp, Mapping) else ()
+        return cls(columns, tuple(constraint_of(entry, i + 1) for i, entry in enumerate(rules)), counts)
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the schema file."""
         dp: dict[str, Any] = {"version": VERSION}
         if self.constraints:
             dp["constraints"] = [constraint.to_dict() for constraint in self.constraints]
+        if self.counts:
+            dp["counts"] = {known.column: known.to_dict() for known in self.counts}
         return {"fields": [fields.field_of(column) for column in self.columns], "dp": dp}
 
     @classmethod
