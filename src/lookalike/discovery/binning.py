@@ -23,6 +23,8 @@ _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
 _REACH, _SMALL = 5.0, 10.0
 """A range is extended to numbers of at most the first constant times its own, or times the second."""
+_PER_MAGNITUDE = 0.4
+"""Standard deviations by which a block must stand out more for each order of magnitude beyond that."""
 _VACANT, _FULL = 1.0, 2.5
 """Outer cells are dropped if their sum is below the first constant in standard deviations of that sum, where an even
 spread of the cell that they were cut from would put it above the second."""
@@ -59,6 +61,8 @@ class Grid:
         unit: 1 on an axis of ticks, 0 on one of floats.
         parents: for each cell the number of the cell that it was cut from; cells that were not cut have their own.
         parent_variances: variance of the sum of the cells of each parent.
+        has_zero: whether sizes of numbers mean something, as they do not for times. Of grids of classes only.
+        usual: cells among which to guess where none stands out; None for all. Of grids of classes only.
     """
 
     edges: np.ndarray
@@ -68,6 +72,8 @@ class Grid:
     unit: int
     parents: np.ndarray
     parent_variances: np.ndarray
+    has_zero: bool = True
+    usual: np.ndarray | None = None
 
     @classmethod
     def of(cls, edges: np.ndarray, high: int | float, counts: np.ndarray, variances: np.ndarray, unit: int) -> Grid:
@@ -95,7 +101,7 @@ class Grid:
         keep = slice(first, last + 1)
         end = self.ends[last].item() - self.unit if last + 1 < len(self.edges) else self.high
         cut = {"edges": self.edges[keep], "counts": self.counts[keep], "variances": self.variances[keep]}
-        return replace(self, **cut, high=end, parents=self.parents[keep])
+        return replace(self, **cut, high=end, parents=self.parents[keep], usual=None)
 
     def variance_of(self, chosen: np.ndarray) -> float:
         """Variance of the sum of the chosen cells: that of their parent where all of its cells are chosen."""
@@ -157,15 +163,36 @@ def occupied(grid: Grid, rows: Rows) -> Grid:
     likely, clear = (visible(grid.counts, grid.stddevs, limit) for limit in (LIKELY, SIGNIFICANT))
     found = visible(grid.counts, grid.stddevs, SURE)
     if not found.any():
-        found = np.arange(len(grid.counts)) == np.argmax(grid.counts / np.maximum(grid.stddevs, 1e-300))
+        likeliest = np.where(True if grid.usual is None else grid.usual, grid.counts / grid.stddevs, -np.inf)
+        found = np.arange(len(likeliest)) == np.argmax(likeliest)
+    heaviest = int(np.argmax(np.where(found, grid.counts, -np.inf)))
+    found = _believable(grid, found, heaviest, heaviest, SURE)
     for _ in range(2):
         first, last = _range(grid, likely, clear, found)
         left, noise = rows.left(grid, _held(grid, first, last))
         if left < LEFT_OVER * noise:
             return grid.part(first, last)
-        found = found | clear
+        found = found | _believable(grid, clear, first, last, SIGNIFICANT)
     part = grid.part(first, last)
     return part if divisible(part).any() else extended(part, grid, (0.0, 0.0), (left, noise))
+
+
+def _believable(grid: Grid, seen: np.ndarray, first: int, last: int, limit: float) -> np.ndarray:
+    """The seen cells that stand out by more, the more orders of magnitude they are beyond the reach of a range.
+
+    A table of many columns has some cell that stands out by chance, and nearly all cells are far away.
+    """
+    reach = _REACH * _extent(grid.part(first, last), grid.has_zero)
+    magnitudes = np.ceil(np.log10(np.maximum(_gaps(grid, grid.edges[first], grid.ends[last]) / reach, 1.0)))
+    found = seen & (magnitudes == 0)
+    for far in np.unique(magnitudes[seen & ~found]).tolist():
+        found |= (magnitudes == far) & visible(grid.counts, grid.stddevs, limit + _PER_MAGNITUDE * far)
+    return found
+
+
+def _gaps(cells: Grid, low: Any, high: Any) -> np.ndarray:
+    """How far the near ends of cells are from a range; 0 within it."""
+    return np.maximum(np.maximum(low - cells.ends.astype(float), cells.edges.astype(float) - high), 0.0)
 
 
 def _range(grid: Grid, likely: np.ndarray, clear: np.ndarray, found: np.ndarray) -> tuple[int, int]:
@@ -210,7 +237,11 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
         if not rows > LEFT_OVER * noise:
             continue
         outside = classes.edges < grid.edges[0] if way < 0 else classes.edges >= grid.ends[-1]
-        cells = np.flatnonzero(outside & (np.abs(classes.edges) <= _REACH * _extent(grid)))[::way]
+        if classes.has_zero:
+            near = np.abs(classes.edges) <= _REACH * _extent(grid)
+        else:
+            near = _gaps(classes, grid.edges[0], grid.ends[-1]) <= _extent(grid, has_zero=False)
+        cells = np.flatnonzero(outside & near)[::way]
         if not cells.size:
             continue
         sums = np.cumsum(classes.counts[cells])
@@ -220,9 +251,10 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
     return grid
 
 
-def _extent(grid: Grid) -> float:
-    """The largest number of the range, or its width, or what counts as small."""
-    return float(max(abs(grid.edges[0]), abs(grid.ends[-1]), grid.ends[-1] - grid.edges[0], _SMALL))
+def _extent(grid: Grid, has_zero: bool = True) -> float:
+    """The width of a range, or its largest number, or what counts as small; for times the width."""
+    width = float(grid.ends[-1]) - float(grid.edges[0])
+    return max(abs(float(grid.edges[0])), abs(float(grid.ends[-1])), width, _SMALL) if has_zero else width
 
 
 def _with_end(grid: Grid, end: Grid, way: int, rows: float, noise: float) -> Grid:
@@ -492,6 +524,8 @@ def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int,
         return _TAIL
     inner = inner if 0 <= inner < len(density) and density[inner] > 0 and edges[inner] * outward > 0 else place
     middle = [abs(edges[k] + ends[k]) / 2 for k in (inner, outer)]
+    if not 0 < middle[0] < middle[1]:
+        return _TAIL
     return float(np.clip(math.log(density[inner] / density[outer]) / math.log(middle[1] / middle[0]), 0.0, 3.0))
 
 

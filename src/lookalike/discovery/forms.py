@@ -23,6 +23,9 @@ MOSTLY = 0.9
 CERTAIN, SOME = 5.7, 4.5
 """Standard deviations by which a form must stand out: among all, of which there are many, or among a few."""
 
+USUAL = dict.fromkeys(("whole", "decimal", "float", "power"), (-100.0, 10_000.0)) | {"year": (1950.0, 2030.0)}
+"""Numbers and years among which to guess where none stands out."""
+_USUAL_FORMS = ("whole", "places 1", "places 2", "float", "%Y-%m-%d", "text")
 _LAST_CLOCK = 2450
 """Largest whole number of a column of clock times, up to noise in its bounds."""
 _PART = 2.5
@@ -59,6 +62,14 @@ class Histogram:
     def mass(self, form: str, limit: float = SURE) -> float:
         """Rows of the form in cells that stand out; 0 where none does."""
         return float(self.of(form)[self.seen(form, limit)].sum())
+
+    def usual(self) -> Histogram:
+        """The histogram without the cells of numbers and years that are unusual."""
+        counts = self.counts.copy()
+        for form in self.probe.forms:
+            low, high = USUAL.get(form.axis, (-np.inf, np.inf))
+            counts[self.probe.starts[form.name]][(AXES[form.axis] < low) | (AXES[form.axis] >= high)] = 0.0
+        return Histogram(self.probe, counts, self.stddev)
 
     def masses(self, forms: Iterable[str], limit: float = SURE) -> dict[str, float]:
         """Rows of each form that stands out."""
@@ -185,9 +196,15 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
 
 
 def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
-    """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
+    """Rows of each form that stands out clearly; where none does, of the usual one that stands out most.
+
+    There are thousands of classes, some of which stand out by chance. So what does not stand out clearly is only looked
+    for among usual forms and sizes: a guess is then at least a plausible one.
+    """
+    usual = histogram.usual()
+    few = [name for name in _USUAL_FORMS if name in names]
     for limit in (CERTAIN, SURE, SOME, LIKELY, 3.0, 2.5, 2.0):
-        found = histogram.masses(names, limit)
+        found = histogram.masses(names, limit) if limit >= SURE else usual.masses(few, limit)
         if found:
             return found if limit == CERTAIN else dict([max(found.items(), key=lambda item: item[1])])
     return {}
@@ -199,7 +216,7 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
         return _year_grid(column, histogram)
     axes = ("power", "float", "decimal", "whole")
     forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
-    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
+    found = _standing(histogram, forms)
     axis = next(name for name in axes if any(form.axis == name for form in found))
     counts, variances = _summed(histogram, found, axis)
     # Other forms of the same kind may hold a part of the rows, too few to stand out anywhere but in the same cells.
@@ -209,6 +226,12 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
         extra, noise = _summed(histogram, more, axis, core)
         counts, variances = counts + extra, variances + noise
     return _on_ticks(column, AXES[axis], counts, variances)
+
+
+def _standing(histogram: Histogram, forms: list[FormAxis]) -> list[FormAxis]:
+    """The forms that stand out clearly, for there are many; where none does, the usual one that does most."""
+    found = _most_likely(histogram, [form.name for form in forms])
+    return [form for form in forms if form.name in found] or forms[:1]
 
 
 def _fits(column: Binned, name: str) -> bool:
@@ -260,30 +283,35 @@ def _between(seen: np.ndarray) -> np.ndarray:
 
 def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: np.ndarray) -> Grid:
     """The cells with edges at ticks of the column, without those that hold no tick."""
+    low, high = USUAL["whole"]
+    usual = (edges >= low) & (edges < high)
     if column.tick is None:
-        return Grid.of(edges, float(edges[-1]) * 10, counts, variances, 0)
+        return replace(Grid.of(edges, float(edges[-1]) * 10, counts, variances, 0), usual=usual)
     scale = float(1 / column.tick)
     bound = 2.0**52 if isinstance(column, Continuous) else 2.0**61
     ticks = np.ceil((edges * scale).clip(-bound, bound).round(6)).astype(np.int64)
     ticks = np.where((edges > 0) & (ticks < 1), 1, ticks)
-    low, high = whole_range(column) if isinstance(column, Integer) else (-(2**52), 2**52)
-    ticks = ticks.clip(max(low, -int(bound)), min(high, int(bound)))
+    first, last = whole_range(column) if isinstance(column, Integer) else (-(2**52), 2**52)
+    ticks = ticks.clip(max(first, -int(bound)), min(last, int(bound)))
     # Of several cells that begin with the same tick, the last one holds it, and the others hold nothing.
     kept = np.append(ticks[1:] != ticks[:-1], True)
-    return Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
+    grid = Grid.of(ticks[kept], min(last, int(bound)), counts[kept], variances[kept], 1)
+    return replace(grid, usual=usual[kept])
 
 
 def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
     years = AXES["year"]
     if column.clock:
         return _hour_grid(column, histogram)
-    forms = [form for form in histogram.probe.forms if form.axis == "year"]
-    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
+    found = _standing(histogram, [form for form in histogram.probe.forms if form.axis == "year"])
     counts = np.sum([histogram.of(form.name) for form in found], axis=0)
     tick = times.TICKS[column.resolution]
     since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
     edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
-    return Grid.of(edges[:-1], int(edges[-1]) - 1, counts, np.full(len(counts), len(found) * histogram.stddev**2), 1)
+    noise = np.full(len(counts), len(found) * histogram.stddev**2)
+    grid = Grid.of(edges[:-1], int(edges[-1]) - 1, counts, noise, 1)
+    usual = (years >= USUAL["year"][0]) & (years < USUAL["year"][1])
+    return replace(grid, has_zero=False, usual=usual)
 
 
 def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
