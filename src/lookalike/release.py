@@ -27,6 +27,7 @@ from lookalike.notebook import card, table
 from lookalike.places import check_not_read
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column
+from lookalike.schema.decode import decode
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.schema.unseen import Unseen, by_reason, unseen_text
@@ -107,7 +108,7 @@ class FittedModel:
         if where is not None:
             return table_where(self.model, self.schema, where, rows, rng)
         codes = self.model.sample(self.rows if rows is None else rows, rng)
-        return codec.decode(self.schema, codes, rng=rng)
+        return decode(self.schema, codes, rng=rng)
 
     def _check_cells(self, rows: int | None) -> None:
         cells = self.rows * len(self.schema.columns)
@@ -246,7 +247,7 @@ def _check_writable(schema: Schema) -> None:
     sizes = np.array(schema.domain.sizes)
     codes = np.stack([0 * sizes, sizes // 2, sizes - 1]).astype(np.int32)
     with np.errstate(all="raise"):
-        codec.decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
+        decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
 
 
 def check_rows(rows: int | None, max_rows: int | None = None) -> None:

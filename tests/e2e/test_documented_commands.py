@@ -36,17 +36,18 @@ fields:
 - {name: income, type: string, constraints: {required: true, enum: ['<=50K', '>50K']}}
 - {name: price, type: number, constraints: {required: true, minimum: 0, maximum: 200}, dp: {decimals: 2}}
 - {name: visit, type: date, constraints: {required: true, minimum: 2023-01-01, maximum: 2023-12-31}}
+- {name: hours, type: integer, constraints: {required: true, minimum: 0, maximum: 99}}
 """
 
 
 def write_people(path: Path) -> None:
     rng = np.random.default_rng(4)
-    lines = ["name,age,sex,income,price,visit"]
+    lines = ["name,age,sex,income,price,visit,hours"]
     for i in range(400):
         age, sex = int(rng.integers(18, 90)), rng.choice(["F", "M"])
         income = ">50K" if rng.random() < age / 120 else "<=50K"
         day = np.datetime64("2023-01-01") + int(rng.integers(0, 300))
-        lines.append(f"N{i % 90},{age},{sex},{income},{rng.gamma(2, 20):.2f},{day}")
+        lines.append(f"N{i % 90},{age},{sex},{income},{rng.gamma(2, 20):.2f},{day},{rng.integers(10, 60)}")
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -61,7 +62,7 @@ def folder(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_people(place / "people.csv")
     (place / "people.yaml").write_text(SCHEMA)
     run = ("synth", "people.csv", "--schema", "people.yaml", "-m", "mst", "-o", "synthetic.csv")
-    made = call(*run, "--model", "model.lookalike")
+    made = call(*run, "--model", "model.lookalike", "--statement", "statement.json", "--ledger", "LEDGER")
     assert made.code == 0, made.err
     with monkeypatch.context() as patched:  # a run that can be resumed
         patched.setattr(FittedModel, "save", interrupted)

@@ -85,7 +85,7 @@ def test_a_file_in_another_encoding_with_another_delimiter(call: Call, tmp_path:
     outcome = call("synth", path, "-o", out, "-e", 4, "-m", "independent", *how)
     assert outcome.code == 0, outcome.err
     made = [json.loads(line) for line in gzip.decompress(out.read_bytes()).splitlines()]
-    assert {row["größe"] for row in made} == {"für", "nein"}
+    assert {"für", "nein"} <= {row["größe"] for row in made} <= {"für", "nein", "other"}
     assert all(isinstance(row["n"], int) for row in made)
 
 

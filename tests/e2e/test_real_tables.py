@@ -103,7 +103,7 @@ def test_a_draft_can_be_edited_and_used(call: Call, tmp_path: Path) -> None:
     assert "P00001" not in drafted.read_text()
     outcome = call("plan", source)
     assert outcome.code == 0
-    assert "discover: frequent" in outcome.out
+    assert "discover: values and bins" in outcome.out
 
 
 def test_persons_are_bounded_before_anything_is_counted() -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from lookalike.errors import LookalikeError
 from lookalike.pipeline import as_schema, plan_run
-from lookalike.schema.codec import decode
+from lookalike.schema.decode import decode
 from lookalike.schema.enforce import check_rules
 from lookalike.selection.workload import as_workload, read_workload
 

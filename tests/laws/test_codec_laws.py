@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.codec import bind, decode, encode
+from lookalike.schema.codec import bind, encode
 from lookalike.schema.columns import Categorical, Ordinal
+from lookalike.schema.decode import decode
 from lookalike.schema.schema import Schema
 
 MARKERS = st.sampled_from([(), ("",), ("?",), ("", "NA"), ("?", "", "none")])

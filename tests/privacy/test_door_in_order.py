@@ -22,8 +22,8 @@ from scipy.stats import norm
 
 import lookalike
 from lookalike.errors import BudgetError, BudgetExceededError
+from lookalike.inputs import as_ledger, table_identity
 from lookalike.measurements import CellTable, Contrasts
-from lookalike.pipeline import as_ledger, table_identity
 from lookalike.privacy import chain
 from lookalike.privacy.kernel import noise, opening
 from lookalike.privacy.kernel.accounting import Budget, gaussian_rho, stddev_for

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.discovery import binning
+from lookalike.discovery import forms
+from lookalike.discovery.discover import _grid_probe
 from lookalike.schema.binned import Binned
+from lookalike.schema.classes import Affixes, Offsets, class_probe
 from lookalike.schema.codec import bind, encode_column
 from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.domain import Domain
-from lookalike.schema.probes import GridProbe, Roundness, RowsPerPerson, form_probe
+from lookalike.schema.probes import Roundness, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
 from lookalike.sources.memory import MemorySource
@@ -29,14 +31,18 @@ from .hostile import CASES, GROUPS, Case
 
 def questions(column: Column) -> list[Column]:
     """All that is ever asked about the rows of a column: its codes, or the probes of discovery."""
-    asked: list[Column] = [form_probe(column)]
+    classes = class_probe(column)
+    asked: list[Column] = [classes]
+    if classes.kind == "text":
+        asked += [Affixes("x"), Offsets("x")]
     if not column.open_facts:
         asked.append(column)
     if isinstance(column, Identifier):
         asked.append(RowsPerPerson("x", base=replace(column, person=True, max_rows=2, repeats=())))
     if isinstance(column, Binned):
-        cells = binning.coarse_grid(column)
-        asked += [GridProbe("x", base=column, edges=cells.edges), Roundness("x", base=column, steps=(1, 5, 10, 1000))]
+        empty = forms.Histogram(classes, np.zeros(classes.size), 1.0)
+        asked.append(_grid_probe(column, forms.class_grid(column, empty)))
+        asked.append(Roundness("x", base=column, steps=(1, 5, 10, 1000)))
     return asked
 
 

@@ -16,8 +16,8 @@ KERNEL = ROOT / "privacy" / "kernel"
 
 MAX_LINES = 1170
 """Lines of the kernel that are not blank: code, comments and proofs."""
-MAX_CLOSURE = 6200
-"""The same, of all modules outside the kernel that it imports, directly or not."""
+MAX_CLOSURE = 5850
+"""The same, of all modules outside the kernel that it imports, directly or not; the test says what for."""
 
 
 def lines(path: Path) -> int:
@@ -61,10 +61,16 @@ def test_the_kernel_is_small() -> None:
 
 
 def test_what_the_kernel_imports_is_bounded() -> None:
-    """Shown by `pytest -rA`: the structure of tables (schema), reading of files (sources), and plain arithmetic."""
+    """Shown by `pytest -rA`: the structure of tables (schema), reading of files (sources), and plain arithmetic.
+
+    Most of it reads values, because every value of every format must have a code and none may raise an error: texts of
+    numbers, money and times in their formats (about 800 lines), classes of values and of rows that discovery counts
+    (400), rules that rows may break (900), and files of seven formats (1,100). Nothing that makes values is needed.
+    """
     sizes = closure()
     print(*(f"{size:5} {name}" for name, size in sizes.items()), f"{sum(sizes.values()):5} in all", sep="\n")  # noqa: T201
     assert sum(sizes.values()) <= MAX_CLOSURE, sizes
+    assert not {"schema/decode.py", "schema/draw.py", "schema/repair.py"} & set(sizes)
     allowed = ("schema/", "sources/", "measurements.py", "errors.py", "guards.py", "notebook.py")
     assert [name for name in sizes if not name.startswith(allowed)] == []
 

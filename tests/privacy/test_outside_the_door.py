@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from lookalike import synthesize
 from lookalike.cli.main import app
-from lookalike.pipeline import as_ledger
+from lookalike.inputs import as_ledger
 from lookalike.privacy.kernel import noise, opening
 from lookalike.privacy.row_level import seeded_rows as geometric
 from lookalike.schema.schema import Schema

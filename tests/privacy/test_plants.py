@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lookalike import pipeline
+from lookalike import inputs, pipeline
 from lookalike.privacy.kernel import counting, door, noise, opening, thresholds
 from lookalike.privacy.kernel.accounting import Accountant
 from lookalike.privacy.kernel.door import GuardedTable
@@ -132,6 +132,8 @@ class Scaled:
 
 class Free(Run):
     """A run that writes nothing."""
+
+    journal = None
 
     def __init__(self) -> None:
         pass
@@ -276,7 +278,7 @@ def test_what_a_run_lets_slip(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_ledgers_by_the_name_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "table_identity", lambda table: Path(table).name)
+    monkeypatch.setattr(inputs, "table_identity", lambda table: Path(table).name)
     with pytest.raises((AssertionError, Violation)):
         outside.test_tables_of_the_same_name_have_ledgers_of_their_own(tmp_path, monkeypatch)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lookalike as la
-from lookalike.pipeline import as_ledger, table_identity
+from lookalike.inputs import as_ledger, table_identity
 
 SIZES = {"a": 2, "b": 2}
 

@@ -21,10 +21,14 @@ SIGNIFICANT = 4.0
 """Noisy counts above this many standard deviations count as rows where few cells are compared."""
 _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
+_FAR = 100.0
+"""Further away than this many times its own numbers, a range takes in no cells that do not stand out clearly."""
 _REACH, _SMALL = 5.0, 10.0
 """A range is extended to numbers of at most the first constant times its own, or times the second."""
-_PER_MAGNITUDE = 0.4
-"""Standard deviations by which a block must stand out more for each order of magnitude beyond that."""
+_LITTLE = 2.3
+"""Standard deviations by which two independent counts must stand out to show one more value."""
+_HIDDEN, _LONGEST_HIDDEN, _FURTHEST_HIDDEN = 4.5, 30, 1e5
+"""Least logarithm of the likelihood of a range of hidden amounts, and its most cells and largest number."""
 _VACANT, _FULL = 1.0, 2.5
 """Outer cells are dropped if their sum is below the first constant in standard deviations of that sum, where an even
 spread of the cell that they were cut from would put it above the second."""
@@ -61,8 +65,6 @@ class Grid:
         unit: 1 on an axis of ticks, 0 on one of floats.
         parents: for each cell the number of the cell that it was cut from; cells that were not cut have their own.
         parent_variances: variance of the sum of the cells of each parent.
-        has_zero: whether sizes of numbers mean something, as they do not for times. Of grids of classes only.
-        usual: cells among which to guess where none stands out; None for all. Of grids of classes only.
     """
 
     edges: np.ndarray
@@ -72,8 +74,6 @@ class Grid:
     unit: int
     parents: np.ndarray
     parent_variances: np.ndarray
-    has_zero: bool = True
-    usual: np.ndarray | None = None
 
     @classmethod
     def of(cls, edges: np.ndarray, high: int | float, counts: np.ndarray, variances: np.ndarray, unit: int) -> Grid:
@@ -101,7 +101,7 @@ class Grid:
         keep = slice(first, last + 1)
         end = self.ends[last].item() - self.unit if last + 1 < len(self.edges) else self.high
         cut = {"edges": self.edges[keep], "counts": self.counts[keep], "variances": self.variances[keep]}
-        return replace(self, **cut, high=end, parents=self.parents[keep], usual=None)
+        return replace(self, **cut, high=end, parents=self.parents[keep])
 
     def variance_of(self, chosen: np.ndarray) -> float:
         """Variance of the sum of the chosen cells: that of their parent where all of its cells are chosen."""
@@ -163,36 +163,27 @@ def occupied(grid: Grid, rows: Rows) -> Grid:
     likely, clear = (visible(grid.counts, grid.stddevs, limit) for limit in (LIKELY, SIGNIFICANT))
     found = visible(grid.counts, grid.stddevs, SURE)
     if not found.any():
-        likeliest = np.where(True if grid.usual is None else grid.usual, grid.counts / grid.stddevs, -np.inf)
-        found = np.arange(len(likeliest)) == np.argmax(likeliest)
-    heaviest = int(np.argmax(np.where(found, grid.counts, -np.inf)))
-    found = _believable(grid, found, heaviest, heaviest, SURE)
+        # Nothing can be seen: a small number is the least implausible.
+        small = np.abs(grid.edges) <= (_SMALL * _SMALL if grid.unit else _SMALL)
+        scores = np.where(small | ~small.any(), grid.counts / np.maximum(grid.stddevs, 1e-300), -np.inf)
+        found = np.arange(len(grid.counts)) == np.argmax(scores)
     for _ in range(2):
         first, last = _range(grid, likely, clear, found)
         left, noise = rows.left(grid, _held(grid, first, last))
         if left < LEFT_OVER * noise:
-            return grid.part(first, last)
-        found = found | _believable(grid, clear, first, last, SIGNIFICANT)
+            return grid.part(*_with_neighbour(grid, first, last, left, noise))
+        extent = _extent(grid.part(first, last))
+        found = found | (clear & (np.abs(grid.edges) <= _FAR * extent))
     part = grid.part(first, last)
-    return part if divisible(part).any() else extended(part, grid, (0.0, 0.0), (left, noise))
+    return part if divisible(part).any() else _with_hidden(part, grid, left, noise)
 
 
-def _believable(grid: Grid, seen: np.ndarray, first: int, last: int, limit: float) -> np.ndarray:
-    """The seen cells that stand out by more, the more orders of magnitude they are beyond the reach of a range.
-
-    A table of many columns has some cell that stands out by chance, and nearly all cells are far away.
-    """
-    reach = _REACH * _extent(grid.part(first, last), grid.has_zero)
-    magnitudes = np.ceil(np.log10(np.maximum(_gaps(grid, grid.edges[first], grid.ends[last]) / reach, 1.0)))
-    found = seen & (magnitudes == 0)
-    for far in np.unique(magnitudes[seen & ~found]).tolist():
-        found |= (magnitudes == far) & visible(grid.counts, grid.stddevs, limit + _PER_MAGNITUDE * far)
-    return found
-
-
-def _gaps(cells: Grid, low: Any, high: Any) -> np.ndarray:
-    """How far the near ends of cells are from a range; 0 within it."""
-    return np.maximum(np.maximum(low - cells.ends.astype(float), cells.edges.astype(float) - high), 0.0)
+def _with_neighbour(grid: Grid, first: int, last: int, left: float, noise: float) -> tuple[int, int]:
+    """The range with one more single value after its last, if that and the rows left over both say so a little."""
+    more = last + 1
+    single = more < len(grid.counts) and not divisible(grid)[last : more + 1].any()
+    seen = single and left > _LITTLE * noise and grid.counts[more] > _LITTLE * grid.stddevs[more]
+    return (first, more) if seen and not _crosses(grid, last, more) else (first, last)
 
 
 def _range(grid: Grid, likely: np.ndarray, clear: np.ndarray, found: np.ndarray) -> tuple[int, int]:
@@ -237,11 +228,7 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
         if not rows > LEFT_OVER * noise:
             continue
         outside = classes.edges < grid.edges[0] if way < 0 else classes.edges >= grid.ends[-1]
-        if classes.has_zero:
-            near = np.abs(classes.edges) <= _REACH * _extent(grid)
-        else:
-            near = _gaps(classes, grid.edges[0], grid.ends[-1]) <= _extent(grid, has_zero=False)
-        cells = np.flatnonzero(outside & near)[::way]
+        cells = np.flatnonzero(outside & (np.abs(classes.edges) <= _REACH * _extent(grid)))[::way]
         if not cells.size:
             continue
         sums = np.cumsum(classes.counts[cells])
@@ -251,10 +238,33 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
     return grid
 
 
-def _extent(grid: Grid, has_zero: bool = True) -> float:
-    """The width of a range, or its largest number, or what counts as small; for times the width."""
-    width = float(grid.ends[-1]) - float(grid.edges[0])
-    return max(abs(float(grid.edges[0])), abs(float(grid.ends[-1])), width, _SMALL) if has_zero else width
+def _with_hidden(part: Grid, classes: Grid, rows: float, noise: float) -> Grid:
+    """Single values with a range of larger ones in which the rows that are left seem to be, as amounts beside zeros.
+
+    Of all runs of cells above, the one is taken in which an even spread of the rows is most likely: with k cells of
+    variance v that hold s rows, the logarithm of its likelihood is rows (s - rows / 2) / (k v).
+    """
+    above = np.flatnonzero((classes.edges >= part.ends[-1]) & (classes.edges <= _FURTHEST_HIDDEN))
+    best, where = _HIDDEN, None
+    for size in range(1, min(len(above), _LONGEST_HIDDEN) + 1):
+        sums = np.convolve(classes.counts[above], np.ones(size), "valid")
+        likely = rows * (sums - rows / 2) / (size * float(classes.variances[above].mean()))
+        place = int(np.argmax(likely))
+        if likely[place] > best:
+            best, where = float(likely[place]), (int(above[place]), int(above[place + size - 1]))
+    if where is None:
+        return extended(part, classes, (0.0, 0.0), (rows, noise))
+    found = classes.part(*where)
+    gap = found.edges[0] > part.ends[-1]
+    edges = [*part.edges, *([part.ends[-1]] if gap else []), found.edges[0]]
+    counts = [*part.counts, *([0.0] if gap else []), rows]
+    variances = [*part.variances, *([noise**2 / 100] if gap else []), noise**2]
+    return Grid.of(np.array(edges, part.edges.dtype), found.high, np.array(counts), np.array(variances), part.unit)
+
+
+def _extent(grid: Grid) -> float:
+    """The largest number of the range, or its width, or what counts as small."""
+    return float(max(abs(grid.edges[0]), abs(grid.ends[-1]), grid.ends[-1] - grid.edges[0], _SMALL))
 
 
 def _with_end(grid: Grid, end: Grid, way: int, rows: float, noise: float) -> Grid:
@@ -311,20 +321,23 @@ def divisible(grid: Grid) -> np.ndarray:
 
 
 def with_spikes(grid: Grid, values: dict[float, float], stddev: float) -> Grid:
-    """The grid with cells of their own for single numbers whose noisy counts are known."""
+    """The grid with cells of their own for single numbers whose noisy counts are known.
+
+    The other rows of the cell that held such a number are shared by width.
+    """
     for value, count in sorted(values.items()):
         at = int(np.searchsorted(grid.edges, value, side="right")) - 1
         after = float(np.nextafter(value, np.inf))
         if at < 0 or value > grid.high or not divisible(grid)[at] or after >= grid.ends[at]:
             continue
-        rest, variance = grid.counts[at] - count, grid.variances[at] + stddev**2
-        first = [] if value == grid.edges[at] else [grid.edges[at]]
-        # The rows beside the spike are shared by width; the later rounds show where they are.
-        below = (value - grid.edges[at]) / (grid.ends[at] - grid.edges[at])
-        counts = [*([rest * below] if first else []), count, rest * (1 - below) if first else rest]
-        variances = [*([variance] if first else []), stddev**2, variance]
-        cut = [(grid.edges, [*first, value, after]), (grid.counts, counts), (grid.variances, variances)]
-        grid = Grid.of(*_inserted(cut[:1], at), grid.high, *_inserted(cut[1:], at), grid.unit)
+        rest, variance = max(float(grid.counts[at]) - count, 0.0), grid.variances[at] + stddev**2
+        below = float((value - grid.edges[at]) / (grid.ends[at] - grid.edges[at]))
+        shares = [below, 1 - below] if value > grid.edges[at] else [1.0]
+        edges = [*([grid.edges[at]] if value > grid.edges[at] else []), value, after]
+        counts = [*(rest * share for share in shares[:-1]), count, rest * shares[-1]]
+        variances = [*(variance * share**2 for share in shares[:-1]), stddev**2, variance * shares[-1] ** 2]
+        cut = _inserted([(grid.edges, edges), (grid.counts, counts), (grid.variances, variances)], at)
+        grid = Grid.of(cut[0], grid.high, cut[1], cut[2], grid.unit)
     return grid
 
 
@@ -361,9 +374,10 @@ def with_values_apart(grid: Grid) -> Grid:
     if grid.counts[apart].sum() > _MOSTLY_VALUES * grid.counts.sum() and _sparse(grid, apart):
         apart |= _largest_values(grid, apart)
     kept = _uneven(grid, limit)[grid.parents] & divisible(grid)
-    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | apart | np.append(False, apart[:-1]) | kept
+    alone = apart | kept
+    begins = np.append(True, grid.parents[1:] != grid.parents[:-1]) | alone | np.append(False, alone[:-1])
     starts = np.flatnonzero(begins)
-    parents, values = grid.parents[starts], (apart | kept)[starts]
+    parents, values = grid.parents[starts], alone[starts]
     widths = np.append(grid.edges[starts][1:], grid.ends[-1]) - grid.edges[starts]
     counts, variances = grid.counts[starts].copy(), grid.variances[starts].copy()
     sums = np.bincount(grid.parents, grid.counts, len(grid.parent_variances))
@@ -428,7 +442,7 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
 
     A value is a cell of a single tick that stands out.
     """
-    values = ~divisible(grid) & (grid.counts > LIKELY * grid.stddevs)
+    values = ~divisible(grid) & (grid.counts > _LITTLE * grid.stddevs)
     left, noise = rows.left(grid, values)
     others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
     share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]
@@ -523,10 +537,10 @@ def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int,
     if not 0 <= outer < len(density) or density[outer] <= 0:
         return _TAIL
     inner = inner if 0 <= inner < len(density) and density[inner] > 0 and edges[inner] * outward > 0 else place
-    middle = [abs(edges[k] + ends[k]) / 2 for k in (inner, outer)]
-    if not 0 < middle[0] < middle[1]:
+    near, far = (abs(float(edges[k]) + float(ends[k])) / 2 for k in (inner, outer))
+    if not far > near > 0:
         return _TAIL
-    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(middle[1] / middle[0]), 0.0, 3.0))
+    return float(np.clip(math.log(density[inner] / density[outer]) / math.log(far / near), 0.0, 3.0))
 
 
 def without_empty_ends(grid: Grid, edges: np.ndarray, weights: np.ndarray) -> tuple[Grid, np.ndarray, np.ndarray]:

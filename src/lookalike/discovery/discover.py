@@ -1,12 +1,14 @@
 """Private discovery of the facts that a schema leaves open, inside the run's own budget.
 
-Four steps: the number of rows; one histogram per column over public classes of values (`schema/classes.py`), which
-shows kinds, formats, missing markers, magnitudes and small whole numbers; then frequent values of columns of texts and
-finer cells of columns of numbers and times, where the histograms show rows; last, how numbers are rounded. Only
-frequent values need a threshold and a part of delta. Everything else is post-processing of what the door returns.
+Five steps: rows per person, where a column says whose row it is; the number of rows; one histogram per column over
+public classes of values (`schema/classes.py`), which shows kinds, formats, missing markers, magnitudes and small whole
+numbers; then frequent values of columns of texts and finer cells of columns of numbers and times, where the histograms
+show rows; last, how numbers are rounded. Only frequent values need a threshold and a part of delta. Everything else is
+post-processing of what the door returns. docs/proofs/discovery.md has the argument.
 
-What is counted here is used again: the counts of the codes found enter the fit of every method (`Found.known`). The
-noisy number of rows decides how much of the budget discovery spends, and how many bins numbers get.
+What is counted here is used again: the counts of the codes found (`Found.known`) are averaged into the counts of
+columns of every method that asks for these by `selection/steps.py`. The noisy number of rows decides how much of the
+budget discovery spends, and how many bins numbers get.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
 from lookalike.privacy.stopping import stop_delta
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.binned import Binned, Continuous, Datetime
 from lookalike.schema.classes import class_probe
 from lookalike.schema.codec import holds_other
 from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Undeclared, measured
@@ -149,8 +151,10 @@ class Discovery:
         A strict run sets another part of delta aside, which is not in the budget.
         """
         delta -= self.stop_delta(delta)
-        values = any({"values", "type", "decimals"} & set(facts) for facts in schema.open_facts.values())
-        return Budget(epsilon, delta, accounting, delta * self.delta_share if values else 0.0)
+        kept = delta * self.delta_share if any(_may_list(column) for column in schema.columns) else 0.0
+        if kept:
+            threshold_probability(kept, epsilon)  # refuses what a threshold cannot do before anything is charged
+        return Budget(epsilon, delta, accounting, kept)
 
     def stop_delta(self, delta: float) -> float:
         """What a run sets aside of its delta to count for less if it stops."""
@@ -198,7 +202,7 @@ class _Search:
         rows, rows_variance: estimated number of rows, and the variance of that.
         signal: number of rows by the noise of a column's counts, if the whole budget went there.
         absent: estimated rows of each column's missing markers.
-        found: noisy counts of each column's frequent values, with their standard deviation.
+        found, value_noise: noisy counts of each column's frequent values, and their standard deviations.
         classes: noisy counts of all classes of numbers or times of a column, as cells.
         grids: noisy counts of the cells of a column that hold rows.
         above: rows beyond the range of a column's cells, and the standard deviation of that.
@@ -213,6 +217,7 @@ class _Search:
         self.absent: dict[str, dict[str, float]] = {}
         self.found: dict[str, dict[str, float]] = {}
         self.noise: dict[str, float] = {}
+        self.value_noise: dict[str, dict[str, float]] = {}
         self.classes: dict[str, Grid] = {}
         self.grids: dict[str, Grid] = {}
         self.above: dict[str, tuple[float, float]] = {}
@@ -229,7 +234,8 @@ class _Search:
         closed = [_closed(column) for column in self.columns.values()]
         schema = aligned(self.door.schema.with_columns(closed))
         known = [self._known(column) for column in schema.columns]
-        return Found(schema, tuple(m for m in known if m is not None), self.rows, doubts(self._evidence(schema)))
+        rows = self.rows if self.signal else None
+        return Found(schema, tuple(m for m in known if m is not None), rows, doubts(self._evidence(schema)))
 
     def _evidence(self, schema: Schema) -> Evidence:
         numbers = (self.rows, math.sqrt(self.rows_variance), self.signal)
@@ -260,10 +266,10 @@ class _Search:
         probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
         answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
         histograms = [Histogram(probe, answer.values, answer.stddev) for probe, answer in answers]
-        details = self._find_details(histograms)
+        details, usual = self._find_details(histograms), forms.usual_form(histograms)
         for histogram in histograms:
             name = histogram.probe.name
-            column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}))
+            column, self.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}), usual)
             self.columns[name], self.histograms[name], self.noise[name] = column, histogram, histogram.stddev
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
                 grid = self.classes[name] = forms.class_grid(column, histogram)
@@ -293,13 +299,13 @@ class _Search:
         self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each, len(cut))
         for name in listed:
             self.columns[name] = self._with_values(cast(Categorical, self.columns[name]), self.found[name])
-        for name in floats:
-            self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
         if cut:
             self.find_cells(cut, each * len(cut))
+        for name in floats:
+            self.grids[name] = binning.with_spikes(self.grids[name], _as_numbers(self.found[name]), self.noise[name])
 
     def find_values(self, weights: dict[str, float], each: float, cut: int) -> None:
-        """Frequent values of all columns, then with less noise those of columns that have many other values too.
+        """Frequent values of all columns, then with less noise those of texts that have many other values too.
 
         Args:
             weights: of the columns, in units of `each`.
@@ -314,12 +320,20 @@ class _Search:
             for name, weight in weights.items():
                 stddev = self.door.stddev_for(each * weight * part)
                 values = self.door.frequent([name], stddev, probability / len(weights), step=VALUES.name)[0]
-                self.found[name] = {**self.found.get(name, {}), **values}
-                self.noise[name] = stddev
-            again = {n: w for n, w in weights.items() if self._left_over(n) > _MANY_LEFT}
+                self._take(name, values, stddev)
+            again = {n: w for n, w in weights.items() if n not in self.grids and self._left_over(n) > _MANY_LEFT}
             # Few columns have long lists, so that what is spared elsewhere makes theirs complete.
             more = min(_MAX_MORE, 1.0 + max(spare, 0.0) / (each * sum(again.values()) * passes[-1])) if again else 1.0
             weights = {n: w * more for n, w in again.items()}
+
+    def _take(self, name: str, values: dict[str, float], stddev: float) -> None:
+        """Add noisy counts of a column's values; counts of both passes are averaged by their noise."""
+        found, noise = self.found.setdefault(name, {}), self.value_noise.setdefault(name, {})
+        for text, count in values.items():
+            own, earlier = stddev**-2.0, noise.get(text, math.inf) ** -2.0
+            found[text] = (own * count + earlier * found.get(text, 0.0)) / (own + earlier)
+            noise[text] = (own + earlier) ** -0.5
+        self.noise[name] = stddev
 
     def find_cells(self, names: Sequence[str], rho: float) -> None:
         """Counts of narrower cells where there are rows, and of single values where one may stand out."""
@@ -380,14 +394,14 @@ class _Search:
 
     def _rows_of(self, name: str) -> Rows:
         """Estimated number of rows in which the column has a value."""
-        markers = len(self.absent[name]) * self.histograms[name].stddev ** 2
+        markers = self.histograms[name].stddev ** 2 * len(self.absent[name]) if name in self.histograms else 0.0
         return Rows(self._present(name), self.rows_variance + markers)
 
     def _left_over(self, name: str) -> float:
         """How many rows hold none of the values, in standard deviations of that estimate."""
-        values = self.found[name]
-        noise = self.noise[name] * math.sqrt(max(len(values), 1))
-        return float((self._present(name) - sum(values.values())) / max(noise, 1e-9))
+        values, rows = self.found[name], self._rows_of(name)
+        noise = math.sqrt(rows.variance + self.noise[name] ** 2 * max(len(values), 1))
+        return float((rows.number - sum(values.values())) / max(noise, 1e-9))
 
     def _with_values(self, column: Categorical, values: dict[str, float]) -> Column:
         """The column with its frequent values; an identifier where few rows hold one."""
@@ -457,13 +471,22 @@ class _Search:
 
     def _value_counts(self, column: Categorical) -> tuple[np.ndarray, np.ndarray]:
         """Counts of listed values, and of all others if they have a code."""
-        found, variance = self.found.get(column.name, {}), self.noise[column.name] ** 2
+        found, noise = self.found.get(column.name, {}), self.value_noise.get(column.name, {})
         if set(found) != set(column.values or ()):
             return np.empty(0), np.empty(0)
         counts = [found[value] for value in column.values or ()]
+        variances = [noise[value] ** 2 for value in column.values or ()]
         if column.has_other:
             counts.append(max(self._present(column.name) - sum(counts), 0.0))
-        return np.array(counts), np.full(len(counts), variance)
+            variances.append(sum(variances) + self.rows_variance)
+        return np.array(counts), np.array(variances)
+
+
+def _may_list(column: Column) -> bool:
+    """Whether frequent values of a column may have to be found: of texts, and of numbers with any decimals."""
+    facts = set(column.open_facts)
+    floats = isinstance(column, Continuous) and column.decimals is None and bool({"bounds", "bins"} & facts)
+    return floats or bool({"values", "type", "decimals"} & facts)
 
 
 def _bin_counts(column: Binned, grid: Grid | None) -> tuple[np.ndarray, np.ndarray]:

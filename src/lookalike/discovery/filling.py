@@ -70,7 +70,9 @@ def discovered(
         rules = search.find_rules(door, filled.rows)
         door = door.encoded(rules.schema, filled.known)
     fresh = {m.attrs for m in filled.known}
-    door.known = (*filled.known, *(m for m in map(_measurement, schema.known_counts) if m.attrs not in fresh))
+    known = [*filled.known, *(m for m in map(_measurement, schema.known_counts) if m.attrs not in fresh)]
+    # A column that a rule computes has one code, of which there is nothing to know.
+    door.known = tuple(m for m in known if m.values.shape == door.domain.shape(m.attrs))
     return Discovered(door, merged(filled.notes, unseen(schema, door.schema)), rules.rules, filled.rows)
 
 

@@ -23,11 +23,12 @@ MOSTLY = 0.9
 CERTAIN, SOME = 5.7, 4.5
 """Standard deviations by which a form must stand out: among all, of which there are many, or among a few."""
 
-USUAL = dict.fromkeys(("whole", "decimal", "float", "power"), (-100.0, 10_000.0)) | {"year": (1950.0, 2030.0)}
-"""Numbers and years among which to guess where none stands out."""
-_USUAL_FORMS = ("whole", "places 1", "places 2", "float", "%Y-%m-%d", "text")
+_MOSTLY_NUMBERS = 0.6
+"""Share of the columns that must be numbers to take one of which nothing is seen for numbers, too."""
 _LAST_CLOCK = 2450
 """Largest whole number of a column of clock times, up to noise in its bounds."""
+_COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
+"""Forms that are looked for where none stands out among all."""
 _PART = 2.5
 """Standard deviations by which a further form must stand out in the cells of the others."""
 
@@ -63,30 +64,25 @@ class Histogram:
         """Rows of the form in cells that stand out; 0 where none does."""
         return float(self.of(form)[self.seen(form, limit)].sum())
 
-    def usual(self) -> Histogram:
-        """The histogram without the cells of numbers and years that are unusual."""
-        counts = self.counts.copy()
-        for form in self.probe.forms:
-            low, high = USUAL.get(form.axis, (-np.inf, np.inf))
-            counts[self.probe.starts[form.name]][(AXES[form.axis] < low) | (AXES[form.axis] >= high)] = 0.0
-        return Histogram(self.probe, counts, self.stddev)
-
     def masses(self, forms: Iterable[str], limit: float = SURE) -> dict[str, float]:
         """Rows of each form that stands out."""
         found = {form: self.mass(form, limit) for form in forms if form in self.probe.starts}
         return {form: rows for form, rows in found.items() if rows > 0}
 
 
-def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tuple[Column, dict[str, float]]:
+def decided(
+    column: Column, histogram: Histogram, facts: dict[str, Any], default: str = ""
+) -> tuple[Column, dict[str, float]]:
     """The column with its kind and missing markers, and the estimated rows of each marker.
 
     Args:
         column: as far as it is known.
         histogram: noisy counts of the classes of its values.
         facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
+        default: name of the form of its values where none stands out.
     """
     if "text" in histogram.probe.starts:
-        forms = text_forms(histogram)
+        forms = text_forms(histogram, default)
         if isinstance(column, Undeclared):
             column = _kind(column, forms, facts)
         declared = column.values or () if isinstance(column, Categorical) else ()
@@ -107,14 +103,14 @@ def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tupl
     return column, {marker: rows for marker, rows in absent.items() if marker in column.missing}
 
 
-def text_forms(histogram: Histogram) -> dict[Form, float]:
-    """Rows of each form of texts that stands out; where no form of values does, of the one that stands out most.
+def text_forms(histogram: Histogram, default: str = "") -> dict[Form, float]:
+    """Rows of each form of texts that stands out; where no form of values does, of the most likely, or the default.
 
     Forms of the kind that most values have need less to stand out: the others are much more numerous.
     """
     markers = [form.name for form in FORMS if form.family in ("missing", "word")]
     values = [form.name for form in FORMS if form.family not in ("missing", "word")]
-    found = _most_likely(histogram, values)
+    found = _most_likely(histogram, values) or ({default: 1.0} if default else {})
     if found:
         most = max(found, key=lambda name: found[name])
         alike = [form.name for form in FORMS if form.is_number and _alike(form, NAMED[most])]
@@ -148,6 +144,15 @@ def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
     return np.array(
         [bool(np.any((wanted < end) & (stops > edge) & core)) for edge, end in zip(edges, ends, strict=True)]
     )
+
+
+def usual_form(histograms: Iterable[Histogram]) -> str:
+    """The form to expect of columns of texts of which nothing can be seen: numbers where most others are numbers."""
+    texts = [text_forms(histogram) for histogram in histograms if "text" in histogram.probe.starts]
+    numbers = [sum(rows for form, rows in found.items() if form.is_number) for found in texts]
+    words = [found.get(NAMED["text"], 0.0) for found in texts]
+    counted = sum(number > word for number, word in zip(numbers, words, strict=True))
+    return "whole" if counted > _MOSTLY_NUMBERS * max(len(texts), 1) else "text"
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
@@ -192,22 +197,18 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
     money = any(form.family == "money" for form in counts)
     readable = not money or "prefix" in facts
     found = column_of(column.name, counts, mostly=MOSTLY, provenance=marks, **shared, **facts) if readable else None
+    if isinstance(found, Continuous):
+        found = measured(found, "decimals")
     return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
 
 
 def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
-    """Rows of each form that stands out clearly; where none does, of the usual one that stands out most.
-
-    There are thousands of classes, some of which stand out by chance. So what does not stand out clearly is only looked
-    for among usual forms and sizes: a guess is then at least a plausible one.
-    """
-    usual = histogram.usual()
-    few = [name for name in _USUAL_FORMS if name in names]
-    for limit in (CERTAIN, SURE, SOME, LIKELY, 3.0, 2.5, 2.0):
-        found = histogram.masses(names, limit) if limit >= SURE else usual.masses(few, limit)
-        if found:
-            return found if limit == CERTAIN else dict([max(found.items(), key=lambda item: item[1])])
-    return {}
+    """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
+    found = histogram.masses(names, CERTAIN)
+    common = [name for name in _COMMON if name in names]
+    for limit in (SURE, SOME, LIKELY, 3.0):
+        found = found or dict(sorted(histogram.masses(common, limit).items(), key=lambda item: -item[1])[:1])
+    return found
 
 
 def class_grid(column: Binned, histogram: Histogram) -> Grid:
@@ -216,7 +217,7 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
         return _year_grid(column, histogram)
     axes = ("power", "float", "decimal", "whole")
     forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
-    found = _standing(histogram, forms)
+    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
     axis = next(name for name in axes if any(form.axis == name for form in found))
     counts, variances = _summed(histogram, found, axis)
     # Other forms of the same kind may hold a part of the rows, too few to stand out anywhere but in the same cells.
@@ -226,12 +227,6 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
         extra, noise = _summed(histogram, more, axis, core)
         counts, variances = counts + extra, variances + noise
     return _on_ticks(column, AXES[axis], counts, variances)
-
-
-def _standing(histogram: Histogram, forms: list[FormAxis]) -> list[FormAxis]:
-    """The forms that stand out clearly, for there are many; where none does, the usual one that does most."""
-    found = _most_likely(histogram, [form.name for form in forms])
-    return [form for form in forms if form.name in found] or forms[:1]
 
 
 def _fits(column: Binned, name: str) -> bool:
@@ -283,35 +278,30 @@ def _between(seen: np.ndarray) -> np.ndarray:
 
 def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: np.ndarray) -> Grid:
     """The cells with edges at ticks of the column, without those that hold no tick."""
-    low, high = USUAL["whole"]
-    usual = (edges >= low) & (edges < high)
     if column.tick is None:
-        return replace(Grid.of(edges, float(edges[-1]) * 10, counts, variances, 0), usual=usual)
+        return Grid.of(edges, float(edges[-1]) * 10, counts, variances, 0)
     scale = float(1 / column.tick)
     bound = 2.0**52 if isinstance(column, Continuous) else 2.0**61
     ticks = np.ceil((edges * scale).clip(-bound, bound).round(6)).astype(np.int64)
     ticks = np.where((edges > 0) & (ticks < 1), 1, ticks)
-    first, last = whole_range(column) if isinstance(column, Integer) else (-(2**52), 2**52)
-    ticks = ticks.clip(max(first, -int(bound)), min(last, int(bound)))
+    low, high = whole_range(column) if isinstance(column, Integer) else (-(2**52), 2**52)
+    ticks = ticks.clip(max(low, -int(bound)), min(high, int(bound)))
     # Of several cells that begin with the same tick, the last one holds it, and the others hold nothing.
     kept = np.append(ticks[1:] != ticks[:-1], True)
-    grid = Grid.of(ticks[kept], min(last, int(bound)), counts[kept], variances[kept], 1)
-    return replace(grid, usual=usual[kept])
+    return Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
 
 
 def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
     years = AXES["year"]
     if column.clock:
         return _hour_grid(column, histogram)
-    found = _standing(histogram, [form for form in histogram.probe.forms if form.axis == "year"])
+    forms = [form for form in histogram.probe.forms if form.axis == "year"]
+    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
     counts = np.sum([histogram.of(form.name) for form in found], axis=0)
     tick = times.TICKS[column.resolution]
     since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
     edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
-    noise = np.full(len(counts), len(found) * histogram.stddev**2)
-    grid = Grid.of(edges[:-1], int(edges[-1]) - 1, counts, noise, 1)
-    usual = (years >= USUAL["year"][0]) & (years < USUAL["year"][1])
-    return replace(grid, has_zero=False, usual=usual)
+    return Grid.of(edges[:-1], int(edges[-1]) - 1, counts, np.full(len(counts), len(found) * histogram.stddev**2), 1)
 
 
 def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:

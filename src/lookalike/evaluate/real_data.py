@@ -14,8 +14,8 @@ from lookalike.evaluate.evaluation import Evaluation, Settings, evaluate_codes
 from lookalike.evaluate.exact_schema import exact_schema
 from lookalike.schema import codec
 from lookalike.schema.binned import Binned
+from lookalike.schema.broken import broken_rows
 from lookalike.schema.constraints import rule_text
-from lookalike.schema.repair import broken_rows
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table
 

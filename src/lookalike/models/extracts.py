@@ -18,6 +18,7 @@ from lookalike.models.answers import MIN_SHARE, rows_where
 from lookalike.models.model import Model
 from lookalike.schema import codec
 from lookalike.schema.conditions import cut_points, parse_question
+from lookalike.schema.decode import decode
 from lookalike.schema.enforce import cut_at
 from lookalike.schema.schema import Schema
 
@@ -36,7 +37,7 @@ def table_where(model: Model, schema: Schema, where: str, rows: int | None, rng:
     text = f"count where {where}"
     question = parse_question(text, schema)
     if question.exact:
-        return codec.decode(schema, rows_where(model, question, rows, rng), rng=rng)
+        return decode(schema, rows_where(model, question, rows, rng), rng=rng)
     share = float((model.marginal(question.attrs) * question.weights).sum()) / model.total
     if share < MIN_SHARE:
         raise InputError(
@@ -50,7 +51,7 @@ def table_where(model: Model, schema: Schema, where: str, rows: int | None, rng:
     coarse = replace(question, weights=(question.weights > 0).astype(float))
     kept: list[pa.Table] = []
     for _ in range(_MAX_ROUNDS):
-        drawn = codec.decode(schema, rows_where(model, coarse, wanted + 100, rng), rng=rng)
+        drawn = decode(schema, rows_where(model, coarse, wanted + 100, rng), rng=rng)
         codes = codec.encode(replace(fine, constraints=()), drawn)
         cells = tuple(codes[:, fine.domain.position(name)] for name in exact.attrs)
         kept.append(drawn.filter(pa.array(exact.weights[cells] > 0)))

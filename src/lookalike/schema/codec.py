@@ -1,7 +1,7 @@
-"""Values to codes and codes to values, side by side for each kind of column.
+"""Values to codes: a schema is bound to a table's types, then every value has a code. `decode.py` is the way back.
 
-Tables are Arrow tables. `encode` gives int32 codes in domain order; `decode` gives back a table with the same column
-names, Arrow types, formats and missing markers. Errors name the column and the rule, never a value of the table.
+Tables are Arrow tables. `encode` gives int32 codes in domain order. Errors name the column and the rule, never a value
+of the table. The door needs this module, so it imports nothing that makes values.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -17,13 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
-from lookalike.schema.arrays import to_array, to_numbers
+from lookalike.schema.arrays import to_numbers
 from lookalike.schema.binned import Binned
 from lookalike.schema.classes import class_probe
 from lookalike.schema.columns import NULL, OTHERS, Categorical, Column, Identifier
-from lookalike.schema.draw import draw_identifiers, draw_numbers
 from lookalike.schema.probes import Probe, as_ticks
-from lookalike.schema.repair import drawn_numbers, repaired
 from lookalike.schema.row_probes import RowProbe
 from lookalike.schema.schema import Schema, check_names
 from lookalike.schema.storage import is_text, storage_type, value_type
@@ -80,10 +78,34 @@ def _with_catch_all(column: Column) -> Column:
 def holds_other(column: Categorical) -> bool:
     """Whether the column's storage can hold the label of its catch-all beside its values."""
     try:
-        _decode_categorical(replace(column, outside="other"), np.array([column.regular]), storage_type(column))
+        decode_categorical(replace(column, outside="other"), np.array([column.regular]), storage_type(column))
     except (SchemaError, pa.ArrowInvalid):
         return False
     return True
+
+
+def decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Values of a column of categories; here, because `bind` must know whether a storage type can hold them."""
+    plain = work_kind(kind)
+    other = (column.other_label,) if column.has_other else ()
+    regular = _typed(column, (*(column.values or ()), *other), plain)
+    markers = marker_values(column, plain)
+    if not pa.types.is_dictionary(kind):
+        return pa.concat_arrays([regular, markers]).take(pa.array(codes)).cast(kind)
+    shown = markers.drop_null()
+    positions = np.full(len(markers), -1)
+    positions[markers.is_valid().to_numpy(zero_copy_only=False)] = len(regular) + np.arange(len(shown))
+    indices = np.concatenate([np.arange(len(regular)), positions])[codes]
+    indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
+    values = pa.concat_arrays([regular, shown]).cast(kind.value_type)
+    # Measured values come by how frequent they are, which is no order of theirs.
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered and column.fact("values") != "measured")
+
+
+def work_kind(kind: pa.DataType) -> pa.DataType:
+    """The type to compute a column's values in: Arrow computes on plain strings where it cannot on other texts."""
+    value = value_type(kind)
+    return pa.string() if is_text(value) else value
 
 
 def _names(what: str, names: list[str]) -> str:
@@ -132,23 +154,6 @@ def ticks_of(column: Binned, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
         return found if column.tick is None or found.dtype.kind == "i" else as_ticks(column, found)
 
 
-def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Table:
-    """A table whose values have these codes and satisfy the schema's rules. `rng` chooses the values within bins.
-
-    Where codes or values within bins break a rule, values are changed until it holds: see `repair.py`.
-    """
-    numbers = drawn_numbers(schema, codes, rng)
-    if schema.constraints:
-        codes, numbers = repaired(schema, codes, numbers, rng)
-    arrays = [
-        _decode_binned(column, codes[:, i], numbers[column.name], storage_type(column))
-        if isinstance(column, Binned)
-        else decode_column(column, codes[:, i], rng=rng)
-        for i, column in enumerate(schema.columns)
-    ]
-    return pa.Table.from_arrays(arrays, names=list(schema.names))
-
-
 def encode_column(column: Column, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
     """Codes of one column."""
     array = _plain(_one_array(values))
@@ -176,47 +181,11 @@ def _plain(array: pa.Array) -> pa.Array:
     return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
 
 
-def decode_column(column: Column, codes: np.ndarray, *, rng: np.random.Generator) -> pa.Array:
-    """Values of one column, in its storage type."""
-    kind = storage_type(column)
-    if isinstance(column, Binned):
-        bins = np.where(codes < column.regular, codes, 0)
-        return _decode_binned(column, codes, draw_numbers(column, bins, rng), kind)
-    if isinstance(column, Categorical):
-        return _decode_categorical(column, codes, kind)
-    if isinstance(column, Identifier):
-        return _decode_identifier(column, codes, kind, rng)
-    raise SchemaError(f"Column {column.name!r} has the unknown kind {type(column).__name__}.")
-
-
 def _encode_categorical(column: Categorical, array: pa.Array) -> np.ndarray:
     values = column.values or ()
     codes = _lookup(array, _typed(column, values, array.type))
     codes = np.where(codes < 0, _encode_missing(column, array), codes)
     return _place_rest(column, codes, "it is not in the list of values", column.other_code or 0)
-
-
-def _decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
-    work_kind = _work_kind(kind)
-    other = (column.other_label,) if column.has_other else ()
-    regular = _typed(column, (*(column.values or ()), *other), work_kind)
-    markers = _markers(column, work_kind)
-    if not pa.types.is_dictionary(kind):
-        return pa.concat_arrays([regular, markers]).take(pa.array(codes)).cast(kind)
-    shown = markers.drop_null()
-    positions = np.full(len(markers), -1)
-    positions[markers.is_valid().to_numpy(zero_copy_only=False)] = len(regular) + np.arange(len(shown))
-    indices = np.concatenate([np.arange(len(regular)), positions])[codes]
-    indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
-    values = pa.concat_arrays([regular, shown]).cast(kind.value_type)
-    # Measured values come by how frequent they are, which is no order of theirs.
-    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered and column.fact("values") != "measured")
-
-
-def _work_kind(kind: pa.DataType) -> pa.DataType:
-    """The type to compute a column's values in: Arrow computes on plain strings where it cannot on other texts."""
-    value = value_type(kind)
-    return pa.string() if is_text(value) else value
 
 
 def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
@@ -232,33 +201,6 @@ def _encode_binned(column: Binned, array: pa.Array) -> np.ndarray:
     return _place_rest(column, codes, rule, column.regular // 2 if missing is None else missing)
 
 
-def _decode_binned(column: Binned, codes: np.ndarray, numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_null(kind):
-        return pa.nulls(len(codes))
-    regular = codes < column.regular
-    try:
-        array = to_array(column, numbers, ~regular, _work_kind(kind))
-    except pa.ArrowInvalid:
-        raise SchemaError(
-            f"Column {column.name!r} is stored as {kind}, which cannot hold all values between {column.minimum} and "
-            f"{column.maximum}. Narrow the bounds or change the storage type."
-        ) from None
-    return _with_markers(column, array, codes, kind)
-
-
-def _decode_identifier(column: Identifier, codes: np.ndarray, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
-    return _with_markers(column, draw_identifiers(column, len(codes), _work_kind(kind), rng), codes, kind)
-
-
-def _with_markers(column: Column, array: pa.Array, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """The array with missing markers where the codes say so, in the storage type."""
-    regular = codes < column.regular
-    if column.missing and not regular.all():
-        markers = _markers(column, array.type).take(pa.array(np.where(regular, 0, codes - column.regular)))
-        array = pc.if_else(pa.array(regular), array, markers)
-    return array.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else array.cast(kind)
-
-
 def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
     """Codes of missing markers, -1 elsewhere. Null takes the empty marker's code, or the first one's."""
     codes = np.full(len(array), -1, dtype=np.int64)
@@ -270,7 +212,7 @@ def _encode_missing(column: Column, array: pa.Array) -> np.ndarray:
                 column.name, "the schema says it is never missing", "Remove 'required: true' or list missingValues."
             )
         return codes
-    found = _lookup(array, _markers(column, array.type))
+    found = _lookup(array, marker_values(column, array.type))
     codes[found >= 0] = found[found >= 0] + column.regular + column.has_other
     codes[null] = code
     return codes
@@ -306,7 +248,7 @@ def _typed(column: Column, values: tuple[str, ...], kind: pa.DataType) -> pa.Arr
         ) from None
 
 
-def _markers(column: Column, kind: pa.DataType) -> pa.Array:
+def marker_values(column: Column, kind: pa.DataType) -> pa.Array:
     """Missing markers as values of the storage type; null for the empty one and for those the type cannot write."""
     return pa.array([_marker(marker, kind) for marker in column.missing], type=kind)
 

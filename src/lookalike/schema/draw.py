@@ -16,23 +16,31 @@ from lookalike.schema.binned import Binned, Continuous
 from lookalike.schema.columns import Identifier
 
 
-def draw_numbers(column: Binned, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One number per bin given: ticks, or floats where the column has no fixed number of decimals."""
+def draw_numbers(
+    column: Binned, bins: np.ndarray, rng: np.random.Generator, places: np.ndarray | None = None
+) -> np.ndarray:
+    """One number per bin given: ticks, or floats where the column has no fixed number of decimals.
+
+    `places` says where in its bin each number is, from 0 to 1, in parts of the bin's rows; random by default.
+    """
+    places = rng.random(len(bins)) if places is None else places
     edges, chosen = column.edges, bins
     if column.shape:
         edges = np.array([column.internal(edge) for edge, _ in column.shape])
-        chosen = _draw_pieces(column, edges, bins, rng)
+        chosen, places = _pieces_at(column, edges, bins, places)
     if isinstance(column, Continuous) and column.decimals is None:
-        return _draw_floats(column, edges, chosen, rng)
+        return _floats_at(column, edges, chosen, places)
     first, last = (column.steps_of(ends)[chosen] for ends in column.tick_ranges(edges))
-    steps = rng.integers(first, last, endpoint=True)
+    steps = np.minimum(first + np.floor(places * (last - first + 1)).astype(np.int64), last)
     if column.rounding:
         steps = _rounded(column, steps, first, last, rng)
     return column.ticks_at(steps)
 
 
-def _draw_pieces(column: Binned, edges: np.ndarray, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A piece of each bin, in proportion to the weights; to the widths where a bin's weights are all zero."""
+def _pieces_at(
+    column: Binned, edges: np.ndarray, bins: np.ndarray, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The piece of each bin at a place, by the weights (or widths where all are zero), and the place in the piece."""
     weights = np.array([weight for _, weight in column.shape])
     starts = np.searchsorted(edges, column.edges)
     ends = np.append(starts[1:], len(edges))
@@ -42,15 +50,17 @@ def _draw_pieces(column: Binned, edges: np.ndarray, bins: np.ndarray, rng: np.ra
     weights = np.where(empty[piece_bin], np.maximum(widths, 1e-300), weights)
     steps = np.concatenate(([0.0], np.cumsum(weights)))
     low, high = steps[starts][bins], steps[ends][bins]
-    found = np.searchsorted(steps, low + rng.random(len(bins)) * (high - low), side="right") - 1
-    return np.clip(found, starts[bins], ends[bins] - 1)
+    at = low + places * (high - low)
+    pieces = np.clip(np.searchsorted(steps, at, side="right") - 1, starts[bins], ends[bins] - 1)
+    within = (at - steps[pieces]) / np.maximum(weights[pieces], 1e-300)
+    return pieces, within.clip(0.0, np.nextafter(1.0, 0.0))
 
 
-def _draw_floats(column: Continuous, edges: np.ndarray, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _floats_at(column: Continuous, edges: np.ndarray, chosen: np.ndarray, places: np.ndarray) -> np.ndarray:
     lows = edges[chosen]
     highs = np.append(edges[1:], column.internal(column.maximum))[chosen]
     ends = np.where(chosen + 1 < len(edges), np.nextafter(highs, -np.inf), highs)
-    return np.clip(lows + rng.random(len(chosen)) * (highs - lows), lows, ends)
+    return np.clip(lows + places * (highs - lows), lows, ends)
 
 
 def _rounded(

@@ -12,11 +12,12 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Binned, Continuous, Datetime
+from lookalike.schema.broken import Numbers, Rows, ticks_of_one
 from lookalike.schema.cells import cell_numbers
-from lookalike.schema.constraints import AtLeast, Determines, Parts, Relation, Sum, holds, moved, relation_of
+from lookalike.schema.constraints import AtLeast, Determines, Parts, Relation, Sum, holds, moved
+from lookalike.schema.coupling import places_within_bins
 from lookalike.schema.domain import ColumnSet
 from lookalike.schema.draw import draw_numbers
-from lookalike.schema.enforce import determined, structural_zeros
 from lookalike.schema.parts import SETTABLE, from_zone, in_zone, part_of, with_parts
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import whole_range
@@ -29,9 +30,6 @@ _ROUNDS = 4
 _RANDOM_ROWS = 2000
 """Rows drawn at random to find one that satisfies all rules, where no generated row does."""
 
-Numbers = dict[str, np.ndarray]
-"""Ticks (or floats) of every binned column, by name."""
-
 
 def repaired(
     schema: Schema, codes: np.ndarray, numbers: Numbers, rng: np.random.Generator
@@ -43,7 +41,7 @@ def repaired(
     Raises:
         SchemaError: no row satisfies all rules; they contradict each other.
     """
-    rows = donors = _Rows(schema, codes.copy(), {name: values.copy() for name, values in numbers.items()})
+    rows = donors = _Repair(schema, codes.copy(), {name: values.copy() for name, values in numbers.items()})
     broken = rows.repair(rng)
     if not broken.any():
         return rows.codes, rows.numbers
@@ -60,37 +58,26 @@ def repaired(
     return rows.codes, rows.numbers
 
 
-def broken_rows(schema: Schema, codes: np.ndarray, numbers: Numbers) -> np.ndarray:
-    """Which rows break a rule of the schema, as booleans."""
-    return _Rows(schema, codes, numbers).broken()
-
-
 def drawn_numbers(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Numbers:
     """Numbers within the bins of all binned columns; for other codes a number of the first bin, which is not used."""
+    places = places_within_bins(schema, codes, rng)
     return {
-        column.name: draw_numbers(column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng)
+        column.name: draw_numbers(
+            column, np.where(codes[:, i] < column.regular, codes[:, i], 0), rng, places.get(column.name)
+        )
         for i, column in enumerate(schema.columns)
         if isinstance(column, Binned)
     }
 
 
-def _random_rows(schema: Schema, rng: np.random.Generator) -> _Rows:
+def _random_rows(schema: Schema, rng: np.random.Generator) -> _Repair:
     """Rows of uniformly random codes, with numbers within their bins."""
     codes = np.column_stack([rng.integers(0, column.size, _RANDOM_ROWS) for column in schema.columns])
-    return _Rows(schema, codes.astype(np.int32), drawn_numbers(schema, codes, rng))
+    return _Repair(schema, codes.astype(np.int32), drawn_numbers(schema, codes, rng))
 
 
-class _Rows:
-    """Generated rows with the rules of their schema; `repair` changes the rows in place."""
-
-    def __init__(self, schema: Schema, codes: np.ndarray, numbers: Numbers) -> None:
-        self.schema, self.codes, self.numbers = schema, codes, numbers
-        self.place = schema.domain.position
-        self.zeros = structural_zeros(schema)
-        rules = schema.constraints
-        self.relations = [relation_of(schema.columns, rule) for rule in rules if isinstance(rule, AtLeast | Sum)]
-        self.tables = {rule: determined(schema, rule) for rule in rules if isinstance(rule, Determines)}
-        self.parts = [rule for rule in rules if isinstance(rule, Parts)]
+class _Repair(Rows):
+    """Generated rows; `repair` changes them in place."""
 
     def repair(self, rng: np.random.Generator) -> np.ndarray:
         """Change codes and numbers until every rule holds, for some rounds; return which rows are still broken."""
@@ -107,30 +94,9 @@ class _Rows:
                 break
         return self.broken()
 
-    def broken(self) -> np.ndarray:
-        """Which rows break a rule."""
-        broken = np.zeros(len(self.codes), dtype=bool)
-        for attrs, mask in self.zeros.items():
-            broken |= self._in_cells(attrs, mask)
-        for rule in self.tables:
-            wanted, number = self._wanted(rule)
-            broken |= (wanted >= 0) & (wanted != self.codes[:, self.place(rule.target)])
-            if rule.target in self.numbers:
-                has_number = (wanted >= 0) & (wanted < self.schema[rule.target].regular)
-                broken |= has_number & (number != self.numbers[rule.target])
-        for rule in self.parts:
-            broken |= self._other_parts(rule)
-        for relation in self.relations:
-            broken |= ~holds(relation, self.codes, self.numbers)
-        return broken
-
-    def _in_cells(self, attrs: ColumnSet, mask: np.ndarray) -> np.ndarray:
-        """Which rows lie in cells that the mask marks."""
-        return mask[tuple(self.codes[:, self.place(name)] for name in attrs)]
-
     def _replace_impossible(self, attrs: ColumnSet, mask: np.ndarray, rng: np.random.Generator) -> None:
         """Give rows in impossible cells the last column of a possible row with the same others, or all columns."""
-        bad = self._in_cells(attrs, mask)
+        bad = self.in_cells(attrs, mask)
         if not bad.any() or bad.all():
             return
         keys = cell_numbers(self.codes, [self.place(name) for name in attrs[:-1]], self.schema.domain.sizes)
@@ -147,21 +113,8 @@ class _Rows:
                 if values is not None:
                     values[rows[given]] = values[donors[given]]
 
-    def _wanted(self, rule: Determines) -> tuple[np.ndarray, np.ndarray]:
-        """Code and number of the target that each row's source determines; code -1 where it determines none."""
-        target, sizes = self.schema[rule.target], [self.schema[name].written_codes for name in rule.sources]
-        table = np.full(sizes, -1, dtype=np.int64)
-        value = np.zeros(sizes, dtype=np.int64 if getattr(target, "tick", 1) is not None else np.float64)
-        for code, (wanted, text) in self.tables[rule].items():
-            table[code] = wanted
-            if isinstance(target, Binned) and wanted < target.regular:
-                number = target.internal(text)
-                value[code] = number if target.tick is None else target.nearest_tick(number)
-        codes = tuple(self.codes[:, self.place(name)] for name in rule.sources)
-        return table[codes], value[codes]
-
     def _set_determined(self, rule: Determines) -> None:
-        wanted, value = self._wanted(rule)
+        wanted, value = self.wanted(rule)
         rows = wanted >= 0
         self.codes[rows, self.place(rule.target)] = wanted[rows]
         if rule.target in self.numbers:
@@ -173,13 +126,13 @@ class _Rows:
         A time that the rule computes is missing where one of these parts is; a computed part, where the time is.
         """
         kept = {part: name for part, name in rule.parts if not self.schema[name].derived and part in SETTABLE}
-        known = {name: self._present(name) for name in (rule.time, *kept.values())}
+        known = {name: self.present(name) for name in (rule.time, *kept.values())}
         time = cast(Datetime, self.schema[rule.time])
         if time.derived:
             known[rule.time] = np.all([known[name] for name in kept.values()], axis=0)
         both = {part: known[name] & known[rule.time] for part, name in kept.items()}
         own = in_zone(self.numbers[rule.time] * TICKS[time.resolution], rule.zone)
-        given = {p: np.where(both[p], self._whole(name), part_of(own, p)) for p, name in kept.items()}
+        given = {p: np.where(both[p], self.whole(name), part_of(own, p)) for p, name in kept.items()}
         micros = from_zone(with_parts(own, given), rule.zone)
         low, high = time.tick_ranges()[0][0], time.tick_ranges()[1][-1]
         ticks = micros // TICKS[time.resolution]
@@ -187,31 +140,10 @@ class _Rows:
         wall = in_zone(self.numbers[rule.time] * TICKS[time.resolution], rule.zone)
         for part, name in rule.parts:
             column = cast(Binned, self.schema[name])
-            there = known[rule.time] if column.derived else known[rule.time] & self._present(name)
-            ticks = part_of(wall, part) * _scale(column)
+            there = known[rule.time] if column.derived else known[rule.time] & self.present(name)
+            ticks = part_of(wall, part) * ticks_of_one(column)
             old = self.numbers[name]
-            self._write(column, np.where(there, ticks, old), there if column.derived else self._present(name))
-
-    def _other_parts(self, rule: Parts) -> np.ndarray:
-        """Rows with a part that is not the time's; or with only one of both, where one is computed from the other."""
-        time, there = cast(Datetime, self.schema[rule.time]), self._present(rule.time)
-        wall = in_zone(self.numbers[rule.time] * TICKS[time.resolution], rule.zone)
-        broken = np.zeros(len(self.codes), dtype=bool)
-        for part, name in rule.parts:
-            known = self._present(name)
-            broken |= there & known & (self._whole(name) != part_of(wall, part))
-            if (time.derived and time.missing) or (self.schema[name].derived and self.schema[name].missing):
-                broken |= there != known
-        return broken
-
-    def _present(self, name: str) -> np.ndarray:
-        return self.codes[:, self.place(name)] < self.schema[name].regular
-
-    def _whole(self, name: str) -> np.ndarray:
-        """The numbers of a column rounded to whole ones; what has a fraction becomes -1, which no part is."""
-        scale = _scale(cast(Binned, self.schema[name]))
-        ticks = self.numbers[name]
-        return ticks if scale == 1 else np.where(ticks % scale == 0, ticks // scale, -1)
+            self._write(column, np.where(there, ticks, old), there if column.derived else self.present(name))
 
     def _write(self, column: Binned, numbers: np.ndarray, known: np.ndarray) -> None:
         """Set numbers and codes of a column; rows that are not known are missing where the column can be."""
@@ -232,7 +164,7 @@ class _Rows:
         total = relation.columns[0]
         if total.derived and isinstance(relation.rule, Sum):
             shared = np.sum([relation.to_shared(name, self.numbers[name]) for name in relation.rule.terms], axis=0)
-            known = np.all([self._present(name) for name in relation.rule.terms], axis=0)
+            known = np.all([self.present(name) for name in relation.rule.terms], axis=0)
             self._write(total, relation.to_ticks(total.name, shared, bounded=False), known)
             return
         for _ in range(_REDRAWS if isinstance(relation.rule, AtLeast) else 0):
@@ -251,8 +183,3 @@ class _Rows:
             self.numbers[column.name][rows] = values
             bins = np.searchsorted(column.edges, column.numbers_at(values), side="right") - 1
             self.codes[rows, self.place(column.name)] = bins
-
-
-def _scale(column: Binned) -> int:
-    """Ticks of a whole number."""
-    return round(1 / float(column.tick or 1))

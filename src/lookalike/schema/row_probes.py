@@ -14,9 +14,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from lookalike.schema.binned import Datetime
+from lookalike.schema.broken import Numbers, broken_rows
 from lookalike.schema.columns import Column
 from lookalike.schema.parts import part_of
-from lookalike.schema.repair import Numbers, broken_rows
 from lookalike.schema.schema import Schema
 from lookalike.schema.times import TICKS
 

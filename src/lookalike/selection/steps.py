@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -68,7 +69,18 @@ def measure_column_contrasts(door: GuardedTable, total: float, rho: float, *, st
     shares = allocate([table.contrasts.dimensions for table in tables], rho)
     noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
     measured = door.measure_contrasts(tables, noise, step=step)
-    return [completed(m, np.full(m.cells, total / m.cells)) for m in measured]
+    return [_completed_by_known(m, total, door) for m in measured]
+
+
+def _completed_by_known(measured: NoisyMarginal, total: float, door: GuardedTable) -> NoisyMarginal:
+    """The contrasts of a column, completed by the number of rows; averaged with counts that were released before."""
+    alone = completed(measured, np.full(measured.cells, total / measured.cells))
+    for m in door.known:
+        if m.attrs == measured.attrs and m.values.shape == measured.values.shape:
+            own, other = measured.stddev**-2.0, m.stddev**-2.0
+            mean = (own * alone.values + other * m.values) / (own + other)
+            return replace(alone, values=mean, stddev=(own + other) ** -0.5)
+    return alone
 
 
 def measure_set_contrasts(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
 from lookalike.errors import BudgetError, SchemaError
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.accounting import Accounting
 from lookalike.privacy.kernel.door import GuardedTable
@@ -66,6 +67,11 @@ class Method(ABC):
 
     def chosen(self, domain: Domain) -> Method:
         """Return the method that runs: this one, unless it chooses among others."""
+        return self
+
+    def informed(self, known: Sequence[NoisyMarginal]) -> Method:
+        """Return the method for a table of whose columns these noisy counts were released before: the same, unless it
+        then spends less on columns. It depends on which columns are known, never on the counts."""
         return self
 
     def reason(self, domain: Domain) -> str | None:

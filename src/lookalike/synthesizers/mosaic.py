@@ -59,6 +59,7 @@ class Mosaic(Method):
 
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
+        known_share: part of the shares for one-way marginals that is spent where discovery has counted the columns.
         small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and pay for contrasts
             instead of counts: what columns add to the number of rows, and sets to their columns.
         small_total_share: part of a small budget for the number of rows.
@@ -86,6 +87,7 @@ class Mosaic(Method):
     """
 
     oneway_share: float = tuned(0.08)
+    known_share: float = tuned(0.4, "docs/real_tables.md")
     small_rho: float = tuned(0.01)
     small_total_share: float = tuned(0.05)
     small_oneway_share: float = tuned(0.4)
@@ -118,6 +120,11 @@ class Mosaic(Method):
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
             larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
         )  # fmt: skip
+
+    def informed(self, known: Sequence[NoisyMarginal]) -> Method:
+        factor = self.known_share if known else 1.0
+        shares = {name: factor * getattr(self, name) for name in ("oneway_share", "small_oneway_share")}
+        return replace(self, **shares)
 
     def split(self, domain: Domain, rho: float) -> Split:
         pairs, note = len(scored_pairs(domain)), "counts of every column"

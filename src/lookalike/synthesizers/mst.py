@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
@@ -32,13 +36,18 @@ class MST(Method):
     Attributes:
         oneway_share: part of the budget for one-way marginals.
         score_share: part of the budget for scoring all pairs; the tree's pairs get the rest.
+        known_share: part of `oneway_share` that is spent where discovery has counted the columns.
     """
 
     oneway_share: float = tuned(0.15)
     score_share: float = tuned(0.05)
+    known_share: float = tuned(0.4, "docs/real_tables.md")
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share)
+
+    def informed(self, known: Sequence[NoisyMarginal]) -> Method:
+        return replace(self, oneway_share=self.oneway_share * (self.known_share if known else 1.0))
 
     def split(self, domain: Domain, rho: float) -> Split:
         if len(domain) == 1:

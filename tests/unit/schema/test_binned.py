@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.codec import decode_column, encode, encode_column
+from lookalike.schema.broken import broken_rows
+from lookalike.schema.codec import encode, encode_column
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.constraints import AtLeast, constraint_of
-from lookalike.schema.enforce import broken_rows, drawn_numbers, repaired
+from lookalike.schema.decode import decode_column
 from lookalike.schema.fields import column_of, field_of
+from lookalike.schema.repair import drawn_numbers, repaired
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 

@@ -8,8 +8,9 @@ import pytest
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.codec import bind, decode, decode_column, encode, encode_column
+from lookalike.schema.codec import bind, encode, encode_column
 from lookalike.schema.columns import Categorical, Identifier
+from lookalike.schema.decode import decode, decode_column
 from lookalike.schema.probes import person_numbers
 from lookalike.schema.schema import Schema
 

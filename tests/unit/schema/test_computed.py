@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.codec import decode, encode
+from lookalike.schema.codec import encode
 from lookalike.schema.columns import Categorical
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.constraints import Determines, Parts, Sum, constraint_of, rule_text
+from lookalike.schema.decode import decode
 from lookalike.schema.enforce import check_rules, structural_zeros
 from lookalike.schema.parts import FIRST, LAST, PARTS, from_zone, in_zone, part_of, with_parts
 from lookalike.schema.schema import Schema

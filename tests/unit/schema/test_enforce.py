@@ -8,9 +8,10 @@ import pytest
 
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.codec import decode, encode
+from lookalike.schema.codec import encode
 from lookalike.schema.columns import Categorical
 from lookalike.schema.constraints import AtLeast, Determines, Never, Sum, constraint_of
+from lookalike.schema.decode import decode
 from lookalike.schema.enforce import aligned, structural_zeros
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import read_table

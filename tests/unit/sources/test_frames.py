@@ -14,8 +14,9 @@ import pytest
 
 from lookalike.errors import InputError
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.codec import bind, decode, encode
+from lookalike.schema.codec import bind, encode
 from lookalike.schema.columns import Categorical
+from lookalike.schema.decode import decode
 from lookalike.schema.schema import Schema
 from lookalike.sources import files, frames
 from lookalike.sources.files import write_table

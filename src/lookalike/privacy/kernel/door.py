@@ -5,8 +5,7 @@ Each method takes the same four steps in the same order, marked in its body:
   2. price it from its own parameters (never from data);
   3. charge it: the ledger is on disk before anything is read;
   4. read exact counts, add noise, return.
-A crash after step 3 loses budget, never privacy. Every fault in step 4 becomes one constant error, which charges the
-rest of the budget: see `reading.py`.
+A crash after step 3 loses budget, never privacy. Any fault in step 4 is one constant error, charging all: `reading.py`.
 """
 
 from __future__ import annotations
@@ -218,13 +217,11 @@ class GuardedTable:
 
     def recorded_by(self, recorder: Recorder) -> GuardedTable:
         """Return the table with a recorder, which receives everything that is released from now on."""
-        door = self._with(self._source, self._accountant, recorder)
-        door.known = self.known
-        return door
+        return self._with(self._source, self._accountant, recorder, self.known)
 
-    def _with(self, source: Any, accountant: Accountant, recorder: Recorder | None = None) -> GuardedTable:
+    def _with(self, source: Any, accountant: Accountant, *rest: Any) -> GuardedTable:
         opened = replace(self._opened, source=source)
-        return GuardedTable(opened, accountant, self._neighbours, self._insecure_rng, recorder)
+        return GuardedTable(opened, accountant, self._neighbours, self._insecure_rng, *rest)
 
     def _checked(self, cliques: Sequence[ColumnSet]) -> list[ColumnSet]:
         """Return the column sets in domain order; unknown columns and too many cells are refused, uncharged."""

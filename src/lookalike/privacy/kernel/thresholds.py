@@ -24,6 +24,8 @@ from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 from lookalike.errors import BudgetError
 from lookalike.privacy.kernel.neighbours import Neighbours
 
+_MAX_EPSILON = 600.0
+"""Above it the probability of a threshold is too small for a float."""
 _MARGIN = 1e-6
 """Relative safety of the normal quantile, far above the rounding of the function that computes it."""
 
@@ -48,6 +50,10 @@ def threshold_price(probability: float, epsilon: float) -> float:
 
 def threshold_probability(delta: float, epsilon: float) -> float:
     """Return the probability that a delta pays for: the inverse of `threshold_price`, rounded down."""
+    if epsilon > _MAX_EPSILON:
+        raise BudgetError(
+            f"Epsilon is {epsilon:g}; values are found up to {_MAX_EPSILON:g}. Declare all of them in a schema."
+        )
     return delta / (1.0 + math.exp(epsilon)) * (1 - 3 * _MARGIN)
 
 
