@@ -60,7 +60,9 @@ def test_json_of_an_inspection(call: Call, people: Path) -> None:
     facts = json.loads(call("inspect", people, "-e", 3, "--json").out)
     assert [column["column"] for column in facts["columns"]] == ["sex", "age", "note"]
     assert facts["columns"][0]["values or range"] == "F, M"
-    assert [(entry["column"], entry["reason"]) for entry in facts["unseen"] if entry["column"]] == [("note", RARE_TEXTS)]
+    assert [(entry["column"], entry["reason"]) for entry in facts["unseen"] if entry["column"]] == [
+        ("note", RARE_TEXTS)
+    ]
     assert facts["epsilon_of_all_runs"] == facts["epsilon"] == 3.0
 
 

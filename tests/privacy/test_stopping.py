@@ -36,14 +36,14 @@ def excess(mu: tuple[float, float], stop: float, counts: tuple[float, float], si
     """The smallest delta with which a run of two steps has a privacy loss of at most what it counts with.
 
     Step one releases a normal number of mean 0 or mu1. The run stops if that is above `stop`, and counts with the first
-    epsilon; else it releases another one of mean 0 or mu2 and counts with the second. `sign` tells which table is which.
+    epsilon; else it releases another one of mean 0 or mu2 and counts with the second. `sign` tells which table it is.
     """
     first = np.linspace(-12, 12, 200_001)
     width = first[1] - first[0]
     mean, other = (mu, (0.0, 0.0)) if sign > 0 else ((0.0, 0.0), mu)
     p, q = norm.pdf(first - mean[0]), norm.pdf(first - other[0])
     stopped = np.maximum(p - math.exp(counts[0]) * q, 0.0)[first > stop].sum() * width
-    # Given the first number, the second has p * norm(mean2) against e^epsilon q * norm(other2): the loss is monotone in it.
+    # Given the first number, the second has p * norm(mean2) against e^epsilon q * norm(other2): monotone in it.
     gap, ratio = mean[1] - other[1], np.log(p) - np.log(q)
     limit = (counts[1] - ratio + (mean[1] ** 2 - other[1] ** 2) / 2) / gap
     above = np.where(gap > 0, norm.sf(limit - mean[1]), norm.cdf(limit - mean[1]))
