@@ -23,6 +23,8 @@ _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
 _FAR = 100.0
 """Further away than this many times its own numbers, a range takes in no cells that do not stand out clearly."""
+_PER_MAGNITUDE = 0.4
+"""Standard deviations by which a cell must stand out more for each order of magnitude beyond that."""
 _REACH, _SMALL = 5.0, 10.0
 """A range is extended to numbers of at most the first constant times its own, or times the second."""
 _LITTLE = 2.3
@@ -65,6 +67,7 @@ class Grid:
         unit: 1 on an axis of ticks, 0 on one of floats.
         parents: for each cell the number of the cell that it was cut from; cells that were not cut have their own.
         parent_variances: variance of the sum of the cells of each parent.
+        has_zero: whether sizes of numbers mean something, as they do not for times. Of grids of classes only.
     """
 
     edges: np.ndarray
@@ -74,6 +77,7 @@ class Grid:
     unit: int
     parents: np.ndarray
     parent_variances: np.ndarray
+    has_zero: bool = True
 
     @classmethod
     def of(cls, edges: np.ndarray, high: int | float, counts: np.ndarray, variances: np.ndarray, unit: int) -> Grid:
@@ -167,6 +171,7 @@ def occupied(grid: Grid, rows: Rows) -> Grid:
         small = np.abs(grid.edges) <= (_SMALL * _SMALL if grid.unit else _SMALL)
         scores = np.where(small | ~small.any(), grid.counts / np.maximum(grid.stddevs, 1e-300), -np.inf)
         found = np.arange(len(grid.counts)) == np.argmax(scores)
+    found &= _believable(grid, found)
     for _ in range(2):
         first, last = _range(grid, likely, clear, found)
         left, noise = rows.left(grid, _held(grid, first, last))
@@ -184,6 +189,28 @@ def _with_neighbour(grid: Grid, first: int, last: int, left: float, noise: float
     single = more < len(grid.counts) and not divisible(grid)[last : more + 1].any()
     seen = single and left > _LITTLE * noise and grid.counts[more] > _LITTLE * grid.stddevs[more]
     return (first, more) if seen and not _crosses(grid, last, more) else (first, last)
+
+
+def _believable(grid: Grid, found: np.ndarray) -> np.ndarray:
+    """Which cells are near the one with most rows, or stand out by more, the more orders of magnitude they are away.
+
+    A table of many columns has some cells that stand out by chance, and nearly all cells are far away.
+    """
+    most = int(np.argmax(np.where(found, grid.counts, -np.inf)))
+    own = grid.part(most, most)
+    reach = _FAR * _extent(own, has_zero=grid.has_zero)
+    far = np.ceil(np.log10(np.maximum(_gaps(grid, own) / reach, 1.0)))
+    near = far == 0
+    for magnitudes in np.unique(far[found & ~near]).tolist():
+        limit = SURE + _PER_MAGNITUDE * magnitudes
+        near |= (far == magnitudes) & visible(grid.counts, grid.stddevs, limit)
+    return near
+
+
+def _gaps(cells: Grid, part: Grid) -> np.ndarray:
+    """How far cells are from a range; 0 within it."""
+    low, high = float(part.edges[0]), float(part.ends[-1])
+    return np.maximum(np.maximum(low - cells.ends.astype(float), cells.edges.astype(float) - high), 0.0)
 
 
 def _range(grid: Grid, likely: np.ndarray, clear: np.ndarray, found: np.ndarray) -> tuple[int, int]:
@@ -228,7 +255,10 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
         if not rows > LEFT_OVER * noise:
             continue
         outside = classes.edges < grid.edges[0] if way < 0 else classes.edges >= grid.ends[-1]
-        cells = np.flatnonzero(outside & (np.abs(classes.edges) <= _REACH * _extent(grid)))[::way]
+        near = np.abs(classes.edges) <= _REACH * _extent(grid)
+        if not classes.has_zero:
+            near = _gaps(classes, grid) <= _extent(grid, has_zero=False)
+        cells = np.flatnonzero(outside & near)[::way]
         if not cells.size:
             continue
         sums = np.cumsum(classes.counts[cells])
@@ -262,9 +292,10 @@ def _with_hidden(part: Grid, classes: Grid, rows: float, noise: float) -> Grid:
     return Grid.of(np.array(edges, part.edges.dtype), found.high, np.array(counts), np.array(variances), part.unit)
 
 
-def _extent(grid: Grid) -> float:
-    """The largest number of the range, or its width, or what counts as small."""
-    return float(max(abs(grid.edges[0]), abs(grid.ends[-1]), grid.ends[-1] - grid.edges[0], _SMALL))
+def _extent(grid: Grid, *, has_zero: bool = True) -> float:
+    """The largest number of the range, or its width, or what counts as small; for times the width alone."""
+    width = float(grid.ends[-1]) - float(grid.edges[0])
+    return max(abs(float(grid.edges[0])), abs(float(grid.ends[-1])), width, _SMALL) if has_zero else width
 
 
 def _with_end(grid: Grid, end: Grid, way: int, rows: float, noise: float) -> Grid:

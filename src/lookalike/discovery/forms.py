@@ -219,7 +219,7 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
         return _year_grid(column, histogram)
     axes = ("power", "float", "decimal", "whole")
     forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
-    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
+    found = _standing(histogram, forms)
     axis = next(name for name in axes if any(form.axis == name for form in found))
     counts, variances = _summed(histogram, found, axis)
     # Other forms of the same kind may hold a part of the rows, too few to stand out anywhere but in the same cells.
@@ -229,6 +229,15 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
         extra, noise = _summed(histogram, more, axis, core)
         counts, variances = counts + extra, variances + noise
     return _on_ticks(column, AXES[axis], counts, variances)
+
+
+def _standing(histogram: Histogram, forms: list[FormAxis]) -> list[FormAxis]:
+    """The forms that stand out clearly; where none does, the common one that does most.
+
+    Over a hundred forms have thousands of cells, so one of them stands out a little by chance, and far away.
+    """
+    found = _most_likely(histogram, [form.name for form in forms])
+    return [form for form in forms if form.name in found] or forms[:1]
 
 
 def _fits(column: Binned, name: str) -> bool:
@@ -297,13 +306,13 @@ def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
     years = AXES["year"]
     if column.clock:
         return _hour_grid(column, histogram)
-    forms = [form for form in histogram.probe.forms if form.axis == "year"]
-    found = [form for form in forms if histogram.mass(form.name, SOME)] or forms[:1]
+    found = _standing(histogram, [form for form in histogram.probe.forms if form.axis == "year"])
     counts = np.sum([histogram.of(form.name) for form in found], axis=0)
     tick = times.TICKS[column.resolution]
     since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
     edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
-    return Grid.of(edges[:-1], int(edges[-1]) - 1, counts, np.full(len(counts), len(found) * histogram.stddev**2), 1)
+    noise = np.full(len(counts), len(found) * histogram.stddev**2)
+    return replace(Grid.of(edges[:-1], int(edges[-1]) - 1, counts, noise, 1), has_zero=False)
 
 
 def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
