@@ -13,7 +13,6 @@ from lookalike.errors import DoubtfulError
 from lookalike.inputs import as_schema
 from lookalike.inspecting import COLUMNS, inspect
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel import door
 from lookalike.privacy.ledger import SYSTEM_ENTROPY, Ledger
 from lookalike.schema.explained import explained
 
@@ -55,11 +54,6 @@ def test_nothing_tells_neighbours_apart(case: Case, write: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_inspection_without_thresholds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "threshold", lambda *_: -1e9)
-    assert audited(CASES[0], RUNS, write=inspected).broken
-
-
 def test_all_that_an_inspection_spends_is_charged_planned_and_within_its_budget() -> None:
     ledger = Ledger(None, "t")
     table = pa.table({"town": ["Ox", "Rye"] * 500, "age": [str(20 + i % 50) for i in range(1000)]})

@@ -21,7 +21,7 @@ SIGNIFICANT = 4.0
 """Noisy counts above this many standard deviations count as rows where few cells are compared."""
 _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
-_FAR = 100.0
+_FAR = 10.0
 """Further away than this many times its own numbers, a range takes in no cells that do not stand out clearly."""
 _PER_MAGNITUDE = 0.4
 """Standard deviations by which a cell must stand out more for each order of magnitude beyond that."""
@@ -29,7 +29,7 @@ _REACH, _SMALL = 5.0, 10.0
 """A range is extended to numbers of at most the first constant times its own, or times the second."""
 _LITTLE = 2.3
 """Standard deviations by which two independent counts must stand out to show one more value."""
-_HIDDEN, _LONGEST_HIDDEN, _FURTHEST_HIDDEN = 4.5, 30, 1e5
+_HIDDEN, _LONGEST_HIDDEN, _FURTHEST_HIDDEN = 5.5, 30, 1e4
 """Least logarithm of the likelihood of a range of hidden amounts, and its most cells and largest number."""
 _VACANT, _FULL = 1.0, 2.5
 """Outer cells are dropped if their sum is below the first constant in standard deviations of that sum, where an even
@@ -38,7 +38,8 @@ _NEIGHBOURS, _SPIKE = 3, 0.5
 """Cells on either side that a spike is compared with, and what is added to SIGNIFICANT, because many are compared."""
 _SOME_ROWS = 1.5
 """Standard deviations below which a piece is taken to be empty."""
-_MUCH_WIDER = 4.0
+_MUCH_WIDER, _WIDEST = 4.0, 5.0
+"""A piece ends before a cell that is wider by the first factor, and where its end is the second times its start."""
 _WIDE, _PARTS, _TAIL = 2.0, 6, 1.5
 """Pieces wider than this factor are cut into so many parts; the power by which a heavy tail's density falls."""
 _HEAVY, _RARE, _FURTHER = 10.0, 0.0005, 3.0
@@ -148,9 +149,19 @@ def visible(counts: np.ndarray, stddevs: np.ndarray, limit: float) -> np.ndarray
         sums = left[:, starts + size] - left[:, starts]
         stands = (variance > 0) & (sums > limit * np.sqrt(np.maximum(variance, 1e-300)))
         for row, place in np.argwhere(stands):
-            found[row, starts[place] : starts[place] + size] = True
+            block = slice(starts[place], starts[place] + size)
+            found[row, block] |= _core(counts[row, block], stddevs[row, block])
         size *= 2
     return found
+
+
+def _core(counts: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
+    """The cells of a block from the first to the last that may hold rows: those at its ends need not be part of it."""
+    some = np.flatnonzero(counts > POSSIBLE * stddevs)
+    core = np.ones(len(counts), dtype=bool)
+    if some.size:
+        core[: some[0]] = core[some[-1] + 1 :] = False
+    return core
 
 
 def _running_sums(values: np.ndarray) -> np.ndarray:
@@ -172,13 +183,15 @@ def occupied(grid: Grid, rows: Rows) -> Grid:
         scores = np.where(small | ~small.any(), grid.counts / np.maximum(grid.stddevs, 1e-300), -np.inf)
         found = np.arange(len(grid.counts)) == np.argmax(scores)
     found &= _believable(grid, found)
+    core = np.flatnonzero(found)
+    near = np.abs(grid.edges) <= _FAR * _extent(grid.part(int(core[0]), int(core[-1])))
+    likely, clear = likely & near, clear & near
     for _ in range(2):
         first, last = _range(grid, likely, clear, found)
         left, noise = rows.left(grid, _held(grid, first, last))
         if left < LEFT_OVER * noise:
             return grid.part(*_with_neighbour(grid, first, last, left, noise))
-        extent = _extent(grid.part(first, last))
-        found = found | (clear & (np.abs(grid.edges) <= _FAR * extent))
+        found = found | clear
     part = grid.part(first, last)
     return part if divisible(part).any() else _with_hidden(part, grid, left, noise)
 
@@ -505,7 +518,8 @@ def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     start, total, variance = 0, 0.0, 0.0
     for i, (count, own) in enumerate(zip(grid.counts.tolist(), grid.variances.tolist(), strict=True)):
         total, variance = total + count, variance + own
-        if alone[i] or closes[i] or total > SIGNIFICANT * np.sqrt(variance):
+        wide = grid.ends[i] > _WIDEST * grid.edges[start] > 0
+        if alone[i] or closes[i] or wide or total > SIGNIFICANT * np.sqrt(variance):
             starts.append(start)
             # A run that was closed before it stood out may be empty: no value is made where there may be no row.
             weights.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)

@@ -93,6 +93,7 @@ _MIN_BINS, _FULL_BINS_SIGNAL = 4, 3000.0
 _MAX_ROUNDING_STEPS = 16
 _IDENTIFIER_SHARE = 0.5
 """A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
+_ROUNDED = 0.5
 _REUSED_VARIANCE = 1.5
 """Factor on the variance of counts that are used again: which codes there are was chosen by the same noise."""
 
@@ -386,7 +387,9 @@ class _Search:
             return []
         view = self.door.encoded(Schema(tuple(probes)))
         stddev = self.door.stddev_for(self.rho * step.share if rho is None else rho, len(probes))
-        return view.measure([(probe.name,) for probe in probes], stddev, step=step.name)
+        answers = view.measure([(probe.name,) for probe in probes], stddev, step=step.name)
+        # Noise is rounded to whole rows: where it is smaller than that, a single row would seem to stand out.
+        return [replace(answer, stddev=math.hypot(answer.stddev, _ROUNDED)) for answer in answers]
 
     def _present(self, name: str) -> float:
         """Estimated number of rows in which the column has a value."""
