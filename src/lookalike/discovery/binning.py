@@ -268,6 +268,7 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
         if not rows > LEFT_OVER * noise:
             continue
         outside = classes.edges < grid.edges[0] if way < 0 else classes.edges >= grid.ends[-1]
+        outside &= _same_side(grid, classes)
         near = np.abs(classes.edges) <= _REACH * _extent(grid)
         if not classes.has_zero:
             near = _gaps(classes, grid) <= _extent(grid, has_zero=False)
@@ -279,6 +280,17 @@ def extended(grid: Grid, classes: Grid, below: tuple[float, float], above: tuple
         furthest = int(cells[enough[0] if enough.size else np.argmax(sums)])
         grid = _with_end(grid, classes.part(furthest, furthest), way, rows, noise)
     return grid
+
+
+def _same_side(grid: Grid, classes: Grid) -> np.ndarray:
+    """Which classes have the sign of a grid that has one; all of them where numbers of the other sign stand out."""
+    negative = classes.edges < 0
+    clear = visible(classes.counts, classes.stddevs, SIGNIFICANT)
+    if not classes.has_zero:
+        return np.ones(len(negative), dtype=bool)
+    if grid.edges[0] >= 0 and not clear[negative].any():
+        return ~negative
+    return negative if grid.ends[-1] <= 0 and not clear[~negative].any() else np.ones(len(negative), dtype=bool)
 
 
 def _with_hidden(part: Grid, classes: Grid, rows: float, noise: float) -> Grid:
