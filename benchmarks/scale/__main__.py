@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common import dispatch
 
-COMMANDS = ("forecast", "noise", "rows")
+COMMANDS = ("databases", "forecast", "noise", "passes", "rows", "sources", "spark")
 
 if __name__ == "__main__":
     dispatch("benchmarks.scale", COMMANDS)

@@ -30,7 +30,7 @@ from lookalike.forecast import work_of
 from lookalike.pipeline import synthesize
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.files import write_table
+from lookalike.sources.writing import write_table
 from lookalike.synthesizers import METHODS
 
 RESULTS = results_of("forecast")

@@ -13,12 +13,13 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -32,6 +33,8 @@ HEADER_LIMIT = 1 << 20
 """Largest number of bytes that the line of column names may take."""
 _HEADER_BLOCK, _MAX_BLOCK = 1 << 14, 1 << 30
 """Bytes that are read at a time in search of the header, and the largest block that Arrow parses at once."""
+PART_BYTES, MAX_PART_BYTES = 1 << 24, 1 << 26
+"""Bytes of rows that are parsed at a time where a file is read in parts, and the most that a row may take then."""
 _BOM = codecs.BOM_UTF8
 _LONE_CR, _LONE_LF = re.compile(rb"\r(?!\n)"), re.compile(rb"(?<!\r)\n")
 _QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
@@ -93,7 +96,52 @@ def read_csv(data: bytes, path: str, delimiter: str | None = None) -> tuple[pa.T
     closed on a later line makes one row of all lines between.
     """
     header = _header(data, path, delimiter)
-    rows = _valid(data[header.end :])
+    return _read_rows(data[header.end :], header), header.style
+
+
+def read_parts(
+    stream: BinaryIO, path: str, delimiter: str | None, names: Sequence[str], size: int = PART_BYTES
+) -> Iterator[tuple[pa.Table, int]]:
+    """Yield the columns `names` of the rows of a file, read as `read_csv` reads them but about `size` bytes at a time.
+
+    With each part comes the number of bytes that were read. A quotation mark that is not closed within MAX_PART_BYTES
+    counts as one that is never closed.
+    """
+    start, done = _start(stream, delimiter), 0
+    header = _header(start, path, delimiter)
+    line, rest, read = _whole_lines(header.style), start[header.end :], len(start)
+    while not done:
+        block = stream.read(max(size - len(rest), size // 2))
+        read, done, rest = read + len(block), not block, rest + block
+        end = len(rest) if done else line(rest)
+        if end or len(rest) > MAX_PART_BYTES:
+            end = end or rest.rfind(header.style.line_end[-1].encode()) + 1 or len(rest)
+            yield _read_rows(rest[:end], header).select(list(names)), read
+            rest = rest[end:]
+
+
+def _whole_lines(style: CsvStyle) -> Callable[[bytes], int]:
+    """Return a function that says where the last whole line of some bytes ends; 0 where there is none."""
+    end = style.line_end[-1].encode()
+    mark = re.escape(style.delimiter).encode()
+    field = rb'(?:%b|(?!"))[^%b%b]*+' % (_QUOTED, end, mark)
+    lines = re.compile(rb"(?:%b(?:%b%b)*+%b)*+" % (field, mark, field, end + b"\n?" * (end == b"\r")))
+
+    def whole(rows: bytes) -> int:
+        rows = rows.removesuffix(b"\r")  # it may be the first half of a line end
+        # Without quotation marks every line end ends a row, and finding the last one takes no time.
+        if b'"' not in rows:
+            last = rows.rfind(end) + 1
+            return last + (end == b"\r" and rows[last : last + 1] == b"\n")
+        found = lines.match(rows)
+        return found.end() if found else 0
+
+    return whole
+
+
+def _read_rows(data: bytes, header: _Header) -> pa.Table:
+    """The rows that some bytes after the header hold."""
+    rows = _valid(data)
     unused = (mark for n in count() if (mark := f"\x1e{n}\x1f").encode() not in rows)
     mark, last = next(unused), next(unused)
     cr = header.style.line_end == "\r"
@@ -105,7 +153,7 @@ def read_csv(data: bytes, path: str, delimiter: str | None = None) -> tuple[pa.T
     if any_lone:
         columns = [pc.replace_substring(column, mark, "\n" if cr else "\r") for column in table.columns]
         table = pa.Table.from_arrays(columns, schema=table.schema)
-    return table, header.style
+    return table
 
 
 def _valid(rows: bytes) -> bytes:
@@ -122,14 +170,27 @@ def read_names(stream: BinaryIO, path: str, delimiter: str | None = None) -> lis
 
     At most the block of bytes in which the header ends is read, so faults further on in the file are not found.
     """
+    return _header(_start(stream, delimiter), path, delimiter).names
+
+
+def read_style(stream: BinaryIO, path: str, delimiter: str | None = None) -> CsvStyle:
+    """How a file is written, from the header alone."""
+    return _header(_start(stream, delimiter), path, delimiter).style
+
+
+def _start(stream: BinaryIO, delimiter: str | None) -> bytes:
+    """The first bytes of a stream, in which the header ends."""
     start = b""
-    while len(start) <= HEADER_LIMIT and not _first_line(delimiter or _delimiter(start)).match(start):
+    while len(start) <= HEADER_LIMIT:
+        # A CR at the end of what was read may be the first half of a line end.
+        if _first_line(delimiter or _delimiter(start)).match(start.removesuffix(b"\r")):
+            break
         # One system call, so that a pipe does not block. Blocks grow, so a long header takes few searches.
         block = stream.read1(max(_HEADER_BLOCK, len(start)))  # type: ignore[attr-defined]
         if not block:
             break
         start += block
-    return _header(start, path, delimiter).names
+    return start
 
 
 def _header(data: bytes, path: str, delimiter: str | None = None) -> _Header:
@@ -258,20 +319,60 @@ def _without_open_quote(rows: bytes, delimiter: str) -> bytes:
     return rows[:at] + b'"' + rows[at:stop].replace(b'"', b'""') + b'"' + rows[stop:]
 
 
-def write_csv(table: pa.Table, stream: BinaryIO, style: CsvStyle, *, escape_formulas: bool = False) -> None:
+def write_csv(tables: Iterable[pa.Table], stream: BinaryIO, style: CsvStyle, *, escape_formulas: bool = False) -> None:
     """Write header and rows; texts are quoted only where they must be, null becomes an empty field.
 
     With `escape_formulas`, texts that a spreadsheet would take for formulas start with an apostrophe; numbers do not.
     """
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig" if style.bom else "utf-8", newline="", write_through=True)
-    writer = csv.writer(text, delimiter=style.delimiter, lineterminator=style.line_end)
-    written = without_formulas if escape_formulas else list
-    writer.writerow(written(table.column_names))
-    for start in range(0, table.num_rows, WRITE_ROWS):
-        columns = [written(as_texts(column)) for column in table.slice(start, WRITE_ROWS).columns]
-        writer.writerows(zip(*columns, strict=True))
-    text.flush()
-    text.detach()
+    for number, table in enumerate(tables):
+        if number == 0:
+            names = without_formulas(table.column_names) if escape_formulas else table.column_names
+            head = pa.table([pa.array([name], pa.string()) for name in names], names=table.column_names)
+            stream.write((_BOM if style.bom else b"") + _lines(head, style, escape_formulas=False))
+        for start in range(0, table.num_rows, WRITE_ROWS):
+            stream.write(_lines(table.slice(start, WRITE_ROWS), style, escape_formulas=escape_formulas))
+
+
+def _lines(table: pa.Table, style: CsvStyle, *, escape_formulas: bool) -> bytes:
+    """The lines of some rows. Fields are joined by Arrow, whose buffer of texts is then what is written."""
+    marks = f'"{style.delimiter}{style.line_end}'
+    end, separator, nothing, empty = map(_text, (style.line_end, style.delimiter, "", '""'))
+    columns: list[pa.Array] = []
+    for column in table.columns:
+        texts = _texts(column)
+        if escape_formulas:
+            texts = pa.array(without_formulas(texts.to_pylist()), pa.large_string())
+        texts = texts.fill_null("")
+        if any(text.encode() in _bytes_of(texts) for text in marks):
+            coded = texts.dictionary_encode()
+            texts = _quoted(coded.dictionary, marks).take(coded.indices)
+        columns.append(texts)
+    if len(columns) == 1:  # an empty line would be no row
+        columns = [pc.if_else(pc.equal(columns[0], nothing), empty, columns[0])]
+    columns[-1] = pc.binary_join_element_wise(columns[-1], end, nothing)
+    lines = pc.binary_join_element_wise(*columns, separator) if len(columns) > 1 else columns[0]
+    return _bytes_of(lines)
+
+
+def _text(value: str) -> pa.Scalar:
+    return pa.scalar(value, pa.large_string())
+
+
+def _quoted(texts: pa.Array, marks: str) -> pa.Array:
+    """The texts, in quotation marks where they hold a mark that means something in the file."""
+    special = pc.match_substring_regex(texts, "[" + "".join(f"\\x{ord(mark):02x}" for mark in marks) + "]")
+    inner = pc.replace_substring(texts, '"', '""')
+    return pc.if_else(special, pc.binary_join_element_wise(_text('"'), inner, _text('"'), _text("")), texts)
+
+
+def _bytes_of(texts: pa.Array) -> bytes:
+    """The bytes of all texts of an array, one after the other."""
+    _, ends, data = texts.buffers()
+    if not len(texts) or data is None:
+        return b""
+    places = np.frombuffer(ends, np.int64)
+    first = int(places[texts.offset])
+    return data.slice(first, int(places[texts.offset + len(texts)]) - first).to_pybytes()
 
 
 def without_formulas(texts: Sequence[str | None]) -> list[str | None]:
@@ -285,7 +386,11 @@ def without_formulas(texts: Sequence[str | None]) -> list[str | None]:
 
 def as_texts(column: pa.ChunkedArray) -> list[str | None]:
     """A column's values as written in a CSV file."""
+    return _texts(column).to_pylist()
+
+
+def _texts(column: pa.ChunkedArray) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
-    return column.cast(pa.string()).to_pylist()
+    return column.cast(pa.string()).cast(pa.large_string()).combine_chunks()

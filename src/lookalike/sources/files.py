@@ -1,8 +1,7 @@
-"""Table files in and out: texts (CSV, TSV, JSON lines), Parquet, Feather, and the formats of `office.py`, by suffix.
+"""Reads table files: texts (CSV, TSV, JSON lines), Parquet, Feather, and the formats of `office.py`, by suffix.
 
 Files of texts are read as text, so that decimals, dates, leading zeros and missing markers can be written as they were.
-They may be compressed (.gz, .bz2, .zst, .zip). Results are written under a temporary name, then renamed, so that a file
-is always complete.
+They may be compressed (.gz, .bz2, .zst, .zip).
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ import errno
 import gzip
 import io
 import os
-import secrets
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from glob import glob
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -29,7 +28,7 @@ import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError
 from lookalike.sources import jsonlines, office
-from lookalike.sources.csvfiles import CsvStyle, check_delimiter, read_csv, read_names, write_csv
+from lookalike.sources.csvfiles import CsvStyle, check_delimiter, read_csv, read_names, read_style
 
 STANDARD = Path("-")
 """The name of standard input and output."""
@@ -96,7 +95,29 @@ class TableFile(os.PathLike[str]):
 
     @property
     def kind(self) -> str:
-        return kind_of_path(self.path)
+        return "parquet" if self.path.is_dir() or _is_pattern(self.path) else kind_of_path(self.path)
+
+    @property
+    def place(self) -> Path:
+        """The resolved path, by which ledgers know the file; a pattern of all files of a folder is the folder."""
+        whole = _is_pattern(self.path) and self.path.name == "*.parquet"
+        return (self.path.parent if whole else self.path).resolve()
+
+    def parts(self) -> list[TableFile]:
+        """The file itself, or the Parquet files of a folder or of a pattern such as part-*.parquet, by name."""
+        if self.path.is_dir():
+            found = sorted(path for path in self.path.rglob("*.parquet") if not path.name.startswith((".", "_")))
+        elif _is_pattern(self.path):
+            found = sorted(Path(path) for path in glob(str(self.path)) if path.endswith((".parquet", ".pq")))
+        else:
+            return [self]
+        if not found:
+            what = "is a directory" if self.path.is_dir() else "is a pattern"
+            raise InputError(f"{self.path} {what} without Parquet files. Give a file, or a folder of Parquet files.")
+        top = self.path if self.path.is_dir() else _fixed(self.path)
+        if any("=" in name for path in found for name in path.relative_to(top).parts[:-1]):
+            raise InputError(f"{self.path} has columns in names of folders, which are not read. Write them into files.")
+        return [replace(self, path=path) for path in found]
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
@@ -107,6 +128,17 @@ class TableFile(os.PathLike[str]):
             stream = stack.enter_context(_unpacked(raw, self.path))
             known = self.kind not in _TEXTS or codecs.lookup(self.encoding).name == "utf-8"
             yield stream if known else cast(BinaryIO, _Recoded(stream, self.encoding))
+
+
+def _is_pattern(path: Path) -> bool:
+    """Whether a path is a pattern of names; a file of that very name is no pattern."""
+    return any(mark in str(path) for mark in "*?[") and not path.exists()
+
+
+def _fixed(path: Path) -> Path:
+    """The folder of a pattern up to its first part that varies."""
+    fixed = Path(*(part for part in path.parts if not any(mark in part for mark in "*?[")))
+    return fixed if path.is_absolute() or fixed.parts else Path()
 
 
 class _Recoded:
@@ -138,17 +170,20 @@ def kind_of_path(path: Path) -> str:
 def read_file(file: TableFile) -> tuple[pa.Table, str, CsvStyle]:
     """The table in a file, the kind of the file, and how it is written if it is a CSV file."""
     style = CsvStyle()
+    if file.kind == "parquet":
+        types = file_structure(file)
+        with _reading(file.path, file.kind):
+            tables = [parquet.ParquetFile(_place(part)).read().select(types.names) for part in file.parts()]
+        return pa.concat_tables(tables), file.kind, style
     with _reading(file.path, file.kind), file.opened() as stream:
         if file.kind == "csv":
             table, style = read_csv(stream.read(), str(file.path), file.delimiter)
-            if _is_tsv(file.path) and style.delimiter == "\t":
-                style = replace(style, delimiter=",")  # the suffix says tabs; files of other suffixes need none
+            style = _without_tabs(file.path, style)
         elif file.kind == "jsonl":
             table = jsonlines.read_lines(stream, str(file.path))
-        elif file.kind == "parquet":
-            table = parquet.read_table(_place(file))
         elif file.kind == "feather":
             table = feather.read_table(_place(file))
+            check_offsets(table)  # such files have no checksums
         else:
             table = office.read(stream, file.path, file.kind, rows=True)
     return table.drop_columns(_dropped(file, table.column_names)), file.kind, style
@@ -156,19 +191,48 @@ def read_file(file: TableFile) -> tuple[pa.Table, str, CsvStyle]:
 
 def file_structure(file: TableFile) -> pa.Schema:
     """Names and types of the columns in a file; no row of it is used."""
+    if file.kind == "parquet":
+        return _parquet_structure(file)
     with _reading(file.path, file.kind), file.opened() as stream:
         if file.kind == "csv":
             types = _texts(read_names(stream, str(file.path), file.delimiter))
         elif file.kind == "jsonl":
             types = _texts(jsonlines.read_names(stream, str(file.path)))
-        elif file.kind == "parquet":
-            types = parquet.read_schema(_place(file))
         elif file.kind == "feather":
             types = pa.ipc.open_file(stream).schema
         else:
             types = office.read(stream, file.path, file.kind, rows=False).schema
+    return _without_dropped(file, types)
+
+
+def file_style(file: TableFile) -> CsvStyle:
+    """How a CSV file is written, from its header; of other files the standard way."""
+    if file.kind != "csv":
+        return CsvStyle()
+    with _reading(file.path, file.kind), file.opened() as stream:
+        style = read_style(stream, str(file.path), file.delimiter)
+    return _without_tabs(file.path, style)
+
+
+def _without_tabs(path: Path, style: CsvStyle) -> CsvStyle:
+    """The style without the tabs that the suffix says; files of other suffixes need none."""
+    return replace(style, delimiter=",") if is_tsv(path) and style.delimiter == "\t" else style
+
+
+def _without_dropped(file: TableFile, types: pa.Schema) -> pa.Schema:
     dropped = _dropped(file, types.names)
     return pa.schema([entry for entry in types if entry.name not in dropped])
+
+
+def _parquet_structure(file: TableFile) -> pa.Schema:
+    """Names and types of the columns of Parquet files, which must all have the same."""
+    with _reading(file.path, file.kind):
+        parts = file.parts()
+        found = [parquet.read_schema(_place(part)).remove_metadata() for part in parts]
+    for part, types in zip(parts, found, strict=True):
+        if not types.equals(found[0]):
+            raise InputError(f"{part.path} has other columns or types than {parts[0].path}. Write them all alike.")
+    return _without_dropped(file, found[0])
 
 
 def _texts(names: list[str]) -> pa.Schema:
@@ -210,8 +274,6 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
     """Every error while a file is read becomes an InputError."""
-    if path.is_dir():
-        raise InputError(f"{path} is a directory. Give the path of one file.")
     packed = _PACKED.get(path.suffix.lower())
     try:
         yield
@@ -225,97 +287,36 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
                 raise InputError(f"{path} is not a complete {packed} file. Compress it again.") from None
             message = f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix."
             raise InputError(message) from None
-        raise InputError(f"Cannot read {path}: {_reason(error)}. Check the path and its permissions.") from None
+        raise InputError(f"Cannot read {path}: {reason_of(error)}. Check the path and its permissions.") from None
 
 
-def write_table(
-    table: pa.Table,
-    path: str | os.PathLike[str],
-    *,
-    csv: CsvStyle | None = None,
-    escape_formulas: bool = False,
-    numbers: Collection[str] = (),
-) -> None:
-    """Write a file of the kind that its name shows, or CSV to standard output for "-".
+def check_offsets(table: pa.Table) -> None:
+    """Refuse a table of a damaged file, whose wrong offsets would end the process.
 
-    Args:
-        table: the rows.
-        path: the file.
-        csv: delimiter and line ends of the table that was read, for a CSV file of the same kind.
-        escape_formulas: put an apostrophe before texts of a CSV file that a spreadsheet would take for formulas.
-        numbers: columns of texts that hold numbers or truth values, for formats that distinguish these from texts.
+    Values are not looked at, so that no row can make a whole file unreadable: texts count as bytes, whatever these are.
     """
-    target = Path(path)
-    kind = kind_of_path(target)
-
-    def write(stream: BinaryIO) -> None:
-        if kind == "csv":
-            write_csv(table, stream, _style(target, csv), escape_formulas=escape_formulas)
-        elif kind == "jsonl":
-            jsonlines.write_lines(table, stream, numbers)
-        elif kind == "parquet":
-            parquet.write_table(table, stream)
-        elif kind == "feather":
-            feather.write_feather(table, stream)
+    for chunk in (chunk for column in table.columns for chunk in column.chunks):
+        if pa.types.is_dictionary(chunk.type):
+            chunk = pa.DictionaryArray.from_arrays(chunk.indices, _as_bytes(chunk.dictionary))
         else:
-            office.write(table, stream, target, kind, numbers)
-
-    if target == STANDARD:
-        write(sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return
-    write_file(target, lambda stream: _packing(stream, target, write))
+            chunk = _as_bytes(chunk)
+        kind = chunk.type
+        chunk.validate(full=pa.types.is_dictionary(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _style(target: Path, read: CsvStyle | None) -> CsvStyle:
-    """How a CSV file is written: as the one that was read, but .tsv files with tabs."""
-    style = read or CsvStyle()
-    return replace(style, delimiter="\t") if _is_tsv(target) else style
+def _as_bytes(array: pa.Array) -> pa.Array:
+    if pa.types.is_string(array.type):
+        return array.view(pa.binary())
+    return array.view(pa.large_binary()) if pa.types.is_large_string(array.type) else array
 
 
-def _is_tsv(path: Path) -> bool:
+def is_tsv(path: Path) -> bool:
+    """Whether the name of a file says that its fields are separated by tabs."""
     return ".tsv" in (suffix.lower() for suffix in path.suffixes)
 
 
-def _packing(stream: BinaryIO, target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write through the compression that the name of a file ends in."""
-    name = target.name.lower()
-    if name.endswith(".gz"):
-        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as inner:
-            write(cast(BinaryIO, inner))
-    elif name.endswith(".bz2"):
-        with bz2.BZ2File(stream, "wb") as inner:
-            write(cast(BinaryIO, inner))
-    elif name.endswith(".zst"):
-        made = pa.BufferOutputStream()  # Arrow would close the file
-        with pa.CompressedOutputStream(made, "zstd") as inner:
-            write(cast(BinaryIO, inner))
-        stream.write(made.getvalue())
-    elif name.endswith(".zip"):
-        member = zipfile.ZipInfo(target.name[: -len(".zip")])  # without the time of day
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(member, "w") as inner:
-            write(cast(BinaryIO, inner))
-    else:
-        write(stream)
-
-
-def write_file(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write` on a temporary file beside the target and rename it; a failure leaves no file behind."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with open(temporary, "xb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise InputError(f"Cannot write {target}: {_reason(error)}. Choose another place, or make room.") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """Return why a file could not be read or written, in words that name no value."""
     reasons = {
         errno.ENOSPC: "the disk is full",
         errno.EDQUOT: "the disk quota is used up",

@@ -22,6 +22,7 @@ import pyarrow as pa
 from lookalike.errors import InputError, SchemaError
 from lookalike.schema.schema import check_names
 from lookalike.schema.storage import with_values
+from lookalike.sources.base import Place
 from lookalike.sources.csvfiles import CsvStyle
 from lookalike.sources.files import TableFile, file_structure, read_file
 
@@ -73,7 +74,9 @@ def read_structure(source: Any) -> pa.Schema:
 
     Of a file of texts only the header is read, of other files only the types.
     """
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, Place):
+        types = source.structure()
+    elif isinstance(source, str | os.PathLike):
         types = _plain_schema(file_structure(TableFile.at(source)))
     else:
         types = _read_frame(source, rows=False)[0].schema

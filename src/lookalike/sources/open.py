@@ -1,28 +1,23 @@
-"""Opens a table: reads it, binds the schema to its names and types, encodes its rows."""
-
-# Arrow makes its compute functions at import time, so a type checker does not see them.
-# pyright: reportAttributeAccessIssue=false
+"""Opens a table: finds the engine that holds its rows, binds the schema to its names and types, encodes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lookalike.schema.arrays import texts_of
-from lookalike.schema.codec import bind, encode_columns
-from lookalike.schema.columns import Column
-from lookalike.schema.domain import Domain
+from lookalike.guards import MAX_BYTES_IN_MEMORY
+from lookalike.schema.codec import bind
+from lookalike.schema.columns import Column, Identifier
 from lookalike.schema.schema import Schema
-from lookalike.schema.storage import draft, holds_text
-from lookalike.schema.text_forms import MARKERS
-from lookalike.sources.base import Source
-from lookalike.sources.frames import TableForm, read_table
-from lookalike.sources.memory import MemorySource
+from lookalike.schema.storage import draft
+from lookalike.sources.base import Counts, Keep, Place, Scanner, Source, View
+from lookalike.sources.counted import CountedSource
+from lookalike.sources.files import TableFile, file_style
+from lookalike.sources.frames import TableForm, read_structure, read_table
+from lookalike.sources.memory import MemoryTable
+from lookalike.sources.streams import FileTable, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,58 +27,94 @@ class OpenedTable:
     Attributes:
         schema: the given schema with the table's column order and storage types.
         form: the kind of file or frame that was read.
-        table: the rows as they were read, kept only where the schema had open facts or rules are to be found.
+        engine: holds the rows as they were read; kept only where the schema had open facts or rules are to be found.
     """
 
     source: Source
     schema: Schema
     form: TableForm
-    table: pa.Table | None = field(default=None, repr=False)
+    engine: Scanner | None = field(default=None, repr=False)
 
     def encoded(self, schema: Schema) -> OpenedTable:
         """The same rows under another schema, whose columns must accept every value."""
-        return replace(self, source=_encode(self._rows(), schema.columns), schema=schema)
+        return replace(self, source=_source(self._rows(), schema.columns), schema=schema)
 
-    def value_counts(self, name: str) -> tuple[list[str], np.ndarray]:
+    def value_counts(self, name: str) -> tuple[list[str], Counts]:
         """The distinct texts of a column except missing markers, and their numbers of rows. Both are private."""
-        array = self._rows().column(name).combine_chunks()
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        counted = pc.value_counts(texts_of(array).drop_null())
-        texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_numpy()
-        kept = [i for i, text in enumerate(texts) if text not in MARKERS and holds_text(array.type, text)]
-        return [texts[i] for i in kept], counts[kept].astype(np.int64)
+        return self._rows().value_counts(name)
 
-    def _rows(self) -> pa.Table:
-        if self.table is None:
+    @property
+    def least_count(self) -> int:
+        """The smallest number of rows of a value that `value_counts` knows. Public: it depends on the engine alone."""
+        return getattr(self.engine, "least_count", 1)
+
+    def close(self) -> None:
+        """Give back what the engine holds open."""
+        if self.engine is not None:
+            self.engine.close()
+
+    def _rows(self) -> Scanner:
+        if self.engine is None:
             raise RuntimeError("the rows of a table with a complete schema are not kept")
-        return self.table
+        return self.engine
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table as it was read, before any value was used."""
+    """A table before any of its values was used."""
 
-    rows: pa.Table = field(repr=False)
-    form: TableForm
+    engine: Scanner
 
     def bound(self, schema: Schema | None) -> Schema:
         """The schema with the table's order and types; without one, it is drafted from these. Uses no row."""
-        types = self.rows.schema
-        return bind(schema or draft(types), types).ordered(types.names)
+        types = self.engine.structure
+        bound = bind(schema or draft(types), types).ordered(types.names)
+        check = getattr(self.engine, "check", None)
+        if check is not None:
+            check([column for column in bound.columns if not column.open_facts])
+        return bound
+
+    def capped(self, person: Identifier, keep: Keep) -> ReadTable:
+        """The table with no more rows of a person than its column allows."""
+        return ReadTable(self.engine.capped(person, keep))
 
     def encoded(self, bound: Schema, *, keep: bool = False) -> OpenedTable:
         """The rows, encoded. While facts are open, the source has only the complete columns, and the rows are kept."""
         complete = [column for column in bound.columns if not column.open_facts]
-        source = _encode(self.rows, complete)
-        kept = keep or len(complete) < len(bound.columns)
-        return OpenedTable(source, bound, self.form, self.rows if kept else None)
+        source = _source(self.engine, complete)
+        kept = keep or len(complete) < len(bound.columns) or not isinstance(self.engine, MemoryTable)
+        return OpenedTable(source, bound, self.engine.form, self.engine if kept else None)
 
 
-def read(where: Any) -> ReadTable:
-    """The table at `where`; an InputError where it cannot be read as one."""
-    return ReadTable(*read_table(where))
+def read(where: Any, *, single_rows: bool = False, watch: Watch | None = None) -> ReadTable:
+    """The table at `where`; an InputError where it cannot be read as one.
+
+    Large files stay where they are and are read in batches, unless `single_rows` are needed; `watch` is told how far
+    such a pass is.
+    """
+    if isinstance(where, Place):
+        return ReadTable(where.scanner())
+    if isinstance(where, str | os.PathLike) and not single_rows:
+        file = TableFile.at(where)
+        if (parts := streamed_parts(file)) is not None:
+            return ReadTable(FileTable(parts, read_structure(file), TableForm(file.kind, csv=file_style(file)), watch))
+    return ReadTable(MemoryTable(*read_table(where)))
 
 
-def _encode(table: pa.Table, columns: Sequence[Column]) -> MemorySource:
-    return MemorySource(Domain.of({column.name: column.size for column in columns}), encode_columns(columns, table))
+def streamed_parts(file: TableFile) -> list[TableFile] | None:
+    """The files to read in batches; None where the table is small, or of a kind that is read at once."""
+    if file.content is not None or file.kind not in ("parquet", "feather", "csv"):
+        return None
+    try:
+        parts = file.parts()
+        regular = all(part.path.is_file() for part in parts)
+        size = sum(part.path.stat().st_size for part in parts)
+    except OSError:
+        return None
+    packed = file.kind == "csv" and file.path.suffix.lower() in (".gz", ".bz2", ".zst", ".zip")
+    return parts if regular and size > MAX_BYTES_IN_MEMORY // (8 if packed else 1) else None
+
+
+def _source(engine: Scanner, columns: Sequence[Column]) -> Source:
+    """The source of the rows of an engine: rows in memory are encoded at once, others whenever they are counted."""
+    return engine.encoded(columns) if isinstance(engine, MemoryTable) else CountedSource(engine, View.of(columns))

@@ -15,8 +15,9 @@ import pytest
 from lookalike.errors import InputError, MissingExtraError
 from lookalike.sources import office
 from lookalike.sources.csvfiles import CsvStyle
-from lookalike.sources.files import TableFile, kind_of_path, write_table
+from lookalike.sources.files import TableFile, kind_of_path
 from lookalike.sources.frames import read_structure, read_table
+from lookalike.sources.writing import write_table
 
 TEXTS = pa.table({"town": ["Rye", None, 'a "b", c'], "age": ["31", "007", "4.50"], "ok": ["true", "false", None]})
 NOON = datetime.datetime(2020, 1, 2, 12, 30)

@@ -18,9 +18,9 @@ from lookalike.schema.codec import bind, encode
 from lookalike.schema.columns import Categorical
 from lookalike.schema.decode import decode
 from lookalike.schema.schema import Schema
-from lookalike.sources import files, frames
-from lookalike.sources.files import write_table
+from lookalike.sources import frames, writing
 from lookalike.sources.frames import read_table, to_frame
+from lookalike.sources.writing import write_table
 
 SECRET = "SECRET"
 SCHEMA = Schema(
@@ -219,7 +219,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "write_csv", full)
+    monkeypatch.setattr(writing, "write_csv", full)
     with pytest.raises(InputError, match="the disk is full"):
         write_table(pa.table({"a": [1]}), path)
     assert path.read_text() == "old"

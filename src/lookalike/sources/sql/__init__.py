@@ -1,0 +1,1 @@
+"""Tables in SQL databases: only aggregated counts leave them. `sources/databases.py` says where they live."""
