@@ -32,7 +32,7 @@ RESULTS = results_of("real_tables")
 PARTS = ("table", "downstream")
 INSTEAD = "mst"
 RESAMPLE = "resample"
-"""Not a method: a fresh sample of the real rows, no privacy at all. What it is off by is the noise of sampling."""
+"""Not a method: a bootstrap of the real rows, no privacy at all. What it is off by is the noise of sampling."""
 WALL_LIMIT = 3600
 FRAMES = "┏┃┡│└┗├╇━─"
 KEY = ("label", "part", "table", "epsilon", "asked", "repeat")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lookalike.discovery import binning
-from lookalike.discovery.binning import Grid, Rows
+from lookalike.discovery import binning, ranges
+from lookalike.discovery import grids as cells
+from lookalike.discovery.grids import Grid, Rows
 
 COUNTS = st.floats(-50.0, 5000.0, allow_nan=False)
 
@@ -31,16 +32,16 @@ def cut_up(draw: st.DrawFn) -> tuple[Grid, Grid, Grid]:
     """A grid, its cells cut up, and these with counts of their own."""
     grid = draw(grids())
     parts = draw(st.lists(st.integers(1, 8), min_size=len(grid.edges), max_size=len(grid.edges)))
-    finer = binning.split(grid, np.array(parts))
+    finer = cells.split(grid, np.array(parts))
     counts = draw(st.lists(COUNTS, min_size=len(finer.edges), max_size=len(finer.edges)))
-    return grid, finer, binning.refined(grid, finer, np.array(counts), draw(st.floats(1.0, 30.0)))
+    return grid, finer, cells.refined(grid, finer, np.array(counts), draw(st.floats(1.0, 30.0)))
 
 
 def _uneven() -> tuple[Grid, Grid, Grid]:
     """A cell whose last part is a single number beside uneven parts of several."""
     old = Grid.of(np.array([0, 7]), 37, np.zeros(2), np.ones(2), 1)
-    finer = binning.split(old, np.array([1, 6]))
-    return old, finer, binning.refined(old, finer, np.array([0.0, 0.0, 0.0, 0.0, 0.0, 6.0, 0.0]), 1.0)
+    finer = cells.split(old, np.array([1, 6]))
+    return old, finer, cells.refined(old, finer, np.array([0.0, 0.0, 0.0, 0.0, 0.0, 6.0, 0.0]), 1.0)
 
 
 @given(cut_up())
@@ -64,9 +65,9 @@ def test_refined_totals_are_less_noisy_than_both_that_they_come_from(grids: tupl
 
 @given(grids(), st.lists(COUNTS, min_size=60, max_size=60), st.floats(1.0, 30.0))
 def test_refined_totals_lie_between_both_counts(grid: Grid, counts: list[float], stddev: float):
-    finer = binning.split(grid, np.full(len(grid.edges), 5))
+    finer = cells.split(grid, np.full(len(grid.edges), 5))
     own = np.array(counts[: len(finer.edges)])
-    totals = np.bincount(finer.parents, binning.refined(grid, finer, own, stddev).counts)
+    totals = np.bincount(finer.parents, cells.refined(grid, finer, own, stddev).counts)
     sums = np.bincount(finer.parents, own)
     assert np.all(totals >= np.minimum(sums, grid.counts) - 1e-6)
     assert np.all(totals <= np.maximum(sums, grid.counts) + 1e-6)
@@ -74,9 +75,9 @@ def test_refined_totals_lie_between_both_counts(grid: Grid, counts: list[float],
 
 @given(grids(), st.floats(1.0, 30.0))
 def test_refined_counts_that_agree_are_kept(grid: Grid, stddev: float):
-    finer = binning.split(grid, np.full(len(grid.edges), 4))
+    finer = cells.split(grid, np.full(len(grid.edges), 4))
     parts = np.bincount(finer.parents)
-    new = binning.refined(grid, finer, (grid.counts / parts)[finer.parents], stddev)
+    new = cells.refined(grid, finer, (grid.counts / parts)[finer.parents], stddev)
     assert np.bincount(new.parents, new.counts) == pytest.approx(grid.counts, abs=1e-6)
 
 
@@ -113,16 +114,18 @@ def test_pieces_cover_the_range_and_bins_begin_with_pieces(
     assert np.add.reduceat(parts, np.searchsorted(cut, edges)) == pytest.approx(weights, abs=1e-6)
 
 
-@given(grids(), st.floats(0.0, 2000.0), st.floats(0.1, 50.0))
-def test_tails_only_add_to_the_range(grid: Grid, rows: float, noise: float):
-    edges, weights = grid.edges, np.maximum(grid.counts, 0.0)
-    assume(weights.sum() > 0)
-    longer, more, high = binning.with_tail(edges, weights, grid.high, grid.unit, (rows, noise))
-    assert longer[: len(edges)].tolist() == edges.tolist()
-    assert more[: len(edges)].tolist() == weights.tolist()
-    assert high >= grid.high
-    assert np.all(np.diff(longer) > 0)
-    assert more[len(edges) :].sum() <= rows + noise
+@given(cut_up(), st.floats(0.0, 2000.0), st.floats(1.0, 2500.0))
+def test_ends_only_add_cells_of_the_grid_and_rows(grids: tuple[Grid, Grid, Grid], rows: float, variance: float):
+    old, _, fine = grids
+    ended = ranges.with_ends(fine, Rows(rows, variance))
+    assert np.all(np.diff(ended.edges) > 0)
+    assert set(ended.edges.tolist()) <= set(fine.edges.tolist())
+    assert ended.edges[-1] <= ended.high <= fine.high
+    first, last = ranges.held_surely(cells.joined(fine))
+    outside = (ended.edges < old.edges[first]) | (ended.edges >= old.ends[last])
+    assert np.all(ended.counts[outside] >= 0)
+    assert np.all(np.isfinite(ended.counts))
+    assert np.all(ended.variances > 0)
 
 
 @given(st.integers(1, 40), st.integers(0, 200), st.integers(40, 100), st.sampled_from([3.5, 4.0, 5.0]), st.booleans())
@@ -132,7 +135,7 @@ def test_a_planted_block_is_visible_and_nothing_far_from_it(
     counts = np.zeros(start + size + after)
     # A block has a run of a power of two within it that begins at a multiple of half its own length.
     counts[start : start + size] = 4 * limit / np.sqrt(size) if thin else 2 * limit
-    found = binning.visible(counts, np.ones(len(counts)), limit)
+    found = cells.visible(counts, np.ones(len(counts)), limit)
     assert found[start : start + size].any()
     if not thin:
         assert found[start : start + size].all()
@@ -158,7 +161,6 @@ def test_a_list_of_values_makes_only_listed_values(places: set[int], rows: int):
 def test_trimmed_and_occupied_are_parts_of_the_grid(grids: tuple[Grid, Grid, Grid]):
     _, _, grid = grids
     rows = Rows(max(float(grid.counts.sum()), 1.0), 100.0)
-    for part in (binning.trimmed(grid), binning.occupied(grid, rows)):
-        assert set(part.edges.tolist()) <= set(grid.edges.tolist())
-        assert part.edges[0] <= part.high <= grid.high
-        assert len(part.counts) == len(part.edges) == len(part.variances)
+    whole = (0, len(grid.edges) - 1)
+    for first, last in (ranges.trimmed(grid, *whole, low=True, high=True), ranges.occupied(grid, rows)):
+        assert 0 <= first <= last < len(grid.edges)

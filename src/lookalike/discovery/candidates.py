@@ -1,18 +1,20 @@
 """Candidates for rules between columns, chosen from public facts: kinds, bounds, lists of values and measured bins.
 
-A rule that costs budget to test should be plausible. Bounds alone tell most: only what lies within 0 and 59 is a
-minute. Where bins were measured, they also tell about how values are spread, so that a column can be the sum of two
-others only if its mean is the sum of theirs. Nothing here reads a row, and nothing here is certain.
+A rule that costs budget to test should be plausible. Ranges tell most: only what lies within 0 and 59 is a minute. They
+are judged by where most rows are, since measured bounds are noisy: a month 13 that noise made does not hide the months.
+Where bins were measured, they also tell about how values are spread, so that a column can be the sum of two others only
+if its mean is the sum of theirs. Nothing here reads a row, and nothing here is certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
 
+from lookalike.measurements import NoisyMarginal
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical, Column, Identifier
@@ -30,6 +32,8 @@ _MAX_SUM_COLUMNS = 40
 """Columns among which sums are looked for: there are a third of its cube of triples."""
 _NEAR, _SPREAD = 0.15, 1.25
 """How far the mean of a sum may be off, in its standard deviations, and the factor by which the latter may."""
+_STRAY = 0.1
+"""Share of a column's weight that may lie outside the range of a part: bounds and the weights at them are noisy."""
 _OVERLAP = 0.2
 """Share of pairs of independent values that must break a comparison, or it would tell nothing."""
 _LATEST = {
@@ -72,17 +76,17 @@ def parts_of_times(schema: Schema) -> list[Parts]:
 
 
 def _can_be(number: Binned, time: Datetime, part: str) -> bool:
-    """Whether the bounds of a number are those of a part of the times."""
+    """Whether most of a number's weight is within the range of a part of the times, and reaches far enough in it."""
     low, high = float(number.minimum), float(number.maximum)
     first, last = PARTS[part]
     needed = {"hour": "hour", "clock": "minute", "minute": "minute", "second": "second"}.get(part, "day")
-    if not (first <= low and high <= last) or times.TICKS[time.resolution] > times.TICKS[needed]:
+    if not _within(number, first, last) or times.TICKS[time.resolution] > times.TICKS[needed]:
         return False
     ends = np.array([time.internal(time.minimum), time.internal(time.maximum)]) * times.TICKS[time.resolution]
     if part in ("year", "date"):
         early, late = part_of(ends, part).tolist()
         margin = 1 if part == "year" else 10_000
-        return early - margin <= low and high <= late + margin
+        return _within(number, early - margin, late + margin)
     if ends[1] - ends[0] < 366 * times.TICKS["day"] and part in ("month", "quarter", "day of year"):
         return bool(low <= part_of(ends, part).max()) or high >= _LATEST[part]
     return high >= _LATEST[part]
@@ -95,6 +99,7 @@ def written_together(schema: Schema) -> list[Sum]:
     sixties = [c for c in columns if _within(c, 0, 60) and c.maximum >= 45]
     years, months = [c for c in columns if _within(c, 1000, 2999)], [c for c in columns if _within(c, 1, 12)]
     days = [c for c in columns if _within(c, 1, 31) and c.maximum >= 28]
+    spread = {c.name: tuple(float(c.tick or 1) * own for own in spread_of(c)) for c in columns}
     found: list[Sum] = []
     for total in columns:
         for low, high, parts, factors in (
@@ -103,10 +108,23 @@ def written_together(schema: Schema) -> list[Sum]:
             (0, 240_000, (hours, sixties, sixties), (10_000, 100, 1)),
             (10_000_101, 29_991_231, (years, months, days), (10_000, 100, 1)),
         ):
-            # Texts such as 517.0 are whole numbers with one decimal. A year from 2013 on is no time of the day.
-            if _within(total, low, high) and total.maximum > high / 3 and (low or total.minimum < high / 4):
-                found += [Sum(total.name, names, factors) for names in _choices(parts, total)]
+            if _within(total, low, high):
+                rules = (Sum(total.name, names, factors) for names in _choices(parts, total))
+                found += [rule for rule in rules if _adds_up(rule, spread)]
     return found
+
+
+def _adds_up(rule: Sum, spread: Mapping[str, tuple[float, ...]]) -> bool:
+    """Whether mean and standard deviation of the total are about those of the terms, taken as independent.
+
+    So a year from 2013 on is no time of the day, and the hour of an arrival is not that of a departure.
+    """
+    mean, deviation = spread[rule.total]
+    means, deviations = zip(*(spread[name] for name in rule.terms), strict=True)
+    factors = np.array(rule.factors)
+    expected = float(np.linalg.norm(factors * deviations))
+    near = abs(mean - float(factors @ means)) <= 2 * _NEAR * deviation
+    return near and expected / 1.5 <= deviation <= expected * 1.5
 
 
 def _choices(parts: Sequence[Sequence[Binned]], total: Binned) -> Iterator[tuple[str, ...]]:
@@ -121,7 +139,10 @@ def _choices(parts: Sequence[Sequence[Binned]], total: Binned) -> Iterator[tuple
 
 
 def _within(column: Binned, low: float, high: float) -> bool:
-    return low <= float(column.minimum) and float(column.maximum) <= high
+    """Whether most of a column's weight lies in pieces of its range that two numbers enclose, or cut."""
+    first, last, weights = _pieces(column)
+    tick = float(column.tick or 1)
+    return float(weights[(last * tick < low) | (first * tick > high)].sum()) <= _STRAY
 
 
 def sums(schema: Schema) -> list[Sum]:
@@ -170,8 +191,27 @@ def spread_of(column: Binned) -> tuple[float, float]:
     return mean, float(np.sqrt(max(((places - mean) ** 2) @ weights, 0.0)))
 
 
+def with_shapes(schema: Schema, known: Sequence[NoisyMarginal]) -> Schema:
+    """The schema with noisy counts of bins as shape of the columns that have none, by which candidates are judged."""
+    counts = {m.attrs[0]: m for m in known if len(m.attrs) == 1}
+    found: list[Column] = []
+    for column in schema.columns:
+        if isinstance(column, Binned) and column.name in counts and not column.shape and column.regular > 1:
+            values = counts[column.name].values[: column.regular].clip(0.0)
+            edges = [column.external(edge) for edge in column.edges.tolist()]
+            if values.sum() > 0 and len(values) == len(edges):
+                found.append(replace(column, shape=tuple(zip(edges, values.tolist(), strict=True))))
+    return schema.with_columns(found)
+
+
 def histogram(column: Binned) -> Histogram:
-    """Middles of pieces of a column's range, in ticks, and shares of rows in them.
+    """Middles of pieces of a column's range, in ticks, and shares of rows in them."""
+    first, last, weights = _pieces(column)
+    return (first + last) / 2.0, weights
+
+
+def _pieces(column: Binned) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First and last tick of pieces of a column's range, and shares of rows in them.
 
     By its shape; without one every bin counts as much: measured bins hold about equally many rows.
     """
@@ -180,10 +220,10 @@ def histogram(column: Binned) -> Histogram:
     if weights.sum() <= 0:
         weights = np.ones(len(pieces))
     if column.tick is None:
-        ends = np.append(pieces[1:], float(column.internal(column.maximum)))
+        first, last = pieces, np.append(pieces[1:], float(column.internal(column.maximum)))
     else:
-        pieces, ends = column.tick_ranges(pieces)
-    return (pieces + ends) / 2.0, weights / weights.sum()
+        first, last = column.tick_ranges(pieces)
+    return first, last, weights / weights.sum()
 
 
 def comparable(schema: Schema) -> list[tuple[str, str]]:

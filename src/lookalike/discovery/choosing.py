@@ -18,6 +18,16 @@ Family = tuple[tuple[str, ...], str]
 """Columns that may determine another, and that one."""
 _COARSE = ("year", "quarter", "month", "day of year", "date", "clock")
 """Parts that follow from a time's bin, or from other parts; the finer ones are modelled and given to the time."""
+SURE = 2.0
+"""Standard deviations of noise up to which something may be noise."""
+BROKEN = 0.01, 0.05
+"""A rule is found if no more than the first part of rows breaks it up to noise, and surely fewer than the second."""
+_LIMITS: dict[type[Constraint], tuple[float, float]] = {
+    AtLeast: (0.0, 0.03),  # many rows keep a comparison by chance
+    Determines: (0.1, 0.15),  # noise hides the values of rare rows; that they are determined at all was asked before
+    Never: (0.01, 0.1),  # only the rows with missing values count, which may be few beside the noise
+}
+"""The same for kinds of rules of which another part is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +63,29 @@ def chosen_rules(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
         kept.append(found)
         computed |= set(found.derived)
         used |= sources if found.derived else set()
-    for found in kept[::-1]:
-        if isinstance(found.rule, Never) and _follows(found.rule, [other for other in kept if other is not found]):
-            kept.remove(found)
-    return kept
+    implied = _implied_rules([found.rule for found in kept])
+    return [found for found in kept if found.rule not in implied]
+
+
+def holds(broken: float, among: float, stddev: float, most: float, surely: float) -> bool:
+    """Whether, of the rows that could break a rule, at most a part does up to noise, and surely fewer than another."""
+    noise = SURE * stddev
+    return broken <= most * among + noise and broken + noise <= surely * among
+
+
+def limits(rule: Constraint) -> tuple[float, float]:
+    """The parts of rows of `holds` for a kind of rule."""
+    return next((found for kind, found in _LIMITS.items() if isinstance(rule, kind)), BROKEN)
+
+
+def _implied_rules(rules: Sequence[Constraint]) -> set[Constraint]:
+    """Rules on missing values that follow from others of them, which stay; the last ones first."""
+    left = [rule for rule in rules if isinstance(rule, Never)]
+    implied: set[Constraint] = set()
+    for rule in left[::-1]:
+        if _follows(rule, [other for other in left if other is not rule and other not in implied]):
+            implied.add(rule)
+    return implied
 
 
 def _merged_parts(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
@@ -89,9 +118,9 @@ def _writable(rule: Constraint) -> bool:
     return all("`" not in name for name in rule.columns)
 
 
-def _follows(rule: Never, kept: Sequence[Likely]) -> bool:
+def _follows(rule: Never, kept: Sequence[Never]) -> bool:
     """Whether rules that are kept already say that one column is missing wherever the other is."""
-    given = [_implied(found.rule.condition) for found in kept if isinstance(found.rule, Never)]
+    given = [_implied(found.condition) for found in kept]
     wanted = _implied(rule.condition)
     if wanted is None:
         return False

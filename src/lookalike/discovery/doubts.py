@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.discovery.binning import LEFT_OVER, SURE, Grid, visible
+from lookalike.discovery import ranges
 from lookalike.discovery.forms import Histogram
+from lookalike.discovery.grids import LEFT_OVER, SURE, Grid
 from lookalike.schema.binned import Binned, Datetime
 from lookalike.schema.columns import Categorical, Column, Undeclared
 from lookalike.schema.schema import Schema
@@ -19,8 +20,9 @@ from lookalike.schema.unseen import BOUNDS, GUESSED, HIDDEN, NOTHING, SMALL, Uns
 SMALL_SIGNAL = 40.0
 """Rows of a table in standard deviations of a column's counts, if these had the whole budget, below which it is too
 small for its width: a value that every tenth row has is then hardly seen."""
-WIDER = 3.0
-"""A range is doubtful if it is this many times as wide as the cells that stand out clearly."""
+WIDER = {True: 5.0, False: 3.0}
+"""A range of numbers (True) or times is doubtful if it is this many times as wide as the cells that stand out: tails of
+numbers that are ten times as large as those that stand out are a guess."""
 _VALUES = tuple(form.name for form in FORMS if form.family not in ("missing", "word"))
 
 
@@ -66,8 +68,8 @@ def _small(known: Evidence) -> Unseen:
     return Unseen(
         SMALL,
         None,
-        f"about {max(known.rows, 0.0):,.0f} rows of {len(known.after.columns)} columns, and noise of about "
-        f"{known.rows / max(known.signal, 1e-9):,.0f} rows on every count of a column",
+        f"by a first, rough count about {max(known.rows, 0.0):,.0f} rows of {len(known.after.columns)} columns, and "
+        f"noise of about {known.rows / max(known.signal, 1e-9):,.0f} rows on every count of a column",
         f"what fewer than {share:.0%} of the rows have in common is hidden",
         "Declare ranges and values that are public, leave columns out (--drop), or use a larger epsilon.",
     )
@@ -89,7 +91,7 @@ def _guessed(known: Evidence, column: Column) -> Unseen | None:
     grid = known.classes.get(column.name)
     if grid is None or not isinstance(column, Binned) or not _found_bounds(column):
         return None
-    if visible(grid.counts, grid.stddevs, SURE).any():
+    if ranges.stands_out(grid).any():
         return None
     return Unseen(GUESSED, column.name, "no magnitude stands out", f"made {_range(column)}", range_option(column))
 
@@ -108,16 +110,25 @@ def _hidden(known: Evidence, column: Column) -> Unseen | None:
 
 def _wide(known: Evidence, column: Column) -> Unseen | None:
     """Numbers or times whose bounds lie far beyond the places at which the rows beyond stand out together."""
-    grid = known.grids.get(column.name)
+    grid = known.classes.get(column.name)
     if grid is None or not isinstance(column, Binned) or not _found_bounds(column):
         return None
     low, high = (float(column.internal(bound)) for bound in (column.minimum, column.maximum))
-    core = [float(column.numbers_at(number)) for number in _supported(grid)]
-    size = 0.0 if isinstance(column, Datetime) else max(map(abs, core))
-    if high - low <= WIDER * max(core[1] - core[0], size, float(column.numbers_at(1))):
+    core = [float(np.clip(column.numbers_at(number), low, high)) for number in _supported(_between(column, grid))]
+    sized = not isinstance(column, Datetime)
+    size = max(map(abs, core)) if sized else 0.0
+    if high - low <= WIDER[sized] * max(core[1] - core[0], size, float(column.numbers_at(1))):
         return None
     seen = f"rows stand out from {column.external(core[0])} to {column.external(core[1])} only"
     return Unseen(BOUNDS, column.name, seen, f"made {_range(column)}", range_option(column))
+
+
+def _between(column: Binned, grid: Grid) -> Grid:
+    """The cells that were counted between the bounds of a column, without any that are modelled."""
+    low, high = (column.internal(bound) for bound in (column.minimum, column.maximum))
+    starts, ends = (np.asarray(column.numbers_at(numbers)) for numbers in (grid.edges, grid.ends))
+    inside = np.flatnonzero((ends > low) & (starts <= high))
+    return grid.part(int(inside[0]), int(inside[-1])) if inside.size else grid
 
 
 def _supported(grid: Grid) -> tuple[int | float, int | float]:
@@ -125,7 +136,8 @@ def _supported(grid: Grid) -> tuple[int | float, int | float]:
     ends: list[int | float] = []
     for way in (1, -1):
         sums, noise = np.cumsum(grid.counts[::way]), np.sqrt(np.cumsum(grid.variances[::way]))
-        enough = np.flatnonzero(sums > SURE * noise)
+        # All cells together have more noise than one of them: a spike may stand out where no sum does.
+        enough = np.flatnonzero((sums > SURE * noise) | (grid.counts > SURE * grid.stddevs)[::way])
         cell = int(enough[0]) if enough.size else int(np.argmax(sums / noise))
         ends.append(grid.ends[cell].item() - grid.unit if way > 0 else grid.edges[::way][cell].item())
     return min(ends), max(ends)

@@ -13,8 +13,7 @@ from lookalike.errors import DoubtfulError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.constraints import rule_text
-from lookalike.schema.counts import KnownCounts
-from lookalike.schema.schema import Schema
+from lookalike.schema.schema import KnownCounts, Schema
 from lookalike.schema.unseen import Unseen, merged, unseen, unseen_lines
 
 
@@ -66,7 +65,7 @@ def discovered(
         filled = search.fill(door)
         door = door.encoded(filled.schema, filled.known)
     if search.wants_rules(schema):
-        report("looking for rules between columns", 0.04)
+        report("looking for rules between columns", 0.3)
         rules = search.find_rules(door, filled.rows)
         door = door.encoded(rules.schema, filled.known)
     fresh = {m.attrs for m in filled.known}

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.discovery.binning import LIKELY, SIGNIFICANT, SURE, Grid, visible
+from lookalike.discovery.grids import LIKELY, SIGNIFICANT, SURE, Grid, plausible, visible
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer, Number
 from lookalike.schema.classes import AXES, LAST_YEAR, Affixes, FormAxis, Offsets, ValueClasses
 from lookalike.schema.columns import Categorical, Column, Identifier, Undeclared, measured
 from lookalike.schema.form_columns import column_of, detail_of, markers_of
@@ -31,6 +31,8 @@ _NO_TIMES = 0.01
 """Share of rows beyond the day up to which whole numbers can be clock times: noise, or a few odd ones."""
 _COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
 """Forms that are looked for where none stands out among all."""
+_NUMBER_AXES = ("power", "float", "decimal", "whole")
+"""Axes of numbers, the coarsest first."""
 _PART = 2.5
 """Standard deviations by which a further form must stand out in the cells of the others."""
 
@@ -43,6 +45,7 @@ class Histogram:
     counts: np.ndarray
     stddev: float
     _seen: dict[float, dict[str, np.ndarray]] = field(default_factory=dict)
+    _likely: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)
 
     def of(self, form: str) -> np.ndarray:
         """Counts of a form's cells."""
@@ -66,10 +69,33 @@ class Histogram:
         """Rows of the form in cells that stand out; 0 where none does."""
         return float(self.of(form)[self.seen(form, limit)].sum())
 
+    def plausible_mass(self, form: str, limit: float) -> float:
+        """Rows of the form in cells of plausible numbers that stand out; all cells of what is no number."""
+        axis = next(own.axis for own in self.probe.forms if own.name == form)
+        own = plausible(AXES[axis]) if axis in _NUMBER_AXES else np.ones(len(AXES[axis]), dtype=bool)
+        counts = self.of(form)[own]
+        return float(counts[visible(counts, np.full(len(counts), self.stddev), limit)].sum())
+
     def masses(self, forms: Iterable[str], limit: float = SURE) -> dict[str, float]:
         """Rows of each form that stands out."""
         found = {form: self.mass(form, limit) for form in forms if form in self.probe.starts}
         return {form: rows for form, rows in found.items() if rows > 0}
+
+    def most_likely(self, forms: Iterable[str]) -> dict[str, float]:
+        """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
+        names = tuple(forms)
+        if names not in self._likely:
+            self._likely[names] = self.masses(names, CERTAIN) or self._most_of([n for n in _COMMON if n in names])
+        return self._likely[names]
+
+    def _most_of(self, names: list[str]) -> dict[str, float]:
+        """Rows of the form that stands out most, at the strictest limit at which one does."""
+        for limit in (SURE, SOME, LIKELY, 3.0) if names else ():
+            masses = {name: self.plausible_mass(name, limit) for name in names}
+            best = max(names, key=lambda name: masses[name])
+            if masses[best] > 0:
+                return {best: masses[best]}
+        return {}
 
 
 def decided(
@@ -83,8 +109,8 @@ def decided(
         facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
         default: name of the form of its values where none stands out.
     """
+    forms = text_forms(histogram, default) if "text" in histogram.probe.starts else {}
     if "text" in histogram.probe.starts:
-        forms = text_forms(histogram, default)
         if isinstance(column, Undeclared):
             column = _kind(column, forms, facts)
         declared = column.values or () if isinstance(column, Categorical) else ()
@@ -96,7 +122,9 @@ def decided(
     if isinstance(column, Identifier) and not column.person:
         column = _with_digits(column, histogram)
     if isinstance(column, Continuous) and "decimals" in column.open_facts:
-        column = measured(column, "decimals", decimals=_float_decimals(histogram))
+        written = "text" in histogram.probe.starts
+        found = _text_decimals(column, forms, facts) if written else {"decimals": _float_decimals(histogram)}
+        column = measured(column, "decimals", **found)
     if isinstance(column, Datetime) and "second" in histogram.probe.starts:
         units = [unit for unit in times.TICKS if histogram.mass(unit) > 0]
         column = replace(column, resolution=units[-1] if units else "microsecond")
@@ -112,7 +140,7 @@ def text_forms(histogram: Histogram, default: str = "") -> dict[Form, float]:
     """
     markers = [form.name for form in FORMS if form.family in ("missing", "word")]
     values = [form.name for form in FORMS if form.family not in ("missing", "word")]
-    found = _most_likely(histogram, values) or ({default: 1.0} if default else {})
+    found = histogram.most_likely(values) or ({default: 1.0} if default else {})
     if found:
         most = max(found, key=lambda name: found[name])
         alike = [form.name for form in FORMS if form.is_number and _alike(form, NAMED[most])]
@@ -143,9 +171,8 @@ def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
     """Which cells of an axis overlap with the core cells of another."""
     edges, wanted = AXES[axis], AXES[other]
     ends, stops = np.append(edges[1:], np.inf), np.append(wanted[1:], np.inf)
-    return np.array(
-        [bool(np.any((wanted < end) & (stops > edge) & core)) for edge, end in zip(edges, ends, strict=True)]
-    )
+    before = np.append(0, np.cumsum(core))
+    return before[np.searchsorted(wanted, ends)] > before[np.searchsorted(stops, edges, side="right")]
 
 
 def usual_form(histograms: Iterable[Histogram]) -> str:
@@ -192,6 +219,16 @@ def _float_decimals(histogram: Histogram) -> int | None:
     return None if "float" in places or not places else max(int(form.split()[-1]) for form in places)
 
 
+def _text_decimals(column: Continuous, counts: dict[Form, float], facts: dict[str, Any]) -> dict[str, Any]:
+    """Decimals of a column of texts that is known to hold numbers, and how these are written."""
+    found = _kind(Undeclared(column.name, storage=column.storage), counts, facts)
+    if not isinstance(found, Number):
+        return {}
+    styles = ("prefix", "suffix", "thousands", "plus", "least_decimals", "comma")
+    style = {name: getattr(found, name, getattr(column, name)) for name in styles}
+    return {"decimals": found.decimals if isinstance(found, Continuous) else 0, **style}
+
+
 def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) -> Column:
     """A number, time or text, by how at least the share MOSTLY of the values is written."""
     shared: dict[str, Any] = {"outside": "absorb", "storage": column.storage}
@@ -204,20 +241,11 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
     return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
 
 
-def _most_likely(histogram: Histogram, names: list[str]) -> dict[str, float]:
-    """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
-    found = histogram.masses(names, CERTAIN)
-    common = [name for name in _COMMON if name in names]
-    for limit in (SURE, SOME, LIKELY, 3.0):
-        found = found or dict(sorted(histogram.masses(common, limit).items(), key=lambda item: -item[1])[:1])
-    return found
-
-
 def class_grid(column: Binned, histogram: Histogram) -> Grid:
     """Cells of the number line, or years, with the rows that the classes of the column's forms show there."""
     if isinstance(column, Datetime):
         return _year_grid(column, histogram)
-    axes = ("power", "float", "decimal", "whole")
+    axes = _NUMBER_AXES
     forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
     found = _standing(histogram, forms)
     axis = next(name for name in axes if any(form.axis == name for form in found))
@@ -236,7 +264,7 @@ def _standing(histogram: Histogram, forms: list[FormAxis]) -> list[FormAxis]:
 
     Over a hundred forms have thousands of cells, so one of them stands out a little by chance, and far away.
     """
-    found = _most_likely(histogram, [form.name for form in forms])
+    found = histogram.most_likely(form.name for form in forms)
     return [form for form in forms if form.name in found] or forms[:1]
 
 
@@ -299,7 +327,8 @@ def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: 
     ticks = ticks.clip(max(low, -int(bound)), min(high, int(bound)))
     # Of several cells that begin with the same tick, the last one holds it, and the others hold nothing.
     kept = np.append(ticks[1:] != ticks[:-1], True)
-    return Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
+    grid = Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
+    return replace(grid, tick=float(column.tick))
 
 
 def _year_grid(column: Datetime, histogram: Histogram) -> Grid:

@@ -24,13 +24,13 @@ from itertools import chain, islice
 import numpy as np
 
 from lookalike.discovery import candidates, tables
-from lookalike.discovery.choosing import Family, Likely, chosen_rules
+from lookalike.discovery.choosing import BROKEN, SURE, Family, Likely, chosen_rules, holds, limits
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import Undetermined
 from lookalike.schema.binned import Datetime
 from lookalike.schema.columns import Column
 from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
-from lookalike.schema.row_probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
+from lookalike.schema.probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
 from lookalike.schema.schema import Schema
 
 STEP = "discover: rules"
@@ -45,15 +45,6 @@ _MAX_QUESTIONS, _MIN_QUESTIONS = 150, 3
 _SCREENED = 0.05
 """Noise of the screening, at most, as a part of the number of rows; candidates beyond that are left out. Also the part
 of rows that may break a candidate, noise apart."""
-_BROKEN, _SURELY = 0.01, 0.05
-"""A rule is found if no more than the first part of rows breaks it up to noise, and surely fewer than the second."""
-_ORDERED = 0.0, 0.02
-"""The same for comparisons, which many rows keep by chance."""
-_TABLE = 0.1, 0.15
-"""The same for tables of determined values, in which noise hides those of rare rows: that they are determined at all
-was asked before."""
-_SURE = 2.0
-"""Standard deviations of noise up to which something may be noise."""
 _LIKELY_PAIR = 0.9
 """A pair of columns may determine a third of which the better one alone leaves open at most this part."""
 
@@ -95,6 +86,7 @@ class _Search:
     """One search: the schema, the noisy number of rows, and what the screening tells about determined columns.
 
     Attributes:
+        shaped: the schema with noisy counts of columns that are known already, from which candidates are chosen.
         fine: the schema with a bin for every value that may be determined, where several share a bin.
         open: for every target, by source, the noisy number of rows that the best rule leaves open; the source () is
             the most frequent value alone.
@@ -105,9 +97,10 @@ class _Search:
 
     def __init__(self, door: GuardedTable, rho: float) -> None:
         self.door, self.rho, self.schema = door, rho, door.schema
+        self.shaped = candidates.with_shapes(self.schema, door.known)
         self.fine = candidates.with_value_bins(self.schema)
         self.fine_door = door if self.fine == self.schema else door.encoded(self.fine)
-        self.comparable = dict.fromkeys(candidates.comparable(self.schema))
+        self.comparable = dict.fromkeys(candidates.comparable(self.shaped))
         self.rows, self.left = 0.0, rho
         self.open: dict[str, dict[tuple[str, ...], float]] = {}
         self.determined: list[Family] = []
@@ -178,7 +171,7 @@ class _Search:
         def read(counts: np.ndarray, stddev: float) -> list[Likely]:
             scale = self.rows if among is None else among
             broken = float(counts[1])
-            return [Likely(rule, derived, scale, broken)] if broken <= _SCREENED * scale + _SURE * stddev else []
+            return [Likely(rule, derived, scale, broken)] if broken <= _SCREENED * scale + SURE * stddev else []
 
         return _Question(_rule_probe(self.schema, [Likely(rule, derived, 1.0, 0.0)]), read)
 
@@ -189,8 +182,8 @@ class _Search:
         lacking = (pair for pair in candidates.missing_pairs(schema) if pair not in compared)
         return _in_turn(
             chain(hours, (self._likely(rule) for rule in parts)),
-            (self._likely(rule, (rule.total,)) for rule in candidates.written_together(schema)),
-            (self._likely(rule, (rule.total,)) for rule in candidates.sums(schema)),
+            (self._likely(rule, (rule.total,)) for rule in candidates.written_together(self.shaped)),
+            (self._likely(rule, (rule.total,)) for rule in candidates.sums(self.shaped)),
             self._determined(candidates.determined_pairs(schema, self.fine, self.rows)),
             (self._comparison(*pair) for pair in compared),
             (self._comparison(*pair) for pair in lacking),
@@ -199,7 +192,7 @@ class _Search:
 
     def _part_candidates(self) -> tuple[list[Parts], list[_Question]]:
         """Parts to be tested at once, and questions about hours of times in UTC, which may be those of a zone."""
-        parts = candidates.parts_of_times(self.schema)
+        parts = candidates.parts_of_times(self.shaped)
         utc = {rule.time for rule in parts if candidates.is_utc(_time(self.schema, rule))}
         hours = [rule for rule in parts if rule.time in utc and rule.parts[0][0] == "hour"]
         open_zones = {rule.time for rule in hours}
@@ -207,7 +200,7 @@ class _Search:
 
     def _hours(self, rule: Parts) -> _Question:
         def read(counts: np.ndarray, stddev: float) -> list[Likely]:
-            known, before = np.where(counts[:-1] > 1.5 * _SURE * stddev, counts[:-1], 0.0), self.late.get(rule.time)
+            known, before = np.where(counts[:-1] > 1.5 * SURE * stddev, counts[:-1], 0.0), self.late.get(rule.time)
             if before is None or known.max() > before[1].max():
                 self.late[rule.time] = rule.parts[0][1], known
             return []
@@ -224,9 +217,9 @@ class _Search:
             left = self.open.setdefault(target, {})
             again = sources in left or len(sources) > 1
             left[sources], free = float(value[0]), left.get((), 0.0)
-            if not again and sources and left[sources] <= _SCREENED * free + _SURE * stddev < free / 4:
+            if not again and sources and left[sources] <= _SCREENED * free + SURE * stddev < free / 4:
                 self.determined.append((sources, target))
-            if not again or not _holds(left[sources], free, stddev, _BROKEN, _SURELY):
+            if not again or not holds(left[sources], free, stddev, *BROKEN):
                 return []
             coarse = 2 * self.fine[target].regular < max(self.schema[name].regular for name in sources)
             source = sources[0] if len(sources) == 1 else sources
@@ -241,15 +234,15 @@ class _Search:
         def read(counts: np.ndarray, stddev: float) -> list[Likely]:
             both, lost, gone, less, _, more = counts.tolist()
             found: list[Likely] = []
-            few = _SCREENED * self.rows + _SURE * stddev
+            few = _SCREENED * self.rows + SURE * stddev
             if ordered and max(less, more) <= few and lost + gone <= few:
                 found.append(Likely(Sum(two, (one,)), (two,), self.rows, less + more))
-            elif ordered and min(less, more) <= _SURE * stddev:
+            elif ordered and min(less, more) <= SURE * stddev:
                 larger, smaller = (two, one) if more < less else (one, two)
                 found.append(Likely(AtLeast(larger, smaller), (), self.rows, min(less, more)))
-            if both > 4 * _SURE * stddev:
+            if both > 4 * SURE * stddev:
                 for names, count in (((one, two), lost), ((two, one), gone)):
-                    if count <= _SCREENED * both + _SURE * stddev:
+                    if count <= BROKEN[0] * both + SURE * stddev:
                         words = f"`{names[0]}` is missing and `{names[1]}` is not missing"
                         found.append(Likely(Never(words), (), both, count))
             return found
@@ -264,8 +257,8 @@ class _Search:
             found: list[Likely] = []
             for code, text in enumerate(tables.texts_of_codes(column)[: column.regular]):
                 others = max(gone.sum() - gone[code], 0.0), max(there.sum() - there[code], 0.0)
-                tells = others[1] > 0.25 * sum(others) and gone[code] > 4 * _SURE * stddev
-                if tells and there[code] <= _SCREENED * gone[code] + _SURE * stddev:
+                tells = others[1] > 0.25 * sum(others) and gone[code] > 4 * SURE * stddev
+                if tells and there[code] <= _SCREENED * gone[code] + SURE * stddev:
                     words = f"`{one}` = `{text}` and `{two}` is not missing"
                     found.append(Likely(Never(words), (), float(gone[code]), float(there[code])))
             return found
@@ -282,7 +275,7 @@ class _Search:
     def _zoned_parts(self) -> list[Parts]:
         """Parts of times in UTC, in the zone that explains the hours best."""
         found: list[Parts] = []
-        for rule in candidates.parts_of_times(self.schema):
+        for rule in candidates.parts_of_times(self.shaped):
             if rule.time in self.late:
                 zone = candidates.best_zone(_time(self.schema, rule), self.late[rule.time][1], self.rows)
                 found += [] if zone is None else [replace(rule, zone=zone)]
@@ -332,16 +325,16 @@ class _Search:
 
     def _confirmed(self, likely: Sequence[Likely]) -> FoundRules:
         """The schema with the rules that hold, counted as they will be enforced."""
-        by_table = [found for found in likely if isinstance(found.rule, Determines) and found.rule.table]
-        orders = [found for found in likely if isinstance(found.rule, AtLeast)]
-        others = [found for found in likely if not isinstance(found.rule, Determines | AtLeast)]
-        held = self._held_together(others) if len(others) > 1 else []
-        unsure = [*by_table, *orders, *([] if held else others)]
+        exact = [found for found in likely if isinstance(found.rule, Parts | Sum)]
+        held = self._held_together(exact) if len(exact) > 1 else []
+        known = [found for found, _, _ in held]
+        empty = [found for found in likely if isinstance(found.rule, Determines) and not found.rule.table]
+        unsure = [found for found in likely if found not in known and found not in empty]
         if unsure:
             stddev = self._stddev(self.left * (1 - 1e-9), len(unsure))
             counts = self._answers([_rule_probe(self.schema, [found]) for found in unsure], stddev)
             pairs = zip(unsure, (float(count[1]) for count, _ in counts), strict=True)
-            held += [(f, broken, stddev) for f, broken in pairs if _holds(broken, f.among, stddev, *_limits(f.rule))]
+            held += [(f, broken, stddev) for f, broken in pairs if holds(broken, f.among, stddev, *limits(f.rule))]
         derived = {name for found, _, _ in held for name in found.derived}
         columns = tuple(replace(c, derived=True) if c.name in derived else c for c in self.schema.columns)
         rules = tuple(
@@ -354,7 +347,7 @@ class _Search:
         """All rules, if so few rows break any of them that every single one holds; else none."""
         stddev = self._stddev(self.left * _TOGETHER, 1)
         broken = float(self._answers([_rule_probe(self.schema, likely)], stddev)[0][0][1])
-        kept = all(_holds(broken, found.among, stddev, *_limits(found.rule)) for found in likely)
+        kept = all(holds(broken, found.among, stddev, *limits(found.rule)) for found in likely)
         return [(found, broken, stddev) for found in likely] if kept else []
 
 
@@ -368,18 +361,6 @@ def _in_turn(*groups: Iterable[_Question]) -> Iterator[_Question]:
                 waiting.remove(group)
             else:
                 yield question
-
-
-def _holds(broken: float, among: float, stddev: float, most: float, surely: float) -> bool:
-    """Whether, of the rows that could break a rule, at most a part does up to noise, and surely fewer than another."""
-    noise = _SURE * stddev
-    return broken <= most * among + noise and broken + noise <= surely * among
-
-
-def _limits(rule: Constraint) -> tuple[float, float]:
-    if isinstance(rule, AtLeast):
-        return _ORDERED
-    return _TABLE if isinstance(rule, Determines) else (_BROKEN, _SURELY)
 
 
 def _rule_probe(schema: Schema, likely: Sequence[Likely]) -> RuleProbe:

@@ -1,20 +1,109 @@
-"""The kinds of columns that have bins: whole numbers, decimal numbers and times, and how texts write them."""
+"""The kinds of columns that have bins: whole numbers, decimal numbers and times, and how texts write numbers.
+
+Reading a number is a little wider than writing it: what stands around it and between its groups of digits may be left
+out, spaces and apostrophes may be of any kind, and a minus may come after the prefix (`$-5`, written as `-$5`).
+"""
+
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lookalike.errors import SchemaError
-from lookalike.schema import number_texts, times
+from lookalike.schema import times
 from lookalike.schema.bins import Binned
 from lookalike.schema.columns import MAX_FORMAT
+from lookalike.schema.times import escaped
 
-__all__ = ["Binned", "Continuous", "Datetime", "Integer", "Number"]
+THOUSANDS = (",", ".", " ", "\u00a0", "\u202f", "'", "\u2019")
+"""Separators of groups of three digits."""
+MAX_AFFIX = 20
+NO_AFFIX = re.compile(r"[\d+\-]|[.,]$|^[.,]")
+"""What must not be in a prefix or suffix, because it could be taken for a part of the number."""
+_SPACES, _APOSTROPHES = " \u00a0\u202f", "'\u2019"
+_NEXT_TO_NOTHING = 0.02
+"""Part of a bin's width that does not show in its label."""
+
+
+class Style(Protocol):
+    """How a column writes numbers; see `binned.Number`."""
+
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
+    @property
+    def thousands(self) -> str: ...
+    @property
+    def plus(self) -> bool: ...
+    @property
+    def decimal_mark(self) -> str: ...
+
+
+def is_dressed(style: Style) -> bool:
+    """Whether texts hold more than digits, a minus and a point."""
+    return bool(style.prefix or style.suffix or style.thousands or style.plus or style.decimal_mark != ".")
+
+
+def bare(style: Style, value: Any) -> Any:
+    """A text of a number without all that surrounds and separates its digits; any other value as it is."""
+    found = re.match(dressed_pattern(style), value.strip()) if isinstance(value, str) and is_dressed(style) else None
+    if not found:
+        return value
+    digits = re.sub(separators(style), "", found["digits"]).replace(style.decimal_mark, ".")
+    return (found["sign"] or "") + (found["inner"] or "") + digits
+
+
+def bare_texts(style: Style, texts: pa.Array) -> pa.Array:
+    """The same for an array of texts, null where a text is no such number."""
+    if not is_dressed(style):
+        return texts
+    parts = pc.extract_regex(texts, dressed_pattern(style))
+    sign, inner, digits = parts.flatten()
+    digits = pc.replace_substring_regex(digits, separators(style), "")
+    return pc.binary_join_element_wise(sign, inner, pc.replace_substring(digits, style.decimal_mark, "."), "")
+
+
+def dressed(style: Style, text: str) -> str:
+    """The text of a number as the column writes it, from plain digits with an optional minus and point."""
+    sign = "-" if text.startswith("-") else "+" if style.plus else ""
+    whole, point, fraction = text.removeprefix("-").partition(".")
+    if style.thousands and whole.isdecimal():
+        whole = f"{int(whole):,}".replace(",", style.thousands)
+    mark = style.decimal_mark if point else ""
+    return f"{sign}{style.prefix}{whole}{mark}{fraction}{style.suffix}"
+
+
+def dressed_pattern(style: Style) -> str:
+    """The expression of such texts, for RE2 and Python, with groups `sign`, `inner` (after the prefix) and `digits`."""
+    group = separators(style)
+    whole = f"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]+)" if style.thousands else "[0-9]+"
+    mark = f"[{style.decimal_mark}]"
+    digits = f"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
+    before, after = (_optional(text) for text in (style.prefix.strip(), style.suffix.strip()))
+    signs = f"(?:(?P<sign>[+-]){before}|{before}(?P<inner>[+-])?)"
+    return f"^{signs}(?P<digits>{digits}){after}$"
+
+
+def separators(style: Style) -> str:
+    """The expression of separators of thousands; of none where the column has none."""
+    kinds = next((kinds for kinds in (_SPACES, _APOSTROPHES) if style.thousands and style.thousands in kinds), None)
+    return f"[{kinds or style.thousands}]" if style.thousands else "\\x00"
+
+
+def _optional(text: str) -> str:
+    """The expression of a text beside a number, which may be left out, with or without spaces between the two."""
+    return f"(?:[{_SPACES}]?{escaped(text)}[{_SPACES}]?)?" if text else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +127,12 @@ class Number(Binned):
         for key, text in (("prefix", self.prefix), ("suffix", self.suffix)):
             shown = text.lstrip() if key == "prefix" else text.rstrip()
             self._require(
-                len(text) <= number_texts.MAX_AFFIX and not number_texts.NO_AFFIX.search(text) and shown == text,
+                len(text) <= MAX_AFFIX and not NO_AFFIX.search(text) and shown == text,
                 f"has {key} {text!r}",
-                f"Give at most {number_texts.MAX_AFFIX} characters, no digits or signs, and no space at the outer end.",
+                f"Give at most {MAX_AFFIX} characters, no digits or signs, and no space at the outer end.",
             )
-        known = ", ".join(repr(text) for text in number_texts.THOUSANDS)
-        self._require(
-            self.thousands in ("", *number_texts.THOUSANDS), f"has groupChar {self.thousands!r}", f"Use one of {known}."
-        )
+        known = ", ".join(repr(text) for text in THOUSANDS)
+        self._require(self.thousands in ("", *THOUSANDS), f"has groupChar {self.thousands!r}", f"Use one of {known}.")
         if isinstance(self, Continuous):
             mark = self.decimal_mark
             self._require(self.thousands != mark, f"has {mark!r} for thousands and decimals", "Change one of them.")
@@ -97,7 +184,7 @@ class Integer(Number):
         return "integer"
 
     def internal(self, value: Any) -> int:
-        value = number_texts.bare(self, value)
+        value = bare(self, value)
         try:
             number = int(value)
         except (TypeError, ValueError, OverflowError):
@@ -157,7 +244,7 @@ class Continuous(Number):
         return None if self.decimals is None else Decimal(1).scaleb(-self.decimals)
 
     def internal(self, value: Any) -> float:
-        value = number_texts.bare(self, value)
+        value = bare(self, value)
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -185,7 +272,11 @@ class Continuous(Number):
 
     def _regular_labels(self) -> list[str]:
         """Ends with as many digits as tell neighbouring ends apart, such as `5.29 to 7.5`."""
-        lows, highs = (np.asarray(self.numbers_at(ends), dtype=float) for ends in self.bin_ends())
+        lows, highs = (np.array(self.numbers_at(ends), dtype=float) for ends in self.bin_ends())
+        widths = highs - lows
+        # Where the next bin begins next to nothing further on, -0.6 to -0.2 says more than -0.6 to -0.20001.
+        near = lows[1:] - highs[:-1] < _NEXT_TO_NOTHING * np.minimum(widths[1:], widths[:-1])
+        highs[:-1][near] = lows[1:][near]
         ends = np.unique(np.append(lows, highs))
         texts = shortest_texts(ends)
         found = dict(zip(ends.tolist(), texts, strict=True))

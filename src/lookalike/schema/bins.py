@@ -134,7 +134,7 @@ class Binned(Column):
         return False
 
     def steps_of(self, ticks: np.ndarray, *, up: bool = False) -> np.ndarray:
-        """Steps of a sparse column at ticks: of the last value up to the tick, or of the first from it on (`up`)."""
+        """Steps of a sparse column at ticks: of the largest value not above, or (`up`) of the smallest not below."""
         return ticks
 
     def ticks_at(self, steps: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ class Binned(Column):
         return steps
 
     def settled(self, ticks: np.ndarray, *, up: bool) -> np.ndarray:
-        """The nearest values that exist up to the ticks, or from them on."""
+        """The largest values that are not above the ticks, or (`up`) the smallest that are not below them."""
         return self.ticks_at(self.steps_of(ticks, up=up)) if self.sparse else ticks
 
     def internal(self, value: Any) -> int | float:

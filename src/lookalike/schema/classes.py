@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.schema import times
-from lookalike.schema.arrays import texts_of, to_numbers
 from lookalike.schema.binned import Datetime
 from lookalike.schema.columns import Column
 from lookalike.schema.probes import Probe
-from lookalike.schema.storage import is_text, storage_type, value_type
+from lookalike.schema.storage import floats_of, is_text, storage_type, texts_of, to_numbers, value_type
 from lookalike.schema.text_forms import (
     AFFIXES,
     FORMS,
@@ -231,7 +230,7 @@ def _years(micros: np.ndarray) -> np.ndarray:
 
 
 def _read_floats(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    numbers = array.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    numbers = floats_of(array)
     forms = np.full(len(numbers), MAX_PLACES + 1)
     with np.errstate(all="ignore"):
         for places in range(MAX_PLACES, -1, -1):

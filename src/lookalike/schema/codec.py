@@ -17,14 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lookalike.errors import InputError, OutOfDomainError, SchemaError
-from lookalike.schema.arrays import to_numbers
-from lookalike.schema.binned import Binned
+from lookalike.schema.bins import Binned
 from lookalike.schema.classes import class_probe
 from lookalike.schema.columns import NULL, OTHERS, Categorical, Column, Identifier
-from lookalike.schema.probes import Probe, as_ticks
-from lookalike.schema.row_probes import RowProbe
+from lookalike.schema.probes import Probe, RowProbe, as_ticks
 from lookalike.schema.schema import Schema, check_names
-from lookalike.schema.storage import is_text, storage_type, value_type
+from lookalike.schema.storage import is_text, storage_type, to_numbers, value_type
 
 
 def bind(schema: Schema, types: pa.Schema) -> Schema:
@@ -98,7 +96,7 @@ def decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType
     indices = np.concatenate([np.arange(len(regular)), positions])[codes]
     indices = pa.array(indices, mask=indices < 0).cast(kind.index_type)
     values = pa.concat_arrays([regular, shown]).cast(kind.value_type)
-    # Measured values come by how frequent they are, which is no order of theirs.
+    # Discovery lists values by how frequent they are, which is not the order of an ordered dictionary.
     return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered and column.fact("values") != "measured")
 
 
@@ -147,7 +145,7 @@ def _read_once(
 
 
 def ticks_of(column: Binned, values: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """Numbers and times in ticks of their column, or as they are where it has none; any number where there is none."""
+    """Numbers and times in ticks of their column, or as they are where it has none; the minimum for missing values."""
     numbers, readable = to_numbers(column, _plain(_one_array(values)))
     with np.errstate(all="ignore"):
         found = np.where(readable, numbers, column.internal(column.minimum))

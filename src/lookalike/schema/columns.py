@@ -45,8 +45,8 @@ class Column:
         missing: markers of missing values, each with a separate code, so that `?` is written as `?` again. The empty
             marker stands for null. Without markers the column is never missing.
         outside: what happens to a value outside the schema. By default every value has a code, so that no value of
-            one person can stop a run: numbers and times `clamp` to their bounds, and what is no number or time counts
-            as missing, or falls in the middle bin where nothing may be missing; categories have the catch-all code
+            one person can stop a run: numbers and times `clamp` to their bounds, and other values count as
+            missing, or fall in the middle bin where nothing may be missing; categories have the catch-all code
             `other`; `absorb` takes the first category instead. `error` stops the run and charges its whole budget.
         storage: Arrow type of the column in the table, written as Arrow prints it; "" is the kind's natural type. A
             `string` column of numbers or times is text in the column's format, as in CSV files.

@@ -24,7 +24,8 @@ import numpy as np
 
 from lookalike.errors import SchemaError
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Continuous, Datetime
+from lookalike.schema.binned import Continuous, Datetime
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import PROVENANCES, Column, Provenance
 from lookalike.schema.documents import as_text
 from lookalike.schema.parts import PARTS

@@ -197,7 +197,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def first_repeated(keys: Iterable[str]) -> str:
-    """The first text that occurs a second time. One must."""
+    """The first text that occurs a second time, in a list in which one does."""
     seen: set[str] = set()
     return next(key for key in keys if key in seen or seen.add(key))
 

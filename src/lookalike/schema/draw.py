@@ -2,18 +2,28 @@
 
 Numbers follow the column's shape, or are uniform where it has none, and are rounded as `rounding` says. Identifiers
 follow a public pattern.
+
+A model knows which bins go together, not where in a bin a number is. Drawn one by one, numbers lose what they have in
+common within bins: delays of departure and arrival that rise together become a staircase of squares, and in the last,
+widest bins of heavy tails nearly all of the correlation is lost. Here the rows are taken to have a Gaussian copula:
+every number is a normal variable of which its bin shows the interval, and the correlations are those that explain
+best which bins go together. Places within bins are drawn from that, given all bins of the row. The numbers of each bin
+stay spread as they were. All of it is computed from generated rows, so it is post-processing and costs no budget.
 """
 
 from __future__ import annotations
 
 import string
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import ndtr, ndtri  # pyright: ignore[reportMissingTypeStubs]
 
-from lookalike.schema.binned import Binned, Continuous
+from lookalike.schema.binned import Continuous
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Identifier
+from lookalike.schema.schema import Schema
 
 
 def draw_numbers(
@@ -77,7 +87,24 @@ def _rounded(
     return np.where((near >= first) & (near <= last), near, ticks)
 
 
-def draw_identifiers(column: Identifier, count: int, kind: pa.DataType, rng: np.random.Generator) -> pa.Array:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which rows of a larger table are made, so that identifiers of all its parts are distinct.
+
+    Attributes:
+        first: number of rows made before.
+        total: number of rows of the whole table.
+        seed: of the order of identifiers, the same for all parts.
+    """
+
+    first: int
+    total: int
+    seed: tuple[int, ...]
+
+
+def draw_identifiers(
+    column: Identifier, count: int, kind: pa.DataType, rng: np.random.Generator, part: Part | None = None
+) -> pa.Array:
     """Made-up identifiers, distinct while the pattern allows that many; those of persons repeat as `repeats` says.
 
     The places marked # and @ are the digits of a number that runs through all of its values in a shuffled order.
@@ -85,20 +112,22 @@ def draw_identifiers(column: Identifier, count: int, kind: pa.DataType, rng: np.
     """
     if column.repeats:
         sizes = _sizes(column, count, rng)
-        people = draw_identifiers(replace(column, repeats=(), max_rows=1), len(sizes), kind, rng)
+        people = draw_identifiers(replace(column, repeats=(), max_rows=1), len(sizes), kind, rng, part)
         return people.take(pa.array(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)[:count])))
+    first, total = (part.first, part.total) if part else (0, count)
+    rng = np.random.default_rng(part.seed) if part else rng
     if pa.types.is_integer(kind):
         digits = max(1, column.pattern.count("#"))
         limit = min(10**digits, 2 ** (kind.bit_width - 1))
-        least = 10 ** (digits - 1) if 10 ** (digits - 1) + count <= limit else 0
-        return pa.array(least + _distinct(count, limit - least, rng)).cast(kind)
+        least = 10 ** (digits - 1) if 10 ** (digits - 1) + total <= limit else 0
+        return pa.array(least + _distinct(count, limit - least, rng, first)).cast(kind)
     alphabets = [_alphabet(mark) for mark in column.pattern]
-    if set(column.pattern) == {"#"} and count <= 9 * 10 ** (len(alphabets) - 1):
+    if set(column.pattern) == {"#"} and total <= 9 * 10 ** (len(alphabets) - 1):
         alphabets[0] = string.digits[1:]
     limit = 1
     for letters in alphabets:
         limit = min(limit * len(letters), 2**62)
-    numbers = _distinct(count, limit, rng)
+    numbers = _distinct(count, limit, rng, first)
     places: list[np.ndarray] = []
     for letters in reversed(alphabets):
         numbers, digit = np.divmod(numbers, len(letters))
@@ -118,10 +147,106 @@ def _alphabet(mark: str) -> str:
     return {"#": string.digits, "@": string.ascii_lowercase}.get(mark, mark)
 
 
-def _distinct(count: int, limit: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers below `limit`, distinct while `count` allows: a random start, and steps coprime to the limit."""
+def _distinct(count: int, limit: int, rng: np.random.Generator, first: int = 0) -> np.ndarray:
+    """Numbers below `limit`, distinct while their number allows: a random start, and steps coprime to the limit."""
     step = int(rng.integers(limit // 3 + 1, limit // 2 + 2))
     while np.gcd(step, limit) != 1:
         step += 1
     start = int(rng.integers(limit))
-    return np.array([(start + i * step) % limit for i in range(count)], dtype=np.int64)
+    if start + (first + count) * step < 1 << 62:
+        return (start + (first + np.arange(count, dtype=np.int64)) * step) % limit
+    return np.array([(start + i * step) % limit for i in range(first, first + count)], dtype=np.int64)
+
+
+_SAMPLE, _ROUNDS, _SWEEPS = 4_000, 12, 2
+"""Rows from which correlations are estimated, and in how many rounds; how often places are drawn anew in the end."""
+_SHRINK = 0.01
+"""Part of the correlations that is given up, so that their matrix can be inverted."""
+_MAX_COLUMNS = 120
+_TINY = 1e-12
+
+
+def places_within_bins(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A place from 0 to 1 within the bin of each row, for all columns of numbers that have wide bins."""
+    columns = [i for i, column in enumerate(schema.columns) if _is_modelled(column)][:_MAX_COLUMNS]
+    wide = [place for place, i in enumerate(columns) if _has_wide_bins(schema.columns[i])]
+    if len(columns) < 2 or not wide or len(codes) < 2:
+        return {}
+    low, high = _intervals(codes[:, columns], [schema.columns[i].regular for i in columns])
+    sample = slice(None, None, max(1, len(codes) // _SAMPLE))
+    inverse = np.linalg.inv(_correlations(low[sample], high[sample], rng))
+    normal = _start(low, high, rng)
+    for _ in range(_SWEEPS):
+        _redraw(normal, low, high, inverse, rng)
+    return {schema.columns[columns[k]].name: _spread(codes[:, columns[k]], normal[:, k]) for k in wide}
+
+
+def _is_modelled(column: object) -> bool:
+    return isinstance(column, Binned) and column.regular > 1 and not column.derived
+
+
+def _has_wide_bins(column: object) -> bool:
+    """Whether some bins of a column hold more than one value."""
+    first, last = column.bin_ends() if isinstance(column, Binned) else (np.zeros(1), np.zeros(1))
+    return bool(np.any(first < last))
+
+
+def _intervals(codes: np.ndarray, sizes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval that the bin of each row is of a normal variable; missing values show nothing."""
+    low, high = np.empty(codes.shape), np.empty(codes.shape)
+    for k, size in enumerate(sizes):
+        counts = np.bincount(codes[:, k], minlength=size)[:size]
+        ends = ndtri(np.concatenate([[0.0], np.cumsum(counts)]) / max(counts.sum(), 1))
+        bins = np.minimum(codes[:, k], size - 1)
+        missing = codes[:, k] >= size
+        low[:, k] = np.where(missing, -np.inf, ends[bins])
+        high[:, k] = np.where(missing, np.inf, ends[bins + 1])
+    return low, high
+
+
+def _start(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Normal variables within their intervals, each by itself."""
+    return ndtri(_between(ndtr(low), ndtr(high), rng))
+
+
+def _between(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.clip(low + rng.random(low.shape) * (high - low), _TINY, 1 - _TINY)
+
+
+def _correlations(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The correlations that explain the bins of the rows: they and the variables are drawn and estimated in turns."""
+    normal = _start(low, high, rng)
+    found = np.eye(low.shape[1])
+    for number in range(_ROUNDS):
+        scale = np.maximum(normal.std(axis=0), 1e-6)
+        centred = (normal - normal.mean(axis=0)) / scale
+        found = (1 - _SHRINK) * (centred.T @ centred) / len(normal) + _SHRINK * np.eye(low.shape[1])
+        if number + 1 < _ROUNDS:
+            _redraw(normal, low, high, np.linalg.inv(found), rng)
+    return found
+
+
+def _redraw(
+    normal: np.ndarray, low: np.ndarray, high: np.ndarray, inverse: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Draw each variable anew within its interval, given the others of the row (Gibbs sampling)."""
+    for k in range(normal.shape[1]):
+        own, spread = inverse[:, k], float(inverse[k, k]) ** -0.5
+        mean = normal[:, k] - (normal @ own) * spread**2
+        start, end = (low[:, k] - mean) / spread, (high[:, k] - mean) / spread
+        # Beyond the middle the chances are near 1 and lose digits, so that half of the line is mirrored.
+        mirrored = start > 0
+        start, end = np.where(mirrored, -end, start), np.where(mirrored, -start, end)
+        drawn = ndtri(np.maximum(_between(ndtr(start), ndtr(end), rng), 1e-300))
+        drawn = np.clip(drawn, start, end)
+        normal[:, k] = np.clip(mean + spread * np.where(mirrored, -drawn, drawn), low[:, k], high[:, k])
+
+
+def _spread(bins: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Evenly spread places in the order of the variable, within each bin."""
+    order = np.lexsort((normal, bins))
+    counts = np.bincount(bins)
+    ranks = np.arange(len(bins)) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.empty(len(bins))
+    places[order] = (ranks + 0.5) / np.repeat(counts, counts)
+    return places

@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from lookalike.errors import SchemaError
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer, Number
+from lookalike.schema.binned import Continuous, Datetime, Integer, Number
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import (
     DEFAULT_BINS,
     NULL,
@@ -113,7 +114,7 @@ class _Field:
         try:
             return tuple((int(step), share) for step, share in self.pairs("rounding", "steps", "shares"))
         except ValueError:
-            self.fail("dp.rounding has a step that is no whole number", "Count steps in whole ticks.")
+            self.fail("dp.rounding has a step that is not a whole number", "Count steps in whole ticks.")
 
     def marks(self) -> dict[str, Any]:
         """The provenance of each fact."""

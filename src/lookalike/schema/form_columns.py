@@ -21,7 +21,7 @@ def column_of(
     Args:
         name: of the column.
         counts: (noisy) numbers of rows of the forms that stand out.
-        mostly: share of the values that must agree. Missing markers and words are no values.
+        mostly: share of the values that must agree. Missing markers and words do not count as values.
         padded: whether whole numbers with leading zeros are numbers of that width; else they are codes, so text.
         shared: facts that the column has beside those that the forms show. Where `detail_of` asks for it, `prefix`
             and `suffix` of money, or the `zone` of times with an offset, are among them; else money would not be

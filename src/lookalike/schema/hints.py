@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lookalike.errors import SchemaError
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
-from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Undeclared
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.bins import Binned
+from lookalike.schema.columns import DEFAULT_BINS, Categorical, Column, Identifier, Ordinal, Undeclared
 from lookalike.schema.schema import Schema
 
 TYPES = ("integer", "number", "category", "boolean", "date", "datetime", "id", "any")
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_WHOLE = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Hints:
     >>> schema = Schema((Undeclared("age"), Undeclared("sex"), Undeclared("patient")))
     >>> hints = Hints(ranges=("age=0:120",), values=("sex=F,M",), identifiers=("patient",))
     >>> [type(column).__name__ for column in hints.applied(schema).columns]
-    ['Integer', 'Categorical', 'Identifier']
+    ['Continuous', 'Categorical', 'Identifier']
     """
 
     types: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Hints:
     def applied(self, schema: Schema) -> Schema:
         """The schema with these facts; a hint for a column that it does not have is refused."""
         for name in self.identifiers:
-            schema = schema.with_columns([_typed(schema[name], "id")])
+            schema = schema.with_columns([typed(schema[name], "id")])
         kinds: list[tuple[str, tuple[str, ...], Callable[[Column, str], Column]]] = [
             ("--type", self.types, _typed),
             ("--range", self.ranges, _ranged),
@@ -71,6 +71,13 @@ def _marks(*facts: str) -> dict[str, Any]:
 
 def _typed(column: Column, fact: str) -> Column:
     kind, _, form = fact.partition(":")
+    if kind not in TYPES or (form and not kind.startswith("date")):
+        raise SchemaError(f"--type gives {column.name!r} the type {fact!r}; it must be one of {', '.join(TYPES)}.")
+    return typed(column, kind, form)
+
+
+def typed(column: Column, kind: str, form: str = "") -> Column:
+    """The column as one of `TYPES`, with all other facts open; `form` is how dates and times are written."""
     name = column.name
     made: dict[str, Callable[[], Column]] = {
         "integer": lambda: Integer(name, **_marks("bins")),
@@ -82,8 +89,6 @@ def _typed(column: Column, fact: str) -> Column:
         "id": lambda: Identifier(name, provenance={"missing": "open"}),
         "any": lambda: Undeclared(name),
     }
-    if kind not in made or (form and not kind.startswith("date")):
-        raise SchemaError(f"--type gives {name!r} the type {fact!r}; it must be one of {', '.join(TYPES)}.")
     return replace(made[kind](), storage=column.storage)
 
 
@@ -94,11 +99,14 @@ def _ranged(column: Column, fact: str) -> Column:
             f"--range gives {column.name!r} {fact!r}; write LOW:HIGH such as 0:120, or LOW..HIGH for times."
         )
     if not isinstance(column, Binned):
-        if _ISO_DAY.match(low):
-            kind = "date" if _ISO_DAY.fullmatch(low) else "datetime"
-        else:
-            kind = "integer" if _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high) else "number"
-        column = _typed(column, kind)
+        time = "date" if _ISO_DAY.fullmatch(low) else "datetime"
+        # Whole bounds do not say that the numbers between them are whole.
+        column = typed(column, time if _ISO_DAY.match(low) else "number")
+    return ranged(column, low, high)
+
+
+def ranged(column: Column, low: str, high: str) -> Column:
+    """The column of numbers or times with these bounds; what lies beyond counts as the nearest of them."""
     facts: dict[str, Any] = {"minimum": low, "maximum": high, "outside": "clamp"}
     if isinstance(column, Binned) and column.fact("bins") == "measured":  # bins of other bounds: to be found anew
         marks = {**column.provenance, "bounds": "public", "bins": "open"}
@@ -107,9 +115,22 @@ def _ranged(column: Column, fact: str) -> Column:
 
 
 def _valued(column: Column, fact: str) -> Column:
-    """A category with these values, separated by commas; quotation marks hold a value that contains one."""
-    values = tuple(value.strip() for value in next(csv.reader([fact], skipinitialspace=True), []))
+    values = listed(fact)
     if not values or "" in values:
         raise SchemaError(f"--values gives {column.name!r} {fact!r}; write values between commas, such as F,M.")
+    return valued(column, values)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The values of a text in which commas separate them; quotation marks hold a value that contains one.
+
+    >>> listed('F, M, "Coast, north"')
+    ('F', 'M', 'Coast, north')
+    """
+    return tuple(value.strip() for value in next(csv.reader([text], skipinitialspace=True), []))
+
+
+def valued(column: Column, values: tuple[str, ...], *, in_order: bool = False) -> Column:
+    """A category with these values, from low to high if they are in order; all others are counted together."""
     marks: dict[str, Any] = {"provenance": {"missing": "open"}, "storage": column.storage}
-    return Categorical(column.name, values=values, **marks)
+    return (Ordinal if in_order else Categorical)(column.name, values=values, **marks)

@@ -113,7 +113,7 @@ def in_zone(micros: np.ndarray, zone: str) -> np.ndarray:
 
 
 def from_zone(micros: np.ndarray, zone: str) -> np.ndarray:
-    """Times in UTC at these wall-clock times of a zone, the earlier of two and the later of none."""
+    """Times in UTC at wall-clock times of a zone: the earlier where clocks show a time twice, the later where never."""
     if not zone:
         return micros
     known = pa.array(micros.clip(FIRST, LAST)).cast(pa.timestamp("us"))

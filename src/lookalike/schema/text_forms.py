@@ -37,10 +37,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.schema import time_texts, times
-from lookalike.schema.arrays import texts_of, to_numbers
+from lookalike.schema import times
 from lookalike.schema.binned import Continuous, Datetime
 from lookalike.schema.columns import NULL
+from lookalike.schema.storage import texts_of, to_numbers
 
 Family = Literal["missing", "word", "boolean", "plain", "percent", "money", "time", "text"]
 
@@ -68,7 +68,7 @@ CURRENCIES = (
     "CZK", "HUF", "RUB", "TRY", "ZAR", "KRW", "SGD", "HKD", "ILS",
 )  # fmt: skip
 """Signs and codes of currencies, those that begin with another's text first."""
-_CURRENCY = f"({'|'.join(map(time_texts.escaped, CURRENCIES))})"
+_CURRENCY = f"({'|'.join(map(times.escaped, CURRENCIES))})"
 AFFIXES: tuple[tuple[str, str], ...] = (
     *((f"{sign}{space}", "") for sign, space in product(CURRENCIES, ("", *SPACES))),
     *(("", f"{space}{sign}") for sign, space in product((*CURRENCIES, "%"), ("", *SPACES))),
@@ -120,15 +120,8 @@ class Form:
     def group(self) -> str:
         """A coarser class: whole, padded, decimal, float, percent, money, clock, month, date, datetime, or its name."""
         if self.family == "plain":
-            return (
-                "float"
-                if self.decimals is None
-                else "decimal"
-                if self.decimals
-                else "padded"
-                if self.width
-                else "whole"
-            )
+            whole = "padded" if self.width else "whole"
+            return "float" if self.decimals is None else "decimal" if self.decimals else whole
         if self.family == "time":
             unit = times.calendar_unit(self.format)
             whole_days = times.resolution_of(self.format) == "day"
@@ -137,7 +130,7 @@ class Form:
 
     @property
     def detail(self) -> Literal["", "affix", "offset"]:
-        """Which question is left when a column is known to be written so."""
+        """Which fact a second count must find where a column has this form: `affix`, `offset`, or "" for none."""
         if self.family in ("percent", "money"):
             return "affix"
         return "offset" if self.format.endswith("z") else ""
@@ -197,16 +190,16 @@ def _number_forms() -> Iterator[Form]:
 
 def _time_forms() -> Iterator[Form]:
     for format in _fixed_formats():
-        yield Form(format, time_texts.strict_pattern(format), "time", format=format)
+        yield Form(format, times.strict_pattern(format), "time", format=format)
     for date, clocks in _ORDERED_DATES.items():
         for clock in clocks:
             month_first = date + clock
             swapped = day_first(month_first)
             # Days up to 12 could be months: such texts come first, in a form of their own.
-            either = time_texts.strict_pattern(date.replace("d", "m") + clock)
+            either = times.strict_pattern(date.replace("d", "m") + clock)
             yield Form(f"either {month_first}", either, "time", format=month_first, unsure=True)
             for format in (month_first, swapped):
-                yield Form(format, time_texts.strict_pattern(format), "time", format=format)
+                yield Form(format, times.strict_pattern(format), "time", format=format)
 
 
 def day_first(month_first: str) -> str:
@@ -243,11 +236,11 @@ _ORDERED_DATES = {
 
 def _forms() -> Iterator[Form]:
     for text in MARKERS:
-        yield Form(f"marker {text}", time_texts.escaped(text), "missing", text)
+        yield Form(f"marker {text}", times.escaped(text), "missing", text)
     for text in WORDS:
-        yield Form(f"word {text}", time_texts.escaped(text), "word", text)
+        yield Form(f"word {text}", times.escaped(text), "word", text)
     for text in (text for pair in BOOLEANS for text in pair):
-        yield Form(f"boolean {text}", time_texts.escaped(text), "boolean", text)
+        yield Form(f"boolean {text}", times.escaped(text), "boolean", text)
     yield from _number_forms()
     yield from _time_forms()
     yield Form("text", "(?s).*", "text")
@@ -306,7 +299,7 @@ _FAMILIES = {
 }
 """Expressions of the shapes of each family's texts, and of some others."""
 _SHAPES = tuple(_shape(form.pattern) for form in FORMS)
-_LETTERS = "|".join((*time_texts.NAMES, "T", "Z", "e", "E", _CURRENCY))
+_LETTERS = "|".join((*times.NAMES, "T", "Z", "e", "E", _CURRENCY))
 _OTHERS = rf"[0-9.,:/+%'\x{{2019}}{''.join(SPACES)}-]*"
 _CHARACTERS = f"{_OTHERS}(?:(?:{_LETTERS}){_OTHERS})*"
 """Texts of the characters and names that occur in numbers and times; all others are text."""
@@ -314,7 +307,7 @@ _CHARACTERS = f"{_OTHERS}(?:(?:{_LETTERS}){_OTHERS})*"
 
 def number_of(texts: pa.Array, form: Form) -> np.ndarray:
     """The number that each text of a form writes, without what surrounds it; of a time the microseconds since 1970,
-    or since midnight. NaN for texts that are no such number or time. Never fails."""
+    or since midnight. NaN for texts that are not such numbers or times. Never fails."""
     if form.family == "time":
         reader = Datetime("x", format=form.format, resolution="microsecond")
         numbers, readable = to_numbers(reader, texts)
@@ -323,7 +316,9 @@ def number_of(texts: pa.Array, form: Form) -> np.ndarray:
         return np.full(len(texts), np.nan)
     plain = pc.replace_substring_regex(texts_of(texts), f"{_CURRENCY}|%", "")
     spaceless = pc.replace_substring_regex(plain, f"^([+-]?)[{''.join(SPACES)}]+", "\\1")
-    numbers, readable = to_numbers(Continuous("x", thousands=form.thousands, comma=form.comma), spaceless)
+    numbers, readable = to_numbers(
+        Continuous("x", thousands=form.thousands, comma=form.comma or form.thousands == "."), spaceless
+    )
     return np.where(readable, numbers, np.nan)
 
 

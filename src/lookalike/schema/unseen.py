@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.binned import Datetime
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.schema import Schema
 
@@ -92,7 +93,7 @@ def range_option(column: Binned) -> str:
 
 
 def merged(doubts: Iterable[Unseen], remarks: Iterable[Unseen]) -> tuple[Unseen, ...]:
-    """Return both, in the order in which they are told, with one entry for each column: the first of its reasons."""
+    """Return both in the order in which they are reported, one entry for each column: the first of its reasons."""
     told: dict[str | None, Unseen] = {}
     for entry in sorted((*doubts, *remarks), key=lambda entry: REASONS.index(entry.reason)):
         told.setdefault(entry.column, entry)
@@ -133,6 +134,10 @@ def _shown(entry: Unseen) -> str:
     return f"{entry.column} ({entry.done})" if told else str(entry.column)
 
 
-def unseen_text(found: Iterable[Unseen]) -> str:
-    """Return all lines as one text."""
-    return "\n  ".join(unseen_lines(found)) or "nothing; every value of the schema could be drawn."
+def unseen_text(found: Iterable[Unseen], schema: Schema) -> str:
+    """Return all lines as one text; where there are none, what is true of every table with this schema."""
+    if any("measured" in column.provenance.values() for column in schema.columns):
+        nothing = "nothing is in doubt; what only few rows hold, such as rare values, cannot be seen."
+    else:
+        nothing = "nothing; every value of the schema could be drawn."
+    return "\n  ".join(unseen_lines(found)) or nothing

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.discovery import binning
-from lookalike.discovery.binning import Grid, Rows
+from lookalike.discovery import binning, grids, ranges
+from lookalike.discovery.grids import Grid, Rows
 from lookalike.schema.binned import Integer
 from lookalike.schema.draw import draw_numbers
 from lookalike.schema.probes import Roundness
@@ -29,7 +31,8 @@ def test_spikes_are_separate_pieces_and_empty_ends_are_dropped():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.integers(20, 60, 8000), np.full(3000, 40)])
     rows = Rows(11_000.0, 400.0)
-    occupied = binning.occupied(noisy_grid(values, np.arange(0, 100), 99, 20.0), rows)
+    grid = noisy_grid(values, np.arange(0, 100), 99, 20.0)
+    occupied = grid.part(*ranges.occupied(grid, rows))
     assert abs(occupied.edges[0] - 20) <= 1
     assert abs(occupied.high - 59) <= 1
     edges, weights = binning.pieces_of(occupied, rows)
@@ -46,7 +49,7 @@ def test_spikes_are_separate_pieces_and_empty_ends_are_dropped():
 def test_rows_thinly_spread_over_many_cells_are_not_cut_down_to_the_one_that_stands_out(seed):
     values = np.random.default_rng(seed).integers(100, 200, 3000)
     grid = noisy_grid(values, np.arange(0, 400), 399, 12.0, seed)
-    occupied = binning.occupied(grid, Rows(3000.0, 144.0))
+    occupied = grid.part(*ranges.occupied(grid, Rows(3000.0, 144.0)))
     inside = (values >= occupied.edges[0]) & (values <= occupied.high)
     assert inside.mean() > 0.8
 
@@ -59,7 +62,8 @@ def test_a_range_reaches_an_isolated_cell_only_where_it_is_significant(place, de
     counts = np.zeros(120)
     counts[38:41] = 10_000.0
     counts[place] = deviations * 100.0
-    occupied = binning.occupied(exact_grid(counts, 100.0), Rows(30_000.0, 100.0**2))
+    grid = exact_grid(counts, 100.0)
+    occupied = grid.part(*ranges.occupied(grid, Rows(30_000.0, 100.0**2)))
     assert (place in occupied.edges) == reached
     assert {38, 39, 40} <= set(occupied.edges.tolist())
 
@@ -70,45 +74,119 @@ def test_a_change_of_sign_needs_a_clear_cell():
         counts = np.zeros(41)
         counts[20:30] = 10_000.0
         counts[19] = deviations * 100.0
-        occupied = binning.occupied(exact_grid(counts, 100.0, edges, 20), Rows(100_000.0, 0.0))
+        grid = exact_grid(counts, 100.0, edges, 20)
+        occupied = grid.part(*ranges.occupied(grid, Rows(100_000.0, 0.0)))
         assert (occupied.edges[0] == -1) == reached
 
 
 def test_rows_far_away_are_kept_where_the_rest_is_not_nearly_all():
     counts = np.zeros(120)
     counts[[40, 80]] = 520.0, 420.0
-    occupied = binning.occupied(exact_grid(counts, 100.0), Rows(2000.0, 100.0**2))
+    grid = exact_grid(counts, 100.0)
+    occupied = grid.part(*ranges.occupied(grid, Rows(2000.0, 100.0**2)))
     assert {40, 80} <= set(occupied.edges.tolist())
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_alone_does_not_stand_out(seed):
     counts = np.random.default_rng(seed).normal(0, 10.0, 300)
-    assert not binning.visible(counts, np.full(300, 10.0), binning.SURE).any()
+    assert not grids.visible(counts, np.full(300, 10.0), grids.SURE).any()
 
 
-def test_an_end_is_extended_only_where_rows_are_known_to_be_beyond_it():
-    classes = exact_grid(np.array([0.0, 0.0, 900.0, 50.0, 0.0]), 10.0, np.array([0, 10, 20, 40, 100]), 999)
-    grid = classes.part(2, 2)
-    longer = binning.extended(grid, classes, (0.0, 10.0), (55.0, 10.0))
-    assert longer.edges.tolist() == [20, 40]
-    assert longer.high == 99
-    assert longer.counts.tolist() == [900.0, 55.0]
-    assert binning.extended(grid, classes, (0.0, 10.0), (20.0, 10.0)) is grid
+def tail_grid(values: np.ndarray, noise: float, seed: int) -> Grid:
+    """Noisy counts of numbers in cells whose edges are 1, 1.5, 2, 3, 4, 5, 7 times the powers of ten."""
+    edges = np.array([0, *(round(d * 10.0**p) for p in range(8) for d in (1, 1.5, 2, 3, 4, 5, 7))])
+    return noisy_grid(values, np.unique(edges), 10**8 - 1, noise, seed)
+
+
+def test_rows_of_a_heavy_tail_that_no_cell_shows_are_expected_beyond_the_range():
+    ratios = []
+    for seed in range(20):
+        values = (100 * (1 + np.random.default_rng(seed).pareto(1.2, 20_000))).astype(int)
+        grid, rows = tail_grid(values, 60.0, seed), Rows(20_000.0, 900.0)
+        ended, (_, last) = ranges.with_ends(grid, rows), ranges.held_surely(grid)
+        assert ended.high >= grid.ends[last + 1] - 1
+        ratios.append(ended.high / np.quantile(values, 0.999))
+    assert 1 / 4 < np.median(ratios) < 4
+    assert max(ratios) < 10
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_range_that_ends_at_once_is_hardly_extended(seed):
+    values = np.random.default_rng(seed).integers(1000, 10_000, 20_000)
+    ended = ranges.with_ends(tail_grid(values, 60.0, seed), Rows(20_000.0, 900.0))
+    assert ended.edges[0] >= 700
+    assert ended.high < 20_000
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_flag_that_hardly_stands_out_is_the_value_next_to_the_only_one(seed):
+    values = np.repeat([0, 1], [5800, 200])
+    grid = noisy_grid(values, np.arange(-5, 40), 39, 50.0, seed)
+    ended = ranges.with_ends(grid, Rows(6000.0, 900.0))
+    assert ended.edges[0] == 0
+    assert 1 <= ended.high <= 3
+    assert 50 < ended.counts[1:].sum() < 400
+
+
+def test_a_constant_column_stays_constant_in_nearly_all_runs():
+    made = []
+    for seed in range(40):
+        grid = noisy_grid(np.full(6000, 7), np.arange(-5, 40), 39, 50.0, seed)
+        made.append(ranges.with_ends(grid, Rows(6000.0 + np.random.default_rng(seed).normal(0, 30), 900.0)))
+    assert sum(len(grid.edges) > 1 for grid in made) <= 8
+    assert all(abs(grid.edges[0] - 7) <= 1 for grid in made)
+
+
+def test_ranges_of_log_normal_numbers_end_near_their_outermost_thousandth():
+    ratios = []
+    for seed in range(20):
+        values = np.exp(np.random.default_rng(seed).normal(6, 1.5, 10_000)).astype(int)
+        ended = ranges.with_ends(tail_grid(values, 50.0, seed), Rows(10_000.0, 625.0))
+        ratios.append(ended.high / np.quantile(values, 0.999))
+    assert 1 / 2 < np.median(ratios) < 2
+    assert sum(1 / 3 < ratio < 3 for ratio in ratios) >= 15
+
+
+def test_amounts_beside_zeros_that_no_cell_shows_are_made_at_their_size():
+    found = []
+    for seed in range(20):
+        amounts = np.exp(np.random.default_rng(seed).normal(5, 0.7, 900)).astype(int)
+        values = np.append(np.zeros(19_100, dtype=int), amounts)
+        grid, rows = tail_grid(values, 90.0, seed), Rows(20_000.0, 900.0)
+        ended = ranges.with_ends(grid, rows)
+        found.append(1 / 3 < ended.high / np.quantile(values, 0.999) < 3)
+        assert 500 < ended.counts[1:].sum() < 1300
+    assert sum(found) >= 12
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_flag_that_is_seen_has_no_third_value(seed):
+    grid = noisy_grid(np.repeat([0, 1], [2700, 300]), np.arange(-5, 40), 39, 30.0, seed)
+    assert ranges.with_ends(grid, Rows(3000.0, 225.0)).high == 1
+
+
+def test_where_nothing_can_be_seen_numbers_are_small_and_plausible():
+    edges = np.array([-(10**6), -1, 0, 1, 100, 2000, 10**9])
+    grid = exact_grid(np.array([90.0, 80.0, 5.0, 10.0, 30.0, 60.0, 95.0]), 50.0, edges, 10**12)
+    assert ranges.held_surely(grid) == (4, 4)
+    assert ranges.held_surely(dataclasses.replace(grid, tick=0.001)) == (5, 5)
 
 
 def test_empty_ends_of_a_cell_that_was_cut_up_are_dropped():
-    grid = binning.split(exact_grid(np.array([4000.0]), 10.0, np.array([0]), 99), np.array([10]))
+    old = exact_grid(np.array([4000.0]), 10.0, np.array([0]), 99)
     counts = np.array([0.0, 0.0, 1000, 1000, 1000, 1000, 0, 0, 0, 0])
-    cut = binning.trimmed(binning.refined(exact_grid(np.array([4000.0]), 10.0, np.array([0]), 99), grid, counts, 10.0))
+    grid = grids.refined(old, grids.split(old, np.array([10])), counts, 10.0)
+    cut = grid.part(*ranges.trimmed(grid, 0, 9, low=True, high=True))
     assert (cut.edges[0], cut.high) == (20, 59)
+    assert ranges.trimmed(grid, 0, 9, low=False, high=True) == (0, 5)
 
 
 def test_combined_counts_agree_with_the_cell_they_were_cut_from():
     old = exact_grid(np.array([1000.0, 0.0]), 10.0, np.array([0, 64]), 64)
-    finer = binning.split(old, np.array([64, 64]))
+    finer = grids.split(old, np.array([64, 64]))
     assert len(finer.edges) == 65
-    merged = binning.refined(old, finer, np.append(np.full(64, 10.0), 3.0), 10.0)
+    merged = grids.refined(old, finer, np.append(np.full(64, 10.0), 3.0), 10.0)
     assert merged.counts[:64].sum() == pytest.approx((64 * 1000 + 640) / 65)
     assert merged.counts[64] == pytest.approx(1.5)
     assert merged.variance_of(np.arange(65) < 64) == pytest.approx(100 * 64 / 65)
@@ -118,14 +196,14 @@ def test_single_values_stay_apart_and_the_rest_is_joined_again():
     old = exact_grid(np.array([2000.0]), 10.0, np.array([0]), 99)
     counts = np.full(100, 10.0)
     counts[50] = 1010.0
-    grid = binning.with_values_apart(binning.refined(old, binning.split(old, np.array([100])), counts, 10.0))
+    grid = binning.with_values_apart(grids.refined(old, grids.split(old, np.array([100])), counts, 10.0))
     assert grid.edges.tolist() == [0, 50, 51]
     assert grid.counts == pytest.approx([500, 1010, 490], rel=0.02)
 
 
 def test_values_that_were_counted_are_cells_of_floats():
     grid = Grid.of(np.array([0.0, 10.0]), 20.0, np.array([1000.0, 500.0]), np.full(2, 100.0), 0)
-    found = binning.with_spikes(grid, {0.0: 800.0, 12.5: 100.0, 99.0: 50.0}, 10.0)
+    found = grids.with_spikes(grid, {0.0: 800.0, 12.5: 100.0, 99.0: 50.0}, 10.0)
     cells = dict(zip(found.edges.tolist(), found.counts.tolist(), strict=True))
     assert cells[0.0] == 800.0
     assert cells[12.5] == 100.0
@@ -161,16 +239,6 @@ def test_the_density_falls_within_a_wide_piece_as_around_it():
         assert parts[own].sum() == pytest.approx(weight)
         density = parts[own] / np.diff(np.append(cut[own], high))
         assert np.all(np.diff(density) < 0)
-
-
-def test_a_heavy_tail_goes_on_and_a_light_one_does_not():
-    edges, weights = np.array([1, 10, 100, 1000]), np.array([6000.0, 3000.0, 900.0, 100.0])
-    longer, more, high = binning.with_tail(edges, weights, 9999, 1, (40.0, 10.0))
-    assert longer.tolist() == [1, 10, 100, 1000, 10_000]
-    assert high > 10_000
-    assert 0 < more[-1] <= 50.0
-    assert binning.with_tail(edges, weights, 9999, 1, (0.0, 0.0))[2] == 9999
-    assert binning.with_tail(np.array([50, 60, 70]), np.full(3, 100.0), 79, 1, (100.0, 10.0))[2] == 79
 
 
 def test_rounding_shares_are_found_and_reproduced():

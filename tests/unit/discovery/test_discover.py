@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lookalike
-from lookalike.discovery.discover import Discovery, Found, _Search
+from lookalike.discovery.discover import Discovery, Found
+from lookalike.discovery.found_columns import Answers
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -19,6 +19,7 @@ from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import encode_columns
 from lookalike.schema.columns import Categorical
+from lookalike.schema.hints import Hints
 from lookalike.schema.storage import draft
 from lookalike.selection.steps import measure_columns
 
@@ -167,10 +168,9 @@ def test_large_tables_spend_less_of_their_budget():
 
 def test_rows_are_left_over_only_beyond_the_noise_of_the_number_of_rows_too():
     """Else a list that holds all values gets an `other` wherever the number of rows is too large by chance."""
-    search = _Search(Discovery(), SimpleNamespace(budget=Budget(1.0, 1e-5, "gdp"), schema=SimpleNamespace(columns=())))
-    search.rows, search.rows_variance = 2050.0, 20.0**2
-    search.found, search.noise = {"x": {"low": 1000.0, "high": 1000.0}}, {"x": 5.0}
-    assert search._left_over("x") == pytest.approx(50 / np.sqrt(400 + 2 * 25))
+    found = {"x": {"low": 1000.0, "high": 1000.0}}
+    answers = Answers(rows=2050.0, rows_variance=20.0**2, found=found, noise={"x": 5.0})
+    assert answers.left_over("x") == pytest.approx(50 / np.sqrt(400 + 2 * 25))
 
 
 def test_budgets_keep_a_part_of_delta_only_where_values_may_have_to_be_found():
@@ -179,3 +179,19 @@ def test_budgets_keep_a_part_of_delta_only_where_values_may_have_to_be_found():
     search = Discovery()
     assert search.budget(numbers, 1.0, 1e-5, "gdp") == Budget(1.0, 1e-5, "gdp", 0.0)
     assert search.budget(texts, 1.0, 1e-5, "gdp").threshold_delta == pytest.approx(0.3e-5)
+
+
+def test_numbers_with_a_declared_range_keep_their_decimals_and_zeros():
+    """Whole bounds do not make numbers whole, and declared bounds are not doubted."""
+    rng = np.random.default_rng(3)
+    rain = np.where(rng.random(ROWS) < 0.55, 0.0, rng.gamma(0.7, 8.0, ROWS).clip(0.1, 90))
+    real = pa.table({"rain": [f"{amount:.1f}" for amount in rain]})
+    schema = Hints(ranges=("rain=0:100",)).applied(draft(real.schema))
+    noise = np.random.default_rng(0)
+    release = lookalike.synthesize(real, schema=schema, epsilon=4.0, method="independent", seed=1, insecure_rng=noise)
+    texts = release.table["rain"].to_pylist()
+    assert all(re.fullmatch(r"\d+\.\d", text) for text in texts)
+    made = np.array([float(text) for text in texts])
+    assert np.mean(made == 0) == pytest.approx(np.mean(rain == 0), abs=0.05)
+    assert np.median(made) == 0
+    assert not [entry for entry in release.unseen if entry.column == "rain"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lookalike.discovery.binning import Grid
 from lookalike.discovery.doubts import Evidence, doubts
 from lookalike.discovery.forms import Histogram
+from lookalike.discovery.grids import Grid
 from lookalike.schema.binned import Datetime, Integer
 from lookalike.schema.classes import class_probe
 from lookalike.schema.columns import Categorical, Column, Undeclared

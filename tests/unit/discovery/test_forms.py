@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lookalike.discovery import forms
-from lookalike.discovery.binning import Grid
 from lookalike.discovery.forms import Histogram, class_grid, decided, detail_facts, open_detail
+from lookalike.discovery.grids import Grid
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.classes import Affixes, Offsets, class_probe
 from lookalike.schema.codec import encode_column

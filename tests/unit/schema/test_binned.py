@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Continuous, Datetime, Integer
-from lookalike.schema.broken import broken_rows
 from lookalike.schema.codec import encode, encode_column
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.constraints import AtLeast, constraint_of
-from lookalike.schema.decode import decode_column
+from lookalike.schema.decode import decode_column, drawn_numbers, repaired
+from lookalike.schema.enforce import broken_rows
 from lookalike.schema.fields import column_of, field_of
-from lookalike.schema.repair import drawn_numbers, repaired
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 
@@ -198,3 +197,15 @@ def test_rules_keep_months():
     codes = rng.integers(0, 24, (500, 2)).astype(np.int32)
     codes, numbers = repaired(schema, codes, drawn_numbers(schema, codes, rng), rng)
     assert not broken_rows(schema, codes, numbers).any()
+
+
+@pytest.mark.parametrize(
+    ("facts", "labels"),
+    [
+        ({"bins": (-1.296, -0.6, 0), "decimals": 5, "minimum": -1.296}, ["-1.3 to -0.6", "-0.6 to 0", "0 to 1"]),
+        ({"bins": (0.1, 0.25, 0.35), "decimals": 2, "minimum": 0.1}, ["0.1 to 0.24", "0.25 to 0.34", "0.35 to 1"]),
+        ({"bins": (0, 0.001, 0.5), "decimals": 3, "minimum": 0}, ["0", "0.001 to 0.5", "0.5 to 1"]),
+    ],
+)  # fmt: skip
+def test_labels_of_many_decimals_end_where_the_next_bin_begins(facts, labels):
+    assert Continuous("x", maximum=1, **facts).labels() == labels

@@ -233,3 +233,11 @@ def test_same_generator_same_table():
     codes = np.zeros((50, 1), dtype=np.int32)
     one, two = (decode(schema, codes, rng=np.random.default_rng(7)) for _ in range(2))
     assert one.equals(two)
+
+
+def test_short_floats_get_the_bin_of_the_number_that_they_are_written_as():
+    column = Continuous("x", minimum=0, maximum=1, decimals=1, bins=10)
+    tenths = np.arange(11) / 10
+    expected = [*range(10), 9]
+    assert encode_column(column, pa.array(tenths, pa.float32())).tolist() == expected
+    assert encode_column(column, pa.array(tenths)).tolist() == expected

@@ -78,7 +78,7 @@ def test_breakdown_keeps_its_columns():
     ("text", "message"),
     [
         ("age >", "ends too early"),
-        ("age >= many", "'many' cannot be read"),
+        ("age >= many", "'many' is not a value of column 'age'"),
         ("nobody = 1", "the columns are age"),
         ("sex < F", "no order"),
         ("sex = X", "'X' is not among"),

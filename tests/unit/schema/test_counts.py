@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from lookalike.errors import SchemaError
 from lookalike.schema.binned import Continuous, Integer
 from lookalike.schema.columns import Categorical, Identifier
-from lookalike.schema.counts import MAX_COUNTS_IN_ALL, fingerprint_of
 from lookalike.schema.explained import save_explained
 from lookalike.schema.hints import Hints
-from lookalike.schema.schema import Schema
+from lookalike.schema.schema import MAX_COUNTS_IN_ALL, Schema, fingerprint_of
 
 SCHEMA = Schema(
     (

@@ -9,7 +9,8 @@ from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import encode_column
 from lookalike.schema.columns import Identifier
 from lookalike.schema.decode import decode_column
-from lookalike.schema.draw import draw_numbers
+from lookalike.schema.draw import draw_numbers, places_within_bins
+from lookalike.schema.schema import Schema
 
 
 def test_whole_numbers_written_with_a_zero_are_written_so_again():
@@ -68,3 +69,45 @@ def test_identifiers_are_made_up_and_distinct():
     assert sorted(numbers.to_pylist()) == list(range(10_000))
     with pytest.raises(SchemaError, match="at least four"):
         Identifier("x", pattern="##")
+
+
+def coupled(correlation: float, rows: int = 20_000) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Codes of two normal variables in eight bins each, and places within these."""
+    rng = np.random.default_rng(3)
+    normal = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], rows)
+    codes = np.searchsorted([-1.5, -1, -0.5, 0, 0.5, 1, 1.5], normal)
+    columns = [Integer(name, minimum=0, maximum=799, bins=8) for name in ("a", "b")]
+    return codes, places_within_bins(Schema(tuple(columns)), codes, rng)
+
+
+def test_places_within_bins_follow_columns_that_the_bins_depend_on():
+    codes, places = coupled(0.95)
+    middle = (codes == 4).all(axis=1)
+    assert np.corrcoef(places["a"][middle], places["b"][middle])[0, 1] > 0.08
+    last = (codes == 7).all(axis=1)
+    assert np.corrcoef(places["a"][last], places["b"][last])[0, 1] > 0.5
+
+
+def test_places_within_bins_of_independent_columns_are_independent():
+    codes, places = coupled(0.0)
+    for a, b in ((4, 4), (7, 7), (0, 7)):
+        chosen = (codes[:, 0] == a) & (codes[:, 1] == b)
+        assert abs(np.corrcoef(places["a"][chosen], places["b"][chosen])[0, 1]) < 4 / np.sqrt(chosen.sum())
+
+
+def test_places_are_spread_evenly_within_every_bin():
+    codes, places = coupled(0.95)
+    for number in range(8):
+        own = np.sort(places["a"][codes[:, 0] == number])
+        assert own == pytest.approx((np.arange(len(own)) + 0.5) / len(own))
+    assert places["a"].min() >= 0
+    assert places["a"].max() < 1
+
+
+def test_missing_and_constant_columns_have_no_say():
+    columns = (Integer("a", minimum=0, maximum=99, bins=4, missing=("",)), Integer("b", minimum=5, maximum=5, bins=1))
+    codes = np.column_stack([np.arange(50) % 5, np.zeros(50, dtype=int)])
+    assert places_within_bins(Schema(columns), codes, np.random.default_rng(0)) == {}
+    both = (columns[0], Integer("c", minimum=0, maximum=99, bins=4))
+    places = places_within_bins(Schema(both), np.column_stack([codes[:, 0], codes[:, 0] % 4]), np.random.default_rng(0))
+    assert all(np.isfinite(place).all() for place in places.values())

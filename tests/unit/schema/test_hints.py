@@ -37,8 +37,8 @@ def test_types(hint: str, kind: type) -> None:
 @pytest.mark.parametrize(
     ("hint", "kind", "low", "high"),
     [
-        ("0:120", Integer, 0, 120),
-        ("-5:5", Integer, -5, 5),
+        ("0:120", Continuous, 0.0, 120.0),
+        ("-5:5", Continuous, -5.0, 5.0),
         ("0.5:2", Continuous, 0.5, 2.0),
         ("2020-01-01:2020-12-31", Datetime, "2020-01-01", "2020-12-31"),
         ("2020-01-01 10:00:00..2020-01-02 10:00:00", Datetime, "2020-01-01T10:00:00", "2020-01-02T10:00:00"),
@@ -73,7 +73,7 @@ def test_values_may_hold_commas_in_quotes_and_names_equals_signs() -> None:
         (Hints(types=("x=float",)), "must be one of integer, number"),
         (Hints(types=("x=integer:%d",)), "must be one of"),
         (Hints(ranges=("x=5",)), "LOW:HIGH"),
-        (Hints(ranges=("x=10:0",)), "minimum 10 above maximum 0"),
+        (Hints(ranges=("x=10:0",)), r"minimum 10\.0 above maximum 0\.0"),
         (Hints(ranges=("x=a:b",)), "Give a finite number"),
         (Hints(values=("x=",)), "between commas"),
         (Hints(values=("x=F,F",)), "twice"),
@@ -97,6 +97,6 @@ def test_comments_change_nothing(schema: Schema, tmp_path: Path) -> None:
 def test_comments_say_where_facts_come_from() -> None:
     hints = Hints(ranges=("age=0:120",), identifiers=("name",))
     text = explained(hints.applied(undeclared("age", "name", "note")))
-    assert "# age - bounds: declared, costs nothing; bins, missing: still to be found" in text
+    assert "# age - bounds: declared, costs nothing; bins, missing, decimals: still to be found" in text
     assert "# name - made up anew in every row" in text
     assert "type: any  # found by a run; or declare" in text

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lookalike.schema.arrays import to_array, to_numbers
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.form_columns import column_of, detail_of, markers_of
+from lookalike.schema.storage import to_array, to_numbers
 from lookalike.schema.text_forms import (
     AFFIXES,
     BOOLEANS,

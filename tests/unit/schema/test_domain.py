@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lookalike.schema.cells import cell_keys, cell_numbers, counted, rows_by_cell, similar_rows_together
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, cell_keys, cell_numbers, counted, rows_by_cell, similar_rows_together
 
 SIZES = (3, 2, 5, 4)
 CODES = np.random.default_rng(0).integers(0, SIZES, (500, 4)).astype(np.int32)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookalike.schema import time_texts, times
-from lookalike.schema.arrays import to_array, to_numbers
+from lookalike.schema import times
 from lookalike.schema.binned import Datetime
+from lookalike.schema.storage import to_array, to_numbers
 from lookalike.schema.text_forms import FORMS, form_of
 
 FORMATS = sorted({form.format for form in FORMS if form.format})
@@ -29,22 +29,22 @@ def test_every_format_of_the_table_comes_back_as_it_was(data):
     format = data.draw(st.sampled_from(FORMATS))
     when = data.draw(st.datetimes(datetime(1969, 1, 1), datetime(2068, 12, 31)))
     zone = times.offset_zone(data.draw(st.sampled_from(["+01:00", "-03:30", "UTC"])))
-    text = time_texts.written(np.array([(when - datetime(1970, 1, 1)) // MICRO]), format, zone)
-    found, readable = time_texts.read(text, format, zone)
+    text = times.written(np.array([(when - datetime(1970, 1, 1)) // MICRO]), format, zone)
+    found, readable = times.read(text, format, zone)
     assert readable.all()
-    assert time_texts.written(found, format, zone).equals(text)
+    assert times.written(found, format, zone).equals(text)
     named = FORMS[form_of(text)[0]]
     assert named.family == "time"
     # One text may fit several formats; the first of the table must read and write it alike.
-    again, readable = time_texts.read(text, named.format, zone)
+    again, readable = times.read(text, named.format, zone)
     assert readable.all()
-    assert time_texts.written(again, named.format, zone).equals(text)
+    assert times.written(again, named.format, zone).equals(text)
 
 
 @given(st.datetimes(datetime(1000, 1, 1), datetime(9999, 12, 31)))
 def test_codes_write_what_python_writes(when):
     format = "%Y %y %m %d %b %B %a %A %H %I %M %S %f %p"
-    found = time_texts.written(np.array([(when - datetime(1970, 1, 1)) // MICRO]), format)
+    found = times.written(np.array([(when - datetime(1970, 1, 1)) // MICRO]), format)
     assert found.to_pylist() == [when.strftime(format)]
 
 
@@ -78,7 +78,7 @@ def test_codes_write_what_python_writes(when):
     ],
 )
 def test_reading(format, text, wanted):
-    found, readable = time_texts.read(pa.array([text], pa.string()), format, UTC)
+    found, readable = times.read(pa.array([text], pa.string()), format, UTC)
     assert readable.tolist() == [wanted is not None]
     assert wanted is None or found.tolist() == [wanted]
 
@@ -132,7 +132,7 @@ def test_times_at_the_ends_of_the_calendar_never_fail(zone):
 
 def test_formats_with_other_codes_go_through_python():
     column = Datetime("x", format="%Y day %j")
-    assert not time_texts.known(column.format)
+    assert not times.known(column.format)
     numbers, readable = to_numbers(column, pa.array(["2014 day 286", "none"]))
     assert readable.tolist() == [True, False]
     assert to_array(column, numbers[:1], ~readable[:1], pa.string()).to_pylist() == ["2014 day 286"]
