@@ -152,7 +152,7 @@ def test_lack_of_memory_ends_in_one_line(
 ) -> None:
     """It used to end in a traceback."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
-    monkeypatch.setattr(opening, "read", lambda where: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(opening, "read", lambda where, **reader: (_ for _ in ()).throw(MemoryError()))
     ledger = str(tmp_path / "ledger")
     arguments = ["synth", str(tmp_path / "t.csv"), "-o", str(tmp_path / "o.csv"), "--ledger", ledger]
     monkeypatch.setattr("sys.argv", ["lookalike", *arguments])
@@ -164,10 +164,12 @@ def test_lack_of_memory_ends_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("error", "refused"), [(OutOfDomainError("a", "rule", "remedy"), ()), (InputError("no table"), InputError)]
+    ("error", "refused"), [(OutOfDomainError("a", "rule", "remedy"), ()), (InputError("no table"), (InputError,))]
 )
 @pytest.mark.parametrize("chained", [False, True])
-def test_errors_that_are_shown_carry_no_other_error(error: Exception, refused: type, chained: bool) -> None:
+def test_errors_that_are_shown_carry_no_other_error(
+    error: Exception, refused: tuple[type[Exception], ...], chained: bool
+) -> None:
     """Plant: `reading` leaves cause and context, whose frames and words hold private values."""
     budget = Budget(1.0, 1e-5, "gdp")
     run = Ledger(None, "t").begin(method="m", schema="s", budget=budget, neighbours=Neighbours())
@@ -181,7 +183,7 @@ def test_errors_that_are_shown_carry_no_other_error(error: Exception, refused: t
             raise error  # noqa: B904 - the context is what is tested
 
     with pytest.raises(type(error)) as caught:
-        reading(Accountant(budget, run), read, refused=refused)
+        reading(Accountant(budget, run), read, *refused)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert "read" not in [entry.name for entry in caught.traceback]

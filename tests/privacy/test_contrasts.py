@@ -10,7 +10,7 @@ import pytest
 
 from lookalike.errors import SchemaError
 from lookalike.measurements import CellTable, Contrasts
-from lookalike.privacy.kernel.counting import contrasts_rho, noisy_contrasts
+from lookalike.privacy.kernel.door import contrasts_rho, noisy_contrasts
 from lookalike.privacy.kernel.neighbours import Neighbours
 from tests.privacy.test_door import CODES, DOMAIN, door
 

@@ -112,13 +112,19 @@ def test_values_of_one_person_pass_the_threshold_no_more_often_than_paid_for():
     """Exact tails for every way in which k rows can be spread over new values."""
     stddev, probability = 7.3, 1e-6
     for rows in (1, 2, 5):
-        limit = threshold(stddev, probability, Neighbours(max_rows_per_person=rows))
-        for parts in range(1, rows + 1):
-            for split in itertools.combinations(range(1, rows), parts - 1):
-                counts = np.diff([0, *split, rows])
-                # A rounded count reaches the limit where the unrounded one is at most half below it.
-                passes = norm.sf((np.ceil(limit) - 0.5 - counts) / stddev).sum()
-                assert passes <= probability
+        for least in (1, 10):
+            check_tails(rows, least, stddev, probability)
+
+
+def check_tails(rows, least, stddev, probability):
+    """Values that fewer than `least` others hold, to which a person adds: on the other table none of them is known."""
+    limit = threshold(stddev, probability, Neighbours(max_rows_per_person=rows), least)
+    for parts in range(1, rows + 1):
+        for split in itertools.combinations(range(1, rows), parts - 1):
+            counts = least - 1 + np.diff([0, *split, rows])
+            # A rounded count reaches the limit where the unrounded one is at most half below it.
+            passes = norm.sf((np.ceil(limit) - 0.5 - counts) / stddev).sum()
+            assert passes <= probability
 
 
 def test_threshold_is_not_wastefully_high():

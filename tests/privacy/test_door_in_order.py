@@ -25,6 +25,7 @@ from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.inputs import as_ledger, table_identity
 from lookalike.measurements import CellTable, Contrasts
 from lookalike.privacy import chain
+from lookalike.privacy.journal import Recording
 from lookalike.privacy.kernel import noise, opening
 from lookalike.privacy.kernel.accounting import Budget, gaussian_rho, stddev_for
 from lookalike.privacy.kernel.door import GuardedTable
@@ -32,14 +33,13 @@ from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.recording import Recording
 from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
-from lookalike.sources import files
+from lookalike.sources import writing
 from lookalike.sources.memory import MemorySource
 from lookalike.sources.open import OpenedTable, read
 
@@ -275,14 +275,14 @@ def test_outputs_are_synced_before_they_take_their_name(tmp_path: Path, monkeypa
     """Plant: no sync of a file that is renamed, which after a crash may be empty."""
     synced: set[int] = set()
     fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(files.os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), fsync(handle))[1])
+    monkeypatch.setattr(writing.os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), fsync(handle))[1])
 
     def renamed(source: Path, target: Path) -> None:
         assert source.stat().st_ino in synced
         replace(source, target)
 
-    monkeypatch.setattr(files.os, "replace", renamed)
-    files.write_table(table_of(SMALL), tmp_path / "out.csv")
+    monkeypatch.setattr(writing.os, "replace", renamed)
+    writing.write_table(table_of(SMALL), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").exists()
 
 
@@ -343,6 +343,29 @@ def test_a_lone_value_passes_a_threshold_as_rarely_as_is_paid_for(stddev: float,
     """Plant: a threshold that is lower by one."""
     limit = threshold(stddev, probability, Neighbours())
     assert norm.sf((np.ceil(limit) - 1.5) / stddev) <= probability < norm.sf((limit - 2.01) / stddev)
+
+
+@pytest.mark.parametrize("least", [1, 10])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_values_that_a_database_does_not_list_pass_as_rarely_with_one_person_more(least: int, rows: int) -> None:
+    """Plant: a threshold without the rows of others that a value may have unseen: fewer than `least`."""
+    limit = threshold(2.0, 0.01, Neighbours(max_rows_per_person=rows), least)
+    most = least - 1 + rows
+    assert rows * norm.sf((np.ceil(limit) - 0.5 - most) / 2.0) <= 0.01
+
+
+def test_the_threshold_is_that_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant: `GuardedTable.frequent` takes every engine for one that lists all values."""
+    budget = Budget(1.0, 1e-3, "gdp", threshold_delta=5e-4)
+    table, found = pa.table({"c": ["a"] * 300}), []
+    for least in (1, 10):
+        monkeypatch.setattr(OpenedTable, "least_count", property(lambda self, least=least: least))
+        ledger = Ledger(None, "t")
+        run = ledger.begin(method="m", schema="s", budget=budget, neighbours=Neighbours())
+        door = open_table(table, None, budget, run, neighbours=Neighbours(), keep_rows=True)
+        door.frequent(["c"], 9.0, 1e-4, step="values")
+        found.append(float(ledger.runs()[0].charges[0].detail.rsplit(" ", 1)[1]))
+    assert found[1] == pytest.approx(found[0] + 9)
 
 
 def test_scales_are_rounded_up_and_prices_too() -> None:

@@ -17,11 +17,12 @@ from lookalike.discovery.rules import STEP
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
+from lookalike.schema.binned import Continuous, Datetime, Integer
+from lookalike.schema.bins import Binned
 from lookalike.schema.codec import bind, encode_columns
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
-from lookalike.schema.row_probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
+from lookalike.schema.probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
 from lookalike.schema.schema import Schema
 
 from .hostile import csv_texts

@@ -167,7 +167,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("options", ["declared", "discovered"])
+@pytest.mark.parametrize("options", ["declared", pytest.param("discovered", marks=pytest.mark.slow)])
 def test_a_broken_line_of_a_csv_file_does_not_show(runs: Runs, options: str) -> None:
     without = runs.of_csv(None, *OPTIONS[options])
     assert without["code"] == 0, without
@@ -182,7 +182,7 @@ def test_many_strange_rows_of_csv_files_do_not_show(runs: Runs, options: str) ->
     for value in TEXTS:
         assert runs.of_csv(value, *OPTIONS[options]) == without, value[:40]
 
-    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
     @given(csv_texts())
     def every(value: str) -> None:
         assert runs.of_csv(value, *OPTIONS[options]) == without
@@ -228,7 +228,12 @@ def _with_extreme(array: pa.Array, high: bool) -> pa.Array:
     return pa.concat_arrays([array, array_of(kind, [value])])
 
 
-def test_a_strange_row_of_a_typed_file_does_not_show(runs: Runs) -> None:
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_a_strange_row_of_a_typed_file_does_not_show(
+    runs: Runs, in_batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if in_batches:
+        monkeypatch.setattr("lookalike.sources.open.MAX_BYTES_IN_MEMORY", 0)
     without = runs.of_feather(typed(None))
     assert without["code"] == 0, without
     for high in (True, False):

@@ -23,6 +23,8 @@ from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger, Run, default_ledger_path
 
+from ..fuzz.mutations import many
+
 
 def open_run(ledger: Ledger, epsilon: float = 0.9, **more: Any) -> Run:
     budget = Budget(epsilon, 1e-5, "gdp")
@@ -463,8 +465,8 @@ def test_mutated_ledgers_load_or_end_in_one_kind_of_error(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_mutated_ledgers(path: Path) -> None:
-    read_mutants(path, 10_000)
+def test_thousands_of_mutated_ledgers(path: Path) -> None:
+    read_mutants(path, many())
 
 
 CHILD = textwrap.dedent(

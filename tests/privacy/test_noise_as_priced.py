@@ -18,8 +18,7 @@ import lookalike
 from lookalike.measurements import CellTable
 from lookalike.privacy.kernel import noise
 from lookalike.privacy.kernel.accounting import Accountant, Budget, gaussian_rho
-from lookalike.privacy.kernel.counting import contrasts_rho
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, contrasts_rho
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level import critic_sums

@@ -13,13 +13,14 @@ import pytest
 
 import lookalike as la
 from lookalike.errors import SchemaError
-from lookalike.pipeline import as_schema, with_persons
+from lookalike.inputs import as_schema, with_persons
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import with_capped_persons
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.schema import Schema
+from lookalike.sources.memory import MemoryTable
 from lookalike.sources.open import OpenedTable, read
 
 MARKER = "NA"
@@ -127,10 +128,10 @@ def test_while_markers_are_open_every_known_one_is_nobody() -> None:
     person = Identifier("who", person=True, max_rows=2, provenance={"missing": "open"})
     table = pa.table({"who": ["p", "p", "p", "?", "?", "?", None, None, "", ""]})
     found = opened(table, Schema((person,)))
-    assert found.table is not None
-    assert Counter(found.table.column("who").to_pylist()) == {"p": 2, "?": 3, None: 2, "": 2}
+    assert isinstance(found.engine, MemoryTable)
+    assert Counter(found.engine.rows.column("who").to_pylist()) == {"p": 2, "?": 3, None: 2, "": 2}
     measured = Identifier("who", missing=("",), person=True, max_rows=2, provenance={"missing": "measured"})
-    codes = RowsPerPerson("who", base=measured).codes(found.table.column("who").combine_chunks())
+    codes = RowsPerPerson("who", base=measured).codes(found.engine.rows.column("who").combine_chunks())
     assert Counter(codes.tolist()) == {0: 7, 1: 2}
 
 

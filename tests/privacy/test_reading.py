@@ -31,9 +31,9 @@ from lookalike.schema.binned import Datetime, Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
-from lookalike.sources.files import write_table
 from lookalike.sources.frames import TableForm
 from lookalike.sources.open import OpenedTable
+from lookalike.sources.writing import write_table
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 SCHEMA = Schema.from_sizes({"a": 2, "b": 3})
@@ -180,7 +180,7 @@ def test_a_failure_while_values_are_encoded_is_charged(monkeypatch: pytest.Monke
     def fails(*_: object) -> np.ndarray:
         raise OverflowError(SECRET)
 
-    monkeypatch.setattr("lookalike.sources.open.encode_columns", fails)
+    monkeypatch.setattr("lookalike.sources.encoding.encode_column", fails)
     ledger, error = run_of(pa.table({"a": [0, 1]}), Schema.from_sizes({"a": 2}))
     assert isinstance(error, RunStoppedError)
     assert error.__context__ is None

@@ -10,11 +10,11 @@ import pytest
 from lookalike.measurements import CellTable
 from lookalike.models.intervals import ErrorBars
 from lookalike.pipeline import synthesize
+from lookalike.privacy.journal import Recording
 from lookalike.privacy.kernel.accounting import Accountant, Budget
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.recording import Recording
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.release import load
 from lookalike.schema.domain import Domain

@@ -23,11 +23,13 @@ from lookalike.errors import InputError, LedgerError, RunStoppedError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import journal as journals
 from lookalike.privacy.journal import Journal, journal_path, request_hash, restored, written
-from lookalike.privacy.kernel import counting, door
+from lookalike.privacy.kernel import door, opening
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.scores import ResidualL1
 from lookalike.release import FittedModel
 from lookalike.resuming import interrupted, reopen, resume
+from lookalike.schema.columns import Categorical, Identifier
+from lookalike.schema.schema import Schema
 
 SIZES = {"a": 3, "b": 3, "c": 4}
 
@@ -136,7 +138,7 @@ def test_a_run_that_stops_anywhere_is_finished_at_the_price_of_one(
 def recorded_draws(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every noisy marginal that the door draws from now on, as a hash."""
     drawn: list[str] = []
-    real = counting.noisy_counts
+    real = door.noisy_counts
 
     def spied(*arguments: Any) -> NoisyMarginal:
         found = real(*arguments)
@@ -306,11 +308,68 @@ def test_answers_cut_off_the_journal_cannot_be_drawn_again(
         resume(table, ledger=ledger)
 
 
+def test_a_copied_journal_does_not_let_a_finished_run_go_on(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy lacks the answer to the last charge alone, which an interruption might have lost; but the run ended."""
+    ledger = tmp_path / "l.jsonl"
+    path, copies = journal_path(ledger, 1), list[bytes]()
+    with monkeypatch.context() as patched:
+        real = Journal._append
+
+        def copied(self: Journal, body: dict[str, Any]) -> None:
+            copies.append(path.read_bytes())
+            real(self, body)
+
+        patched.setattr(Journal, "_append", copied)
+        begin(table, ledger)
+    before = charges(ledger)
+    assert copies[-1].count(b"\n") == len(before)  # the header, and all answers but the last
+    drawn = recorded_draws(monkeypatch)
+    path.write_bytes(copies[-1])
+    with pytest.raises(LedgerError, match="no run goes on twice"):
+        resume(table, ledger=ledger)
+    assert charges(ledger) == before
+    assert drawn == []
+
+
+@pytest.mark.parametrize("place", [6, 9, 13])
+def test_a_run_with_persons_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    """Which rows of a person are kept is chosen anew for the rest of the run; nobody ever has more than two."""
+    path, ledger = tmp_path / "p.csv", tmp_path / "l.jsonl"
+    rng = np.random.default_rng(1)
+    rows = [f"{person},{'ab'[person % 2]},{visit % 3}" for person in range(80) for visit in range(1 + person % 5)]
+    path.write_text("\n".join(["who,sex,kind", *rng.permutation(rows)]) + "\n")
+    kept: list[list[int]] = []
+    real = opening.kept_rows
+
+    def spied(persons: np.ndarray, max_rows: int) -> np.ndarray:
+        found = real(persons, max_rows)
+        kept.append(np.unique(persons[found], return_counts=True)[1].tolist())
+        return found
+
+    monkeypatch.setattr(opening, "kept_rows", spied)
+    kinds = Categorical("sex", ("a", "b"), outside="absorb"), Categorical("kind", ("0", "1", "2"), outside="absorb")
+    schema = Schema((Identifier("who", pattern="####"), *kinds))
+    bounded = {"schema": schema, "person": "who", "neighbours": la.Neighbours(max_rows_per_person=2)}
+    stopped_run(path, ledger, monkeypatch, place, **bounded)
+    without_ends(ledger)
+    before = charges(ledger)
+    release = resume(path, ledger=ledger)
+    after = charges(ledger)
+    assert after[: len(before)] == before
+    assert [charge.step for charge in release.spent.charges] == [step for _, step, _ in after]
+    assert release.spent.epsilon_spent <= 2.0
+    assert "person" in release.spent.neighbours
+    assert len(kept) == 2
+    assert all(max(counts) == 2 for counts in kept)
+
+
 def test_runs_that_read_single_rows_are_not_resumed(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their parts of the rows, or the rows of a batch, would be drawn anew: the price would not be true any more."""
-    monkeypatch.setattr(FittedModel, "sample_arrow", killed)
+    monkeypatch.setattr(FittedModel, "batches", killed)
     for number, settings in enumerate(({"method": "dp-wgan", "steps": 20}, {"method": "bsg", "parts": "0.5,0.5"})):
         ledger = tmp_path / f"{number}.jsonl"
         with pytest.raises(Killed):
@@ -324,7 +383,7 @@ def test_a_run_whose_results_were_not_written_is_finished_for_nothing(
 ) -> None:
     ledger = tmp_path / "l.jsonl"
     with monkeypatch.context() as patched:
-        patched.setattr(FittedModel, "sample_arrow", killed)
+        patched.setattr(FittedModel, "batches", killed)
         with pytest.raises(Killed):
             begin(table, ledger)
     before = charges(ledger)
@@ -422,6 +481,7 @@ def killed_when(process: subprocess.Popen[bytes], journal: Path, lines: int, del
     return process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_again_and_again_finishes(tmp_path: Path) -> None:
     """The command line, killed at random moments; every life goes on from what the ones before it had measured."""
     rng = np.random.default_rng(0)

@@ -17,6 +17,7 @@ from lookalike.privacy.scores import (
     GradeProducts,
     GroupedResidualL1,
     IndependenceGap,
+    PaddedEntropy,
     PerfectGap,
     ResidualL1,
     Undetermined,
@@ -61,6 +62,7 @@ SCORES: list[Score] = [
     GradeProducts((("a", "b"),), {"a": np.array([-1.0, 0.25]), "b": np.array([-0.5, 0.0, 1.0])}),
     FamilyGap((("a", "b"),), ("b",), {"b": np.array([1.0, 0.0, 0.0])}),
     Undetermined((("a", "b"), ("a", "b"), ("a",)), ("a", "b", "a")),
+    *(PaddedEntropy((("a",), ("a", "b")), rows) for rows in (2, 3, 4, 60)),
 ]
 
 
@@ -136,6 +138,38 @@ def test_families_of_three_columns_move_by_no_more_either(score: Score) -> None:
             grown = MemorySource(WIDE, np.array([*table, row], dtype=np.int32))
             worst = max(worst, Fraction(int(abs(score.evaluate(grown.counts([FAMILY])) - before)[0]), score.resolution))
     assert score.sensitivity / 2 <= worst <= score.sensitivity
+
+
+@pytest.mark.parametrize("rows", [2, 7, 100, 10_000, 1 << 30])
+def test_entropies_move_by_no_more_around_and_beyond_the_rows_that_they_are_filled_up_to(rows: int) -> None:
+    """Tables below, at and above N rows: all rows alike, all different, and at random."""
+    score, worst, rng = PaddedEntropy((("a",),), rows), 0, np.random.default_rng(rows)
+    for real in sorted({0, 1, 2, rows // 2, rows - 1, rows, rows + 1, 3 * rows}):
+        spread = np.full(20, real // 20)
+        for counts in (
+            np.array([real, 0]),
+            np.append(spread, [real - spread.sum(), 0]),
+            rng.multinomial(real, [0.1] * 10),
+        ):
+            before = score.evaluate([counts])[0]
+            for cell in (0, len(counts) - 1):
+                grown = counts.copy()
+                grown[cell] += 1
+                worst = max(worst, abs(score.evaluate([grown])[0] - before))
+    assert worst <= score.sensitivity * score.resolution
+    assert worst > 0.99 * score.resolution
+
+
+def test_entropies_agree_with_their_formula() -> None:
+    counts = np.random.default_rng(0).integers(1, 50, 30)
+    shares = counts / counts.sum()
+    for rows in (2, int(counts.sum())):
+        score = PaddedEntropy((("a",),), rows)
+        bits = score.evaluate([counts])[0] / score.resolution * score.unit
+        assert bits == pytest.approx(-(shares * np.log2(shares)).sum(), abs=score.unit / score.resolution)
+    for rows in (0, 1 << 31):
+        with pytest.raises(ValueError, match="2 to 2\\^30"):
+            PaddedEntropy((("a",),), rows)
 
 
 def test_scores_of_families_agree_with_their_formulas() -> None:

@@ -75,21 +75,29 @@ class Chain:
         self._known_bytes = 0
 
     @contextmanager
-    def locked(self) -> Generator[None]:
-        """Keep other processes from reading and writing meanwhile."""
+    def locked(self, *, reading: bool = False) -> Generator[None]:
+        """Keep other processes from reading and writing meanwhile.
+
+        With `reading`, a ledger that this user may not write is locked as far as its files allow: a reader without a
+        lock sees all lines that were acted upon before, and refuses what it sees half-replaced.
+        """
         if self.path is None:
             yield
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(_beside(self.path, LOCK), os.O_CREAT | os.O_RDWR, 0o600)
+            _make_folder(self.path.parent)
+            lock, kind = os.open(_beside(self.path, LOCK), os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            if not reading or not self.path.exists():
+                raise _unwritable(self.path, error) from error
+            lock, kind = _lock_of_another(self.path), fcntl.LOCK_SH
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            if lock is not None:
+                fcntl.flock(lock, kind)
             yield
         finally:
-            os.close(lock)
+            if lock is not None:
+                os.close(lock)
 
     def read(self) -> list[Entry]:
         """All lines; those that this process has checked before are not hashed again. Call it while locked."""
@@ -272,11 +280,32 @@ def _replace_head(path: Path, text: bytes) -> None:
     finally:
         os.close(handle)
     temporary.replace(place)
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync_names(path.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    """Sync the names of a folder's files to disk."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a ledger, with its name on disk: without it a power loss would take the ledger along."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        _sync_names(made.parent)
+
+
+def _lock_of_another(path: Path) -> int | None:
+    """The lock file of a ledger that this user may only read, if it may be read too."""
+    try:
+        return os.open(_beside(path, LOCK), os.O_RDONLY)
+    except OSError:
+        return None
 
 
 def _write_all(handle: int, data: bytes) -> None:

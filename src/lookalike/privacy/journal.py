@@ -16,6 +16,8 @@ Why a charge never has two answers that anybody saw:
      remove the journal before they are charged: such a run cannot be resumed.
   5. Every line carries the hash of the line before it, the first that of the run's line in the ledger, and every answer
      the hash of its charge's line: journals of other runs, cut ones and changed ones do not fit their ledger.
+
+`Recording` keeps the answers in memory, from which error bars are computed later.
 """
 
 # JSON values have no types of their own.
@@ -29,17 +31,22 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lookalike.errors import LedgerError
-from lookalike.measurements import NoisyMarginal
+from lookalike.guards import MAX_REFERENCE_CELLS
+from lookalike.measurements import NoisyMarginal, NoisyResidual, on_finer_domain
 from lookalike.privacy.chain import digest
+from lookalike.privacy.kernel.requests import Recorder, Score
+from lookalike.privacy.scores import ResidualL1
+from lookalike.schema.domain import Domain
 
 FORMAT = 1
 SUFFIX = ".answers"
@@ -84,18 +91,22 @@ class Journal:
     @classmethod
     def start(cls, path: Path, begun: str, header: Mapping[str, Any]) -> Journal:
         """A new journal of the run whose line in the ledger has the hash `begun`."""
+        journal = None
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        except OSError as error:
-            raise LedgerError(f"Cannot write {path}: {error.strerror}. Name another ledger with --ledger.") from None
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        journal = cls(path, handle, dict(header), [], begun)
-        try:
+            journal = cls(path, handle, dict(header), [], begun)
+            fcntl.flock(handle, fcntl.LOCK_EX)
             journal._append({"format": FORMAT, **header})
+            return journal
+        except OSError as error:
+            if journal is not None:
+                journal.discard()
+            problem = f"Cannot write {path}: {error.strerror}. Nothing was spent; free some space"
+            raise LedgerError(f"{problem}, or name another ledger with --ledger.") from None
         except BaseException:
-            journal.close()
+            if journal is not None:
+                journal.close()
             raise
-        return journal
 
     @classmethod
     def resume(cls, path: Path, begun: str) -> Journal:
@@ -192,13 +203,28 @@ class Journal:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Lock the file, or say who has it. A file that was removed meanwhile is no journal any more."""
+    """Lock the file, or say who has it. A file that was removed meanwhile is refused."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise LedgerError(f"The run of {path.name} is still going on in another process. Wait for it.") from None
     if not path.exists() or not os.path.samestat(os.fstat(handle), os.stat(path)):
         raise LedgerError(f"The run of {path.name} has just ended in another process: there is nothing to resume.")
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process runs or resumes the run of this journal just now."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _read_all(handle: int, size: int) -> bytes:
@@ -273,3 +299,49 @@ def restored(value: Any) -> Any:
     if kind == "dict":
         return {restored(key): restored(item) for key, item in content}
     return tuple(restored(item) for item in content)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The releases of a door with this recorder, on the domain of the door.
+
+    Attributes:
+        released: the noisy marginals so far, in the order of release, those of coarsened tables included.
+        residuals: noisy distances of marginals from public references, at most MAX_REFERENCE_CELLS cells of them.
+    """
+
+    released: list[NoisyMarginal] = field(default_factory=list[NoisyMarginal])
+    residuals: list[NoisyResidual] = field(default_factory=list[NoisyResidual])
+
+    def measured(self, measurements: Sequence[NoisyMarginal], /) -> None:
+        self.released.extend(measurements)
+
+    def scored(self, score: Score, values: NDArray[np.float64], stddev: float, /) -> None:
+        if not isinstance(score, ResidualL1):
+            return
+        cells = sum(residual.reference.size for residual in self.residuals)
+        for attrs, reference, value in zip(score.cliques, score.references, values, strict=True):
+            cells += reference.size
+            if cells <= MAX_REFERENCE_CELLS:
+                self.residuals.append(NoisyResidual(attrs, np.rint(reference), float(value), stddev))
+
+    def coarsened(self, domain: Domain, maps: Mapping[str, np.ndarray], /) -> Recorder:
+        return _CoarseRecording(self, domain, maps)
+
+
+@dataclass(frozen=True, slots=True)
+class _CoarseRecording:
+    """Passes what a coarsened table releases on to the finer table's recorder, as measurements of groups of cells."""
+
+    finer: Recorder
+    domain: Domain
+    maps: Mapping[str, np.ndarray]
+
+    def measured(self, measurements: Sequence[NoisyMarginal], /) -> None:
+        self.finer.measured([on_finer_domain(measurement, self.maps, self.domain) for measurement in measurements])
+
+    def scored(self, score: Score, values: NDArray[np.float64], stddev: float, /) -> None:
+        """Distances from references of coarser cells are not kept."""
+
+    def coarsened(self, domain: Domain, maps: Mapping[str, np.ndarray], /) -> Recorder:
+        return _CoarseRecording(self, domain, maps)

@@ -27,6 +27,7 @@ from typing import Any
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
 from lookalike.notebook import card, table
 from lookalike.privacy.chain import Chain, Entry
+from lookalike.privacy.composition import NAMES, Cap, Composition, RunCost, composed
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
@@ -43,7 +44,8 @@ NOT_RECORDED = "not recorded"
 class RunSummary:
     """One run as the ledger shows it.
 
-    `stop_delta` is what a strict run sets aside beside its delta, `stopped` the epsilon it counts with if it stopped.
+    `stop_delta` is what a strict run sets aside beside its delta, `stopped` the epsilon it counts with if it stopped,
+    `public` names a public table that the run was given.
     """
 
     number: int
@@ -59,6 +61,7 @@ class RunSummary:
     noise: str = NOT_RECORDED
     stop_delta: float = 0.0
     stopped: float | None = None
+    public: str = ""
 
     @property
     def rho(self) -> Fraction:
@@ -84,6 +87,13 @@ class RunSummary:
     def delta_counted(self) -> float:
         return self.delta + self.stop_delta if self.charges else 0.0
 
+    @property
+    def cost(self) -> RunCost:
+        """What the run may have spent, for composition with others."""
+        mechanisms = frozenset(charge.mechanism for charge in self.charges)
+        counted = (self.epsilon_counted, self.delta_counted)
+        return RunCost(self.epsilon, self.delta, self.accounting, self.threshold_delta, mechanisms, counted)
+
 
 class Ledger:
     """The ledger of one table. With `path=None` it is kept in memory until the process ends."""
@@ -95,19 +105,36 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """All lines, after checking the chain."""
-        with self._chain.locked():
+        with self._chain.locked(reading=True):
             return self._read()
 
     @property
     def cap(self) -> float | None:
-        """The maximum of epsilon that all runs together may spend, or None."""
+        """The maximum of epsilon that all runs together may spend, or None; `limit` says how it is added up."""
+        limit = self.limit
+        return limit.epsilon if limit else None
+
+    @property
+    def limit(self) -> Cap | None:
+        """The maximum that all runs together may spend, and how they are added up, or None."""
         return _cap(self.entries())
 
-    def set_cap(self, epsilon: float) -> None:
+    def set_cap(self, epsilon: float, composition: Composition = "sum", delta: float = 0.0) -> None:
+        """Set the maximum of epsilon: of the sum, or of a composition of all runs at this delta."""
         if not 0 < epsilon < math.inf:
             raise BudgetError(f"The cap is {epsilon}; it must be a positive, finite epsilon.")
+        if composition not in NAMES:
+            raise BudgetError(f"The composition of a cap is {composition!r}; it must be one of {', '.join(NAMES)}.")
+        more: Entry = {}
+        if composition != "sum":
+            Budget(epsilon, delta, composition)  # refuses a delta out of range
+            more = {"composition": composition, "delta": delta}
         with self._chain.locked():
-            self._append(self._read(), {"kind": "cap", "epsilon": epsilon})
+            self._append(self._read(), {"kind": "cap", "epsilon": epsilon, **more})
+
+    def left(self) -> str:
+        """Say what the cap leaves, in words."""
+        return _left(self.limit, self.runs())
 
     def runs(self) -> list[RunSummary]:
         return _runs(self.entries())
@@ -115,6 +142,10 @@ class Ledger:
     def spent(self) -> tuple[float, float]:
         """Total (epsilon, delta) of all runs by basic composition: sums, valid whatever the runs did."""
         return _spent(self.entries())
+
+    def composed(self) -> tuple[float, Composition]:
+        """Return the smallest proven epsilon of all runs, at the sum of their deltas, and by which composition."""
+        return composed([run.cost for run in self.runs() if run.charges])
 
     def begin(
         self,
@@ -125,40 +156,33 @@ class Ledger:
         neighbours: Neighbours,
         noise: NoiseSource = SYSTEM_ENTROPY,
         stop_delta: float = 0.0,
+        public: str = "",
     ) -> Run:
         """Open a run, or refuse it when it would pass the cap. Nothing counts until the first charge."""
         with self._chain.locked():
             entries = self._read()
             self._check_cap(entries, budget, noise)
             number = 1 + sum(entry["kind"] == "begin" for entry in entries)
-            facts = _facts(method, schema, budget, neighbours, noise, stop_delta)
+            facts = _facts(method, schema, budget, neighbours, noise, stop_delta, public)
             begun = self._append(entries, {"kind": "begin", "run": number, **facts})
             return Run(self, number, budget, noise, begun=self._read()[begun]["hash"], stop_delta=stop_delta)
 
-    def resume(
-        self,
-        number: int,
-        *,
-        method: str,
-        schema: str,
-        budget: Budget,
-        neighbours: Neighbours,
-        stop_delta: float = 0.0,
-    ) -> Run:
-        """Return an interrupted run, whose charges are made already; refuse one that was begun with other facts."""
+    def resume(self, number: int, **facts: Any) -> Run:
+        """Return an interrupted run with its charges; refuse one that was begun with other facts than these."""
         entries = self.entries()
         begun = [entry for entry in entries if entry["kind"] == "begin" and entry["run"] == number]
         if not begun:
             raise LedgerError(f"The ledger {self.path} has no run {number}. 'lookalike ledger TABLE' lists its runs.")
-        facts = _facts(method, schema, budget, neighbours, SYSTEM_ENTROPY, stop_delta)
-        changed = [name for name, value in facts.items() if begun[0].get(name) != value]
+        told = _facts(**facts)
+        changed = [name for name in {**told, "public": ""} if begun[0].get(name) != told.get(name)]
         if changed:
             raise LedgerError(
                 f"Run {number} was begun with another {' and '.join(changed)}; it cannot be resumed. Start a new run."
             )
         made = [entry for entry in entries if entry["kind"] == "charge" and entry["run"] == number]
         charges = [(entry["n"], _charge(entry)) for entry in made]
-        return Run(self, number, budget, begun=begun[0]["hash"], made=charges, stop_delta=stop_delta)
+        more = {"stop_delta": facts.get("stop_delta", 0.0)}
+        return Run(self, number, facts["budget"], begun=begun[0]["hash"], made=charges, **more)
 
     def hash_of(self, entry: int) -> str:
         """The hash of a line, which covers all lines before it."""
@@ -168,26 +192,30 @@ class Ledger:
         cap = _cap(entries)
         if cap is None:
             return
-        spent = sum(summary.epsilon_counted for summary in _runs(entries) if summary.number != run)
+        others = [summary for summary in _runs(entries) if summary.charges and summary.number != run]
+        spent = sum(summary.epsilon_counted for summary in others)
         if noise != SYSTEM_ENTROPY:
             raise BudgetExceededError(
                 f"This run on {self.identity}, which is NOT PRIVATE (noise: {noise}),",
                 math.inf,
-                max(0.0, cap - spent),
+                max(0.0, cap.epsilon - spent),
                 "epsilon",
-                f"The table has a cap of {cap:.6g}, and a run without secret noise counts as infinite epsilon. "
+                f"The table has a cap of {cap.describe()}, and a run without secret noise counts as infinite epsilon. "
                 + _REMEDIES[noise],
             )
-        # One part in 1e12 allows for the rounding of decimal inputs (three runs at 0.1 under a cap of 0.3).
-        if spent + budget.epsilon > cap * (1 + 1e-12):
-            raise BudgetExceededError(
-                f"This run on {self.identity}",
-                budget.epsilon,
-                max(0.0, cap - spent),
-                "epsilon",
-                f"{epsilon_text(spent)} of the cap of {cap:.6g} is spent. Use a smaller epsilon, or raise the cap with "
-                "'lookalike ledger TABLE --cap EPSILON' if you may.",
+        amounts = (budget.epsilon, budget.delta)
+        new = RunCost(*amounts, budget.accounting, budget.threshold_delta, frozenset(), amounts)
+        if cap.left([*(summary.cost for summary in others), new]) >= 0:
+            return
+        raised = "or raise the cap with 'lookalike ledger TABLE --cap EPSILON' if you may."
+        if cap.composition != "sum":
+            raise BudgetError(
+                f"This run on {self.identity} needs epsilon {budget.epsilon:g} ({budget.accounting}) and would pass "
+                f"the cap; {_left(cap, others)}. Use a smaller epsilon or a method that the cap composes, {raised}"
             )
+        remedy = f"{epsilon_text(spent)} of the cap of {cap.epsilon:.6g} is spent. Use a smaller epsilon, {raised}"
+        left = max(0.0, cap.epsilon - spent)
+        raise BudgetExceededError(f"This run on {self.identity}", budget.epsilon, left, "epsilon", remedy)
 
     def append_to_run(self, run: Run, body: Entry) -> int:
         """Write one line of an open run and return its number. The run's first charge reserves its whole budget."""
@@ -196,6 +224,8 @@ class Ledger:
             first = not any(entry["kind"] == "charge" and entry["run"] == run.number for entry in entries)
             if body["kind"] == "charge" and first:
                 self._check_cap(entries, run.budget, run.noise, run.number)
+            if body["kind"] == "charge" and body["releases"] and (cap := _cap(entries)):
+                cap.check(run.budget, body["step"], body["mechanism"])
             return self._append(entries, {**body, "run": run.number})
 
     def _read(self) -> list[Entry]:
@@ -227,9 +257,8 @@ class Ledger:
             amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
             started = run.started[:16].replace("T", " ")
             rows.append((run.number, started, run.method, *amounts, run.noise, len(run.charges), run.status))
-        (spent, delta), cap = self.spent(), self.cap
-        left = "no cap is set" if cap is None else f"{max(0.0, cap - spent):.6g} of the cap of {cap:g} is left"
-        total = f"Spent in all: epsilon {epsilon_text(spent)}, delta {delta:.3g}; {left}."
+        spent, delta = self.spent()
+        total = f"Spent in all: epsilon {epsilon_text(spent)}, delta {delta:.3g}; {self.left()}."
         where = f"File: {self.path}" if self.path else "In memory only: it ends with the process."
         return card(f"Ledger of {self.identity}", [total, where], table(names, rows))
 
@@ -263,7 +292,15 @@ _FIELDS: dict[str, dict[str, type]] = {
     "charge": {"run": int, "step": str, "mechanism": str, "releases": int, "rho": str, "detail": str},
     "end": {"run": int, "status": str},
 }  # fmt: skip
-_LATER_FIELDS = {"threshold_delta": float, "delta": float, "noise": str, "stop_delta": float, "stopped": float}
+_LATER_FIELDS = {
+    "composition": str,
+    "threshold_delta": float,
+    "delta": float,
+    "noise": str,
+    "stop_delta": float,
+    "stopped": float,
+    "public": str,
+}
 
 
 def is_complete(entry: Entry) -> bool:
@@ -271,6 +308,7 @@ def is_complete(entry: Entry) -> bool:
     later = {name: kind for name, kind in _LATER_FIELDS.items() if name in entry}
     fields = {**_FIELDS[entry["kind"]], **later, "time": str}
     known = all(_is_a(entry[name], kind) for name, kind in fields.items())
+    known = known and entry.get("composition", "sum") in NAMES
     return known and ("rho" not in fields or _RHO.fullmatch(entry["rho"]) is not None)
 
 
@@ -282,7 +320,13 @@ def _is_a(value: Any, kind: type) -> bool:
 
 
 def _facts(
-    method: str, schema: str, budget: Budget, neighbours: Neighbours, noise: NoiseSource, stop_delta: float
+    method: str,
+    schema: str,
+    budget: Budget,
+    neighbours: Neighbours,
+    noise: NoiseSource = SYSTEM_ENTROPY,
+    stop_delta: float = 0.0,
+    public: str = "",
 ) -> Entry:
     """What the first line of a run says about it."""
     return {
@@ -295,6 +339,7 @@ def _facts(
         "neighbours": neighbours.describe(),
         "noise": noise,
         **({"stop_delta": stop_delta} if stop_delta else {}),
+        **({"public": public} if public else {}),
     }
 
 
@@ -303,9 +348,15 @@ def _charge(entry: Entry) -> Charge:
     return Charge(*words, delta=entry.get("delta", 0.0))
 
 
-def _cap(entries: list[Entry]) -> float | None:
-    caps = [entry["epsilon"] for entry in entries if entry["kind"] == "cap"]
-    return caps[-1] if caps else None
+def _cap(entries: list[Entry]) -> Cap | None:
+    caps = [entry for entry in entries if entry["kind"] == "cap"]
+    if not caps:
+        return None
+    return Cap(caps[-1]["epsilon"], caps[-1].get("composition", "sum"), caps[-1].get("delta", 0.0))
+
+
+def _left(cap: Cap | None, runs: list[RunSummary]) -> str:
+    return "no cap is set" if cap is None else cap.left_in_words([run.cost for run in runs if run.charges])
 
 
 def _runs(entries: list[Entry]) -> list[RunSummary]:
@@ -327,6 +378,7 @@ def _runs(entries: list[Entry]) -> list[RunSummary]:
             noise=entry.get("noise", NOT_RECORDED),
             stop_delta=entry.get("stop_delta", 0.0),
             stopped=ends.get(entry["run"], {}).get("stopped"),
+            public=entry.get("public", ""),
         )
         for entry in entries
         if entry["kind"] == "begin"

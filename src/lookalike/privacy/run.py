@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
+from lookalike.errors import BudgetError, BudgetExceededError, DoubtfulError, LedgerError
 from lookalike.privacy.journal import Journal
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget, Charge
 from lookalike.privacy.stopping import STOPPED, stopped_epsilon
@@ -52,7 +53,10 @@ class Run:
         self._left: dict[str, Fraction] | None = None
 
     def record(self, journal: Journal) -> None:
-        """Keep answers in this journal, and take those that it holds. At most one charge may have no answer."""
+        """Keep answers in this journal, and take those that it holds.
+
+        At most one charge may have no answer, and none once the run has ended: its answers were all seen.
+        """
         for _, made in self._made:
             if made.mechanism not in RESUMABLE:
                 raise LedgerError(
@@ -60,6 +64,11 @@ class Run:
                     "resumed: it reads single rows, splits them at random, or stopped the run. Start a new run."
                 )
         answers = len(journal.answers)
+        if answers < len(self._made) and self.summary().status == "done":
+            raise LedgerError(
+                f"Run {self.number} has ended, and {journal.path} holds {answers} answers to its {len(self._made)} "
+                "charges: it is a copy of before the end, and no run goes on twice. Start a new run."
+            )
         if len(self._made) - answers not in (0, 1):
             raise LedgerError(
                 f"{journal.path} holds {answers} answers to {len(self._made)} charges, so run {self.number} cannot be "
@@ -125,7 +134,7 @@ class Run:
         return number
 
     def _check_plan(self, charge: Charge) -> None:
-        if not charge.releases:  # the charge of a run that had to stop, which is no step of a plan
+        if not charge.releases:  # the charge of a run that had to stop, which is not a step of a plan
             return
         bug = "Nothing was read for it. This is a bug in the method, not a mistake of yours: please report it."
         if charge.mechanism == NO_GUARANTEE and self.noise != NO_NOISE:
@@ -155,3 +164,17 @@ class Run:
 
     def summary(self) -> RunSummary:
         return self.ledger.runs()[self.number - 1]
+
+
+@contextmanager
+def ended(account: Run) -> Generator[None]:
+    """Close the account of a run when it has spent its budget, failed, or stopped for what its answers show."""
+    try:
+        yield
+    except DoubtfulError as error:
+        error.counted = account.stop()
+        raise
+    except BaseException:
+        account.end("failed")
+        raise
+    account.end("done")

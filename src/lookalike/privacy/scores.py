@@ -314,6 +314,52 @@ class Undetermined:
         return np.array([count.sum() - count.max(axis=0).sum() for count in families], dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedEntropy:
+    """The entropy of each marginal of the table, filled up to N rows of a value of their own, in units of h(1/N).
+
+    score_i = (log2 m - 1/m sum_c c log2 c) / h(1/N), rounded down, over the counts c of M_i and m - n, m = max(n, N)
+
+    Equation (8) of the plausible-deniability paper; h is the entropy of a coin. Its bound on the change, (9), needs the
+    number of rows n, which is private, and with a noisy n above the true one the noise is too small. Here N is any
+    public number, such as a noisy number of rows, and the bound holds whatever n is.
+
+    Sensitivity 1 + 2/resolution. Up to N rows, a row takes the place of a filling one: N - 1 of N rows stay, and with
+    any other row their entropy H becomes between (1 - 1/N) H and (1 - 1/N) H + h(1/N). From N rows on, it becomes
+    between (1 - w) H and (1 - w) H + h(w), w = 1/(n + 1), where w H <= w log2 n < h(w) < h(1/N). Rounding down adds
+    less than 1/resolution, floating point less than another.
+
+    Attributes:
+        cliques: the marginals.
+        rows: N, from 2 to 2^30.
+    """
+
+    resolution: ClassVar[int] = 4096
+    sensitivity: ClassVar[Fraction] = 1 + Fraction(2, resolution)
+
+    cliques: tuple[ColumnSet, ...]
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.rows <= 1 << 30:
+            raise ValueError(f"entropies are filled up to {self.rows} rows; it must be 2 to 2^30")
+
+    @property
+    def unit(self) -> float:
+        """h(1/N) in bits: what a score of 1 stands for."""
+        return (math.log(self.rows) + (self.rows - 1) * math.log1p(1 / (self.rows - 1))) / math.log(2) / self.rows
+
+    def evaluate(self, counts: Sequence[Counts]) -> NDArray[np.int64]:
+        scale = self.resolution / self.unit
+        return np.array([math.floor(self._entropy(count) * scale) for count in counts], dtype=np.int64)
+
+    def _entropy(self, count: Counts) -> float:
+        real = int(count.sum())
+        rows = max(real, self.rows)
+        filled = np.append(count[count > 0], rows - real or 1).astype(np.float64)
+        return math.log2(rows) - math.fsum((filled * np.log2(filled)).tolist()) / rows
+
+
 def _check_lengths(**lists: Sequence[object]) -> None:
     if len({len(values) for values in lists.values()}) > 1:
         counts = ", ".join(f"{len(values)} {name}" for name, values in lists.items())

@@ -36,6 +36,8 @@ SMALLEST_DELTA = 1e-100
 
 NO_GUARANTEE = "none"
 """Mechanism of a release without differential privacy. A run that made one counts as infinite epsilon."""
+DISJOINT_PARTS = "disjoint parts"
+"""Mechanism that divides the rows, which takes the whole budget of a table on which nothing was spent."""
 
 DIGITS, SLACK = 60, Fraction(1, 10**35)
 """Decimal digits of the zCDP conversion, and a bound on its rounding errors."""
@@ -189,7 +191,7 @@ class Accountant:
         if self._spent:
             raise BudgetError("A table can only be split before anything is spent on it; give a complete schema.")
         detail = f"{count} parts, each with epsilon {each.epsilon:.6g} and delta {each.delta:.3g}"
-        self.charge_rest(step, "disjoint parts", count, detail)
+        self.charge_rest(step, DISJOINT_PARTS, count, detail)
         return [Accountant(each, _PartBook(self.book, part + 1)) for part in range(count)]
 
 

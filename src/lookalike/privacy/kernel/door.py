@@ -18,11 +18,11 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lookalike.errors import SchemaError
 from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
 from lookalike.privacy.kernel.accounting import Accountant, Budget, Charge
 from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
-from lookalike.privacy.kernel.counting import checked_tables, contrasts_rho, noisy_contrasts, noisy_counts
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.privacy.kernel.reading import reading
@@ -56,7 +56,7 @@ class GuardedTable:
         recorder: Recorder | None = None,
         known: Sequence[NoisyMarginal] = (),
     ) -> None:
-        self._opened, self._source = opened, opened.source
+        self._opened, self._source, self.close = opened, opened.source, opened.close
         self._accountant, self._neighbours = accountant, neighbours
         self._insecure_rng, self._recorder = insecure_rng, recorder
         self.known = tuple(known)  # noisy counts of columns that were released before, as by discovery
@@ -113,7 +113,7 @@ class GuardedTable:
         return self._recorded(self._read(read, entry, cliques, stddevs, grouped))  # 4. read
 
     def measure_contrasts(self, tables: Sequence[CellTable], stddevs: Sequence[float], *, step: str) -> Measured:
-        """Return noisy contrasts of the tables of counts: `counting.py` says what they cost, and why."""
+        """Return noisy contrasts of the tables of counts: see `contrasts_rho` and `noisy_contrasts`."""
         cliques = checked_tables(self.domain, tables)  # 1. check
         rho = contrasts_rho(tables, stddevs, self._neighbours)  # 2. price
         detail = f"contrasts, stddev {min(stddevs):.6g} to {max(stddevs):.6g}"
@@ -171,7 +171,7 @@ class GuardedTable:
 
         Values of one person only pass with at most `probability`: `thresholds.py` says what delta that costs, and why.
         """
-        limit = threshold(stddev, probability / len(names), self._neighbours)  # 1. check
+        limit = threshold(stddev, probability / len(names), self._neighbours, self._opened.least_count)  # 1. check
         rho = self._neighbours.squared_l2 * len(names) * prices.gaussian_rho(1, stddev)  # 2. price
         delta, detail = threshold_price(probability, self.budget.epsilon), f"stddev {stddev:.6g}, threshold {limit:.6g}"
         entry = self._charge(step, "threshold", len(names), rho, detail, delta)  # 3. charge
@@ -247,3 +247,63 @@ class GuardedTable:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A guarded table cannot be pickled or copied: it would carry private rows past the door.")
+
+
+def noisy_counts(
+    clique: ColumnSet,
+    groups: np.ndarray | None,
+    counts: np.ndarray,
+    stddev: float,
+    ledger_entry: int,
+    insecure_rng: Rng,
+) -> NoisyMarginal:
+    """Return counts, or sums of groups of them, plus Gaussian noise rounded to integers.
+
+    Counts are integers, so round(count + z) = count + round(z): post-processing of the Gaussian mechanism, whose exact
+    privacy curve therefore holds.
+    """
+    if groups is not None:
+        counts = np.bincount(groups.ravel(), weights=counts.ravel(), minlength=int(groups.max()) + 1)
+    noise = rounded_gaussian(stddev, counts.shape, insecure_rng=insecure_rng)
+    return NoisyMarginal(clique, (counts + noise).astype(np.float64), stddev, groups, ledger_entry)
+
+
+def checked_tables(domain: Domain, tables: Sequence[CellTable]) -> list[ColumnSet]:
+    """Return the tables' column sets; refuse, uncharged, a table that does not fit the domain or has no contrasts."""
+    cliques = [table.attrs for table in tables]
+    check_cliques(domain, cliques)
+    for table in tables:
+        cells = table.shape if table.groups is None else table.groups.shape
+        places = range(1) if table.groups is None else (table.groups.min(), table.groups.max())
+        if cells != domain.shape(table.attrs) or min(places) < 0 or max(places) >= table.contrasts.cells:
+            raise SchemaError(f"The table of {table.attrs} has shape {cells} or groups beyond it, unlike the domain.")
+        if table.contrasts.dimensions < 1:
+            raise SchemaError(f"A table of shape {table.shape} of {table.attrs} has no contrasts to be measured.")
+    return cliques
+
+
+def contrasts_rho(tables: Sequence[CellTable], stddevs: Sequence[float], neighbours: Neighbours) -> Fraction:
+    """Return what `noisy_contrasts` of all tables cost: the sum of squared_contrasts / (2 stddev^2).
+
+    Computed for the numbers that get the noise: the contrasts times the number of cells, in exact arithmetic.
+    """
+    rho = Fraction(0)
+    for table, stddev in zip(tables, stddevs, strict=True):
+        squared = neighbours.squared_contrasts(table.contrasts) * table.contrasts.cells**2
+        rho += squared * prices.gaussian_rho(1, Fraction(stddev) * table.contrasts.cells)
+    return rho
+
+
+def noisy_contrasts(
+    table: CellTable, counts: np.ndarray, stddev: float, ledger_entry: int, insecure_rng: Rng
+) -> NoisyMarginal:
+    """Return contrasts of the table (`measurements.py`) with Gaussian noise of `stddev` on every cell.
+
+    The contrasts times the number of cells are integers, so noise of that many times the stddev can be rounded to
+    integers, which is post-processing of the Gaussian mechanism. What the noise adds outside of the contrasts does
+    not depend on the table; it is removed, and so is the factor.
+    """
+    exact = table.contrasts.scaled(table.sums(counts))
+    noise = rounded_gaussian(Fraction(stddev) * exact.size, exact.shape, insecure_rng=insecure_rng)
+    values = table.contrasts.of((exact + noise) / exact.size)
+    return NoisyMarginal(table.attrs, values, stddev, table.groups, ledger_entry, table.shape)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +13,9 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.reading import reading
 from lookalike.privacy.kernel.requests import Rng
-from lookalike.schema import probes
 from lookalike.schema.columns import Identifier
 from lookalike.schema.schema import Schema
 from lookalike.sources.open import ReadTable, read
-
-# Arrow's types are unknown to a type checker.
-_person_numbers: Callable[[Identifier, Any], np.ndarray] = cast(Any, probes).person_numbers
 
 
 def open_table(
@@ -33,17 +27,19 @@ def open_table(
     neighbours: Neighbours,
     insecure_rng: Rng = None,
     keep_rows: bool = False,
+    **reader: Any,
 ) -> GuardedTable:
     """Read and encode the table, and return the only object that may answer questions about it.
 
     A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
     from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
     the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
-    the value, after the whole budget is charged. With `keep_rows` they can be encoded anew by a complete schema too.
+    the value, after the whole budget is charged. With `keep_rows` they can be encoded anew by a complete schema too;
+    `reader` are settings of `sources.open.read`.
     """
     book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)
-    table = reading(accountant, lambda: read(where), refused=InputError)
+    table = reading(accountant, lambda: read(where, **reader), InputError)
     bound = table.bound(schema)
     opened = reading(accountant, lambda: with_capped_persons(table, bound).encoded(bound, keep=keep_rows))
     return GuardedTable(opened, accountant, neighbours, insecure_rng)
@@ -52,14 +48,13 @@ def open_table(
 def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
     """Return the table with no more rows of a person than the schema's person column allows.
 
-    This makes the bound on one person's rows, by which `neighbours.py` prices releases, true of the table.
+    This makes the bound on one person's rows, by which `neighbours.py` prices releases, true of the table. A schema has
+    one person column at most. The engine that holds the rows keeps those that `kept_rows` chooses, or chooses alike.
     """
-    rows = cast(Any, table).rows
     for column in schema.columns:
         if isinstance(column, Identifier) and column.person:
-            persons = _person_numbers(column, rows.column(column.name).combine_chunks())
-            rows = rows.take(kept_rows(persons, column.max_rows))
-    return replace(table, rows=rows)
+            return table.capped(column, kept_rows)
+    return table
 
 
 def kept_rows(persons: np.ndarray, max_rows: int) -> np.ndarray:

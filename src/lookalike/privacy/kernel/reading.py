@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lookalike.errors import OutOfDomainError, RunStoppedError
+from lookalike.errors import OutOfDomainError, RunStoppedError, SourceError
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant
 
 Answer = TypeVar("Answer")
@@ -21,12 +21,14 @@ _PANIC = "PanicException"
 """Libraries in Rust, such as polars, raise this on a fault: it is not an `Exception`, but its text may hold a value."""
 
 
-def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type[Exception] | tuple[()] = ()) -> Answer:
+def reading(accountant: Accountant, read: Callable[[], Answer], *refused: type[Exception]) -> Answer:
     """Return what `read` returns, or raise the constant error of a stopped run.
 
-    Lack of memory is reported as such, at the same price. A value outside a schema that asks for errors (`outside:
-    error`) is reported by column and rule. No noise hides which value that was, so such a run counts as one without a
-    guarantee. What is not an `Exception`, such as a user's interrupt, is raised as it is, except a library's panic.
+    Lack of memory is reported as such, at the same price. A fault that no row can cause (`SourceError`: a connection
+    that was lost) is reported as it is and costs nothing further. A value outside a schema that asks for errors
+    (`outside: error`) is reported by column and rule. No noise hides which value that was, so such a run counts as one
+    without a guarantee. What is not an `Exception`, such as a user's interrupt, is raised as it is, except a panic of a
+    library.
 
     Args:
         accountant: pays for a run that stops.
@@ -40,7 +42,8 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
     except BaseException as error:  # what a row caused must not show
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
             raise
-        charged, shown = not isinstance(error, refused), _shown(error, refused)
+        passed = (SourceError, *refused)
+        charged, shown = not isinstance(error, passed), _shown(error, passed)
     # Raised after the handler has ended: else the exception would carry the one that caused it.
     if charged and accountant.remaining > 0:
         mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
@@ -48,13 +51,13 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *, refused: type
     raise shown
 
 
-def _shown(error: BaseException, refused: type[Exception] | tuple[()]) -> Exception:
+def _shown(error: BaseException, passed: tuple[type[Exception], ...]) -> Exception:
     """The exception to raise, without traceback, cause or context, whose frames hold private rows."""
     if isinstance(error, MemoryError):
         return MemoryError()
     if isinstance(error, OutOfDomainError):
         error.args = (f"{error} The ledger counts this run as infinite epsilon, since no noise hides why it stopped.",)
-    elif not isinstance(error, refused):
+    elif not isinstance(error, passed):
         return RunStoppedError()
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)

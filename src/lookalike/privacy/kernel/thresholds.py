@@ -9,6 +9,10 @@ released with probability at most p = P[some value of U passes], so with M' for 
 
 where (eps, delta) is what all Gaussian releases of the run cost together. The same holds when D' replaces the rows of a
 person, with the two steps one after the other. Hence a threshold costs at most (1 + e^eps) p in delta.
+
+A database may return only values that at least c rows hold, so that no statement lists rare ones. Then let U be the
+values that fewer than c rows of D hold: on D none of them is released, and on D' each has at most c - 1 rows and those
+of the person. With a threshold that is higher by c - 1 they pass with the same p, and the argument is the same.
 """
 
 from __future__ import annotations
@@ -30,8 +34,10 @@ _MARGIN = 1e-6
 """Relative safety of the normal quantile, far above the rounding of the function that computes it."""
 
 
-def threshold(stddev: float, probability: float, neighbours: Neighbours) -> float:
+def threshold(stddev: float, probability: float, neighbours: Neighbours, least: int = 1) -> float:
     """Return the smallest noisy count to release: values of one person alone pass with at most this probability.
+
+    Only values of at least `least` rows are known: others that a person adds to pass no more often either.
 
     k rows may hold k values once each or one value k times: with k + z stddev + 1/2, where z is the normal quantile of
     probability / k, no split of them passes more often. The half covers the rounding of the noise.
@@ -40,7 +46,7 @@ def threshold(stddev: float, probability: float, neighbours: Neighbours) -> floa
         raise BudgetError(f"The probability of a threshold is {probability:g}; it must lie between 0 and 0.5.")
     rows = neighbours.max_rows_per_person
     quantile = -float(cast(Any, special).ndtri(probability / rows)) * (1 + _MARGIN)
-    return rows + quantile * stddev + 0.5
+    return rows + (least - 1) + quantile * stddev + 0.5
 
 
 def threshold_price(probability: float, epsilon: float) -> float:

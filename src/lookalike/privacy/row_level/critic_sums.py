@@ -38,8 +38,7 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.privacy.row_level.rows import Codes, Floats, SystemRandom, stddev_for_rest
-from lookalike.schema.cells import one_hot
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, one_hot
 
 UNIT = 1 << 12
 """Largest absolute value of a weight."""

@@ -1,0 +1,169 @@
+"""What all runs on a table guarantee together, more tightly than by the sum of their epsilons.
+
+A run of budget (epsilon, delta) keeps the rho of its charges below `Budget.rho`, whatever happens in it. So runs of
+Gaussian releases compose as Gaussian mechanisms and all others that have a rho by zero-concentrated DP, at one delta
+for all of them, instead of one delta each. `docs/proofs/ledger_composition.md` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from lookalike.errors import BudgetError
+from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.kernel.accounting import Accounting, Budget
+
+Composition = Literal["sum", "zcdp", "gdp"]
+"""How runs are added up: their epsilons; their rho by zero-concentrated DP; their rho by Gaussian DP."""
+NAMES: dict[str, str] = {"sum": "sum", "zcdp": "zero-concentrated DP", "gdp": "Gaussian DP"}
+
+GAUSSIAN = frozenset(("gaussian", "threshold", "stopped"))
+HAVE_RHO = GAUSSIAN | {"exponential"}
+"""Mechanisms whose charge is a true rho; others prove only that they fit epsilon and delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What one run may have spent.
+
+    Attributes:
+        epsilon, delta: its budget.
+        accounting: how its budget becomes rho.
+        threshold_delta: the part of delta that is kept for noisy thresholds.
+        mechanisms: of its charges.
+        counted: the epsilon and delta that it counts with in a sum.
+    """
+
+    epsilon: float
+    delta: float
+    accounting: Accounting
+    threshold_delta: float
+    mechanisms: frozenset[str]
+    counted: tuple[float, float]
+
+    @property
+    def rho(self) -> Fraction:
+        """What its charges may have added up to at most."""
+        return _rho(self.epsilon, self.delta, self.accounting, self.threshold_delta)
+
+    @property
+    def lone(self) -> float:
+        """The probability with which a value of one person passes some threshold of the run, at most."""
+        return self.threshold_delta / (1 + math.exp(self.epsilon)) if self.threshold_delta else 0.0
+
+    def allows(self, composition: Composition) -> bool:
+        """Whether the run composes in this way."""
+        if composition == "sum" or math.isinf(self.counted[0]):
+            return composition == "sum"
+        gaussian = self.accounting == "gdp" and self.mechanisms <= GAUSSIAN
+        return gaussian if composition == "gdp" else self.mechanisms <= HAVE_RHO
+
+
+@lru_cache(maxsize=1024)
+def _rho(epsilon: float, delta: float, accounting: Accounting, threshold_delta: float) -> Fraction:
+    return Budget(epsilon, delta, accounting, threshold_delta).rho
+
+
+def composed(runs: Sequence[RunCost]) -> tuple[float, Composition]:
+    """Return the smallest proven epsilon of all runs at the sum of their deltas, and how it was found.
+
+    >>> run = RunCost(1.0, 1e-5, "gdp", 0.0, frozenset(["gaussian"]), (1.0, 1e-5))
+    >>> epsilon, how = composed([run] * 4)
+    >>> round(epsilon, 2), how
+    (1.97, 'gdp')
+    """
+    delta = math.fsum(run.counted[1] for run in runs)
+    bounds: dict[Composition, float] = {"sum": sum(run.counted[0] for run in runs)}
+    if len(runs) > 1:
+        bounds |= {"gdp": epsilon_at(runs, delta, "gdp"), "zcdp": epsilon_at(runs, delta, "zcdp")}
+    how = min(bounds, key=lambda name: bounds[name])
+    return bounds[how], how
+
+
+def epsilon_at(runs: Sequence[RunCost], delta: float, how: Accounting) -> float:
+    """Return an epsilon of all runs at `delta`; infinite where this composition proves none.
+
+    Runs that do not compose in this way are added by their epsilons and deltas.
+    """
+    inside = [run for run in runs if run.allows(how)]
+    outside = [run.counted for run in runs if not run.allows(how)]
+    rest = delta - math.fsum(counted[1] for counted in outside)
+    rho, lone = sum((run.rho for run in inside), Fraction(0)), math.fsum(run.lone for run in inside)
+    return _with_thresholds(rho, lone, rest, how) + sum(counted[0] for counted in outside)
+
+
+def _with_thresholds(rho: Fraction, lone: float, delta: float, how: Accounting) -> float:
+    """Return an epsilon with delta(epsilon) of the rho and (1 + e^epsilon) lone of the thresholds within `delta`.
+
+    From any epsilon that is right, a smaller one follows, as thresholds then cost less of delta.
+    """
+    if rho == 0:
+        return 0.0
+    if delta <= 0:
+        return math.inf
+    if lone == 0:
+        return epsilon_spent(rho, delta, how)
+    epsilon = epsilon_spent(rho, delta / 2, how)
+    if _threshold_delta(epsilon, lone) > delta / 2:
+        return math.inf
+    for _ in range(8):
+        epsilon = min(epsilon, epsilon_spent(rho, delta - _threshold_delta(epsilon, lone), how))
+    return epsilon
+
+
+def _threshold_delta(epsilon: float, lone: float) -> float:
+    return (1 + math.exp(min(epsilon, 700.0))) * lone * (1 + 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What may ever be spent on a table. Fixed beforehand, so that what is left may decide about later runs.
+
+    Attributes:
+        epsilon: the maximum.
+        composition: how runs are added up; all runs then have to compose in this way.
+        delta: of all runs together, where rho is added up; one half is for rho, the other for thresholds.
+    """
+
+    epsilon: float
+    composition: Composition = "sum"
+    delta: float = 0.0
+
+    def left(self, runs: Sequence[RunCost]) -> float:
+        """Return what is left, as a part of the whole; negative beyond the cap, or where runs do not compose."""
+        if not all(run.allows(self.composition) for run in runs) or math.inf in (run.counted[0] for run in runs):
+            return -math.inf
+        if self.composition == "sum":
+            # One part in 1e12 allows for the rounding of decimal inputs (three runs at 0.1 under a cap of 0.3).
+            return 1 + 1e-12 - sum(run.counted[0] for run in runs) / self.epsilon
+        allowed = _rho(self.epsilon, self.delta / 2, self.composition, 0.0)
+        lone = _threshold_delta(self.epsilon, math.fsum(run.lone for run in runs)) / (self.delta / 2)
+        return min(1 - float(sum((run.rho for run in runs), Fraction(0)) / allowed), 1 - lone)
+
+    def left_in_words(self, runs: Sequence[RunCost]) -> str:
+        """Say what the cap leaves after these runs."""
+        if self.composition == "sum":
+            left = max(0.0, self.epsilon - sum(run.counted[0] for run in runs))
+            return f"{left:.6g} of the cap of {self.describe()} is left"
+        return f"{max(0.0, self.left(runs)):.1%} of the cap of {self.describe()} is left"
+
+    def check(self, budget: Budget, step: str, mechanism: str) -> None:
+        """Refuse a release that has no rho under a cap that adds rho up, before anything is read for it."""
+        amounts = (budget.epsilon, budget.delta)
+        cost = RunCost(*amounts, budget.accounting, budget.threshold_delta, frozenset([mechanism]), amounts)
+        if self.composition != "sum" and not cost.allows(self.composition):
+            raise BudgetError(
+                f"Step {step!r} ({mechanism}) does not compose by {NAMES[self.composition]}, as the cap of this table "
+                f"demands. Nothing was read for it. Use another method, or a cap of the sum of epsilons."
+            )
+
+    def describe(self) -> str:
+        """Say what the cap is."""
+        if self.composition == "sum":
+            return f"{self.epsilon:g}"
+        return f"{self.epsilon:g} at delta {self.delta:g} by {NAMES[self.composition]}"
