@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import random
 import resource
 from collections.abc import Callable
@@ -105,6 +106,11 @@ def spoil_bytes(data: bytes, rng: random.Random) -> bytes:
 def peak_memory() -> int:
     """Largest resident memory of this process so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def many() -> int:
+    """Number of attempts of a long test: thousands, and as many as LOOKALIKE_FUZZ says in `make fuzz`."""
+    return int(os.environ.get("LOOKALIKE_FUZZ", "2500"))
 
 
 def survive(cases: int, seed: int, attempt: Callable[[random.Random], bool]) -> int:

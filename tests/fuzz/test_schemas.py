@@ -18,7 +18,7 @@ from lookalike.schema.decode import decode
 from lookalike.schema.enforce import check_rules
 from lookalike.selection.workload import as_workload, read_workload
 
-from .mutations import spoil_bytes, spoil_tree, survive
+from .mutations import many, spoil_bytes, spoil_tree, survive
 
 FIELDS = """
 - {name: id, type: string, dp: {pattern: 'p-######', person: true, max_rows: 2, repeats: [3, 1]}}
@@ -145,10 +145,10 @@ def test_spoiled_domains_and_workloads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_eight_thousand_schemas(tmp_path: Path) -> None:
-    survive(8000, 3, lambda rng: attempt(tmp_path / "s.yaml", rng))
+def test_thousands_of_schemas(tmp_path: Path) -> None:
+    survive(many(), 3, lambda rng: attempt(tmp_path / "s.yaml", rng))
 
 
 @pytest.mark.slow
-def test_two_thousand_domains_and_workloads(tmp_path: Path) -> None:
-    survive(2000, 4, lambda rng: attempt_small(tmp_path, rng))
+def test_thousands_of_domains_and_workloads(tmp_path: Path) -> None:
+    survive(many(), 4, lambda rng: attempt_small(tmp_path, rng))

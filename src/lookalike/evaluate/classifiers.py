@@ -17,8 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from lookalike.errors import InputError, MissingExtraError
-from lookalike.schema import cells
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, one_hot
 
 
 def sklearn_module(name: str) -> ModuleType:
@@ -29,10 +28,10 @@ def sklearn_module(name: str) -> ModuleType:
         raise MissingExtraError("scikit-learn", "evaluate", "Evaluation by classifiers") from None
 
 
-def one_hot(codes: np.ndarray, domain: Domain, *, without: str | None = None) -> sparse.csr_matrix:
+def features_of(codes: np.ndarray, domain: Domain, *, without: str | None = None) -> sparse.csr_matrix:
     """Return one 0/1 feature for each value of every column except `without`."""
     kept = [i for i, name in enumerate(domain.names) if name != without]
-    return cells.one_hot(codes[:, kept], [domain.sizes[i] for i in kept]).astype(np.float64)
+    return one_hot(codes[:, kept], [domain.sizes[i] for i in kept]).astype(np.float64)
 
 
 def without_column(codes: np.ndarray, domain: Domain, target: str) -> np.ndarray:
@@ -81,8 +80,8 @@ def svm_errors(
         model = svm.LinearSVC(dual=False, tol=1e-3, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(one_hot(train, domain, without=target), labels)
-        errors[target] = float(np.mean(model.predict(one_hot(test, domain, without=target)) != truth))
+            model.fit(features_of(train, domain, without=target), labels)
+        errors[target] = float(np.mean(model.predict(features_of(test, domain, without=target)) != truth))
     return errors
 
 
@@ -272,7 +271,7 @@ def private_reference(
     position = domain.position(target)
 
     def prepared(codes: np.ndarray) -> tuple[sparse.csr_matrix, np.ndarray]:
-        features = one_hot(codes, domain, without=target) / np.sqrt(max(1, len(domain) - 1))
+        features = features_of(codes, domain, without=target) / np.sqrt(max(1, len(domain) - 1))
         return sparse.csr_matrix(features), np.where(codes[:, position] == positive, 1.0, -1.0)
 
     (features, signs), (asked, truth) = prepared(real_train), prepared(test)

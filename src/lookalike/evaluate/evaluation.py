@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from lookalike.evaluate.attacks import attack_rows
 from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, private_reference, svm_errors
-from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
+from lookalike.evaluate.marginals import (
+    MAX_COUNTED_CELLS,
+    CountedPair,
+    TablePair,
+    distances_of,
+    random_cliques,
+    range_errors,
+)
 from lookalike.evaluate.measures import (
     column_shapes,
     copies,
@@ -22,7 +30,7 @@ from lookalike.evaluate.measures import (
     sample_equivalent,
 )
 from lookalike.report.columns import chart_of
-from lookalike.schema.binned import Binned
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Ordinal
 from lookalike.schema.conditions import parse_question
 from lookalike.schema.schema import Schema
@@ -31,7 +39,12 @@ NOTICE = "NOT PRIVATE: computed from the real rows without noise. Do not publish
 _RANGE_SETS = {3: 210, 5: 37}
 _WORST = 10
 
+_MAX_COUNTED_ORDER = 3
+"""Columns of the widest marginals that are compared of tables outside memory."""
+
 Numbers = dict[str, Any]
+Steps = dict[str, Callable[[], Any]]
+Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,7 @@ def evaluate_codes(
     settings: Settings | None = None,
     *,
     test: np.ndarray | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Return all measures of two integer-coded tables.
 
@@ -111,10 +124,8 @@ def evaluate_codes(
     """
     settings = settings or Settings()
     pair = TablePair(real, synth, schema.domain)
-    ordered = _ordered(schema) if settings.ordered is None else frozenset(settings.ordered)
-    rows = {"real": pair.real_rows, "synth": pair.synth_rows}
-    numbers: Numbers = {"notice": NOTICE, "private": False, "rows": rows, "seconds": {}}
-    steps: dict[str, Callable[[], Any]] = {
+    ordered = ordered_columns(schema) if settings.ordered is None else frozenset(settings.ordered)
+    steps: Steps = {
         "histograms": lambda: _histograms(pair, schema),
         "marginals": lambda: _marginals(pair, settings),
         "association": lambda: _association(pair, ordered),
@@ -128,6 +139,30 @@ def evaluate_codes(
     if settings.target is not None or settings.svm:
         train, unseen = (real, test) if test is not None else _split(real, settings.seed)
         steps |= _classifier_steps(train, pair.synth, unseen, schema, settings)
+    return _measured(pair, steps, progress)
+
+
+def evaluate_counts(
+    pair: CountedPair, schema: Schema, settings: Settings | None = None, *, progress: Progress | None = None
+) -> Evaluation:
+    """Return the measures that follow from counts of up to three columns, for tables outside memory.
+
+    Range queries, copies of rows, shares of a sample, groups, questions and classifiers need rows, and are left out.
+    """
+    settings = settings or Settings()
+    settings = replace(settings, orders=tuple(order for order in settings.orders if order <= _MAX_COUNTED_ORDER))
+    ordered = ordered_columns(schema) if settings.ordered is None else frozenset(settings.ordered)
+    steps: Steps = {
+        "marginals": lambda: _marginals(pair, settings),
+        "histograms": lambda: _histograms(pair, schema),
+        "association": lambda: _association(pair, ordered),
+    }
+    return _measured(pair, steps, progress)
+
+
+def _measured(pair: TablePair | CountedPair, steps: Steps, progress: Progress | None) -> Evaluation:
+    rows = {"real": pair.real_rows, "synth": pair.synth_rows}
+    numbers: Numbers = {"notice": NOTICE, "private": False, "rows": rows, "seconds": {}}
     for number, (name, step) in enumerate(steps.items()):
         if progress:
             progress(name, number / len(steps))
@@ -137,38 +172,49 @@ def evaluate_codes(
     return Evaluation(numbers)
 
 
-def _ordered(schema: Schema) -> frozenset[str]:
+def ordered_columns(schema: Schema) -> frozenset[str]:
+    """Return the columns whose codes have an order throughout."""
     return frozenset(c.name for c in schema.columns if isinstance(c, Ordinal | Binned) and not c.missing)
 
 
-def _histograms(pair: TablePair, schema: Schema) -> Numbers:
+def _histograms(pair: TablePair | CountedPair, schema: Schema) -> Numbers:
     found = {}
     for position, column in enumerate(schema.columns):
-        counts = [np.bincount(codes[:, position], minlength=column.size).tolist() for codes in (pair.real, pair.synth)]
+        if isinstance(pair, CountedPair):
+            counts = [side.tolist() for side in pair.counts((column.name,))]
+        else:
+            sides = (codes[:, position] for codes in (pair.real, pair.synth))
+            counts = [np.bincount(codes, minlength=column.size).tolist() for codes in sides]
         drawn = {"labels": column.labels(), **chart_of(column, np.array(counts[0]))}
         found[column.name] = {**drawn, "real": counts[0], "synth": counts[1]}
     return found
 
 
-def _marginals(pair: TablePair, settings: Settings) -> Numbers:
+def _marginals(pair: TablePair | CountedPair, settings: Settings) -> Numbers:
     found: Numbers = {}
     for k in settings.orders:
         if k > len(pair.domain):
             continue
         cliques = random_cliques(pair.domain, k, settings.sets, settings.seed)
+        if isinstance(pair, CountedPair):
+            cliques = [clique for clique in cliques if pair.domain.cells(clique) <= MAX_COUNTED_CELLS]
+        if not cliques:
+            continue
         result = distances_of(pair, cliques)
         found[str(k)] = {
             "mean": result.mean,
             "worst": result.worst,
             "sets": len(cliques),
             "score": k_marginal_score(result.mean),
-            "sample_equivalent": sample_equivalent(pair, cliques, result.mean, settings.seed),
+            "sample_equivalent": None
+            if isinstance(pair, CountedPair)
+            else sample_equivalent(pair, cliques, result.mean, settings.seed),
             "worst_sets": [{"attrs": list(attrs), "distance": value} for attrs, value in result.ranked()[:_WORST]],
         }
     return found
 
 
-def _association(pair: TablePair, ordered: Collection[str]) -> Numbers:
+def _association(pair: TablePair | CountedPair, ordered: Collection[str]) -> Numbers:
     found = pair_association(pair)
     shapes = column_shapes(pair, ordered)
     trends = pair_trends(pair_association(pair, ordered), pair.domain, ordered)
@@ -247,8 +293,9 @@ def _classifier_steps(
 
 def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
     for k, found in numbers["marginals"].items():
-        sample = f"like a {found['sample_equivalent']:.1%} sample"
-        meaning = f"{sample}; worst {found['worst']:.4f}; score {found['score']:.0f}"
+        share = found["sample_equivalent"]
+        sample = "" if share is None else f"like a {share:.1%} sample; "
+        meaning = f"{sample}worst {found['worst']:.4f}; score {found['score']:.0f}"
         yield f"{k}-way marginals, mean distance", f"{found['mean']:.4f}", meaning
     association = numbers["association"]
     worst = f"worst pair {association['worst_difference']:.3f}"
@@ -256,12 +303,16 @@ def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
     yield "column shapes", f"{association['column_shapes']['mean']:.4f}", "1 means equal"
     if association["pair_trends"]["mean"] is not None:
         yield "pair trends", f"{association['pair_trends']['mean']:.4f}", "1 means equal"
-    for k, found in numbers["ranges"].items():
+    for k, found in numbers.get("ranges", {}).items():
         meaning = f"mean absolute {found['mean_absolute']:.5f} of all rows, {found['queries']} queries"
         yield f"{k}-way range queries, mean squared", f"{found['mean_squared']:.3e}", meaning
-    rows = numbers["copies"]
-    found_share = f"{rows['unique_real_rows_found']:.1%} of the real rows that occur once are among them"
-    yield "synthetic rows equal to a real row", f"{rows['rows_equal_to_real']:.1%}", found_share
+    if rows := numbers.get("copies"):
+        found_share = (
+            f"{rows['unique_real_rows_found']:.1%} of the real rows that occur once are among them; proves nothing"
+        )
+        yield "synthetic rows equal to a real row", f"{rows['rows_equal_to_real']:.1%}", found_share
+    if "attacks" in numbers:
+        yield from attack_rows(numbers["attacks"])
     for question in numbers.get("questions", ()):
         yield question["text"], f"{question['synth']:,.0f}", f"real {question['real']:,.0f}"
     for rule in numbers.get("rules", ()):

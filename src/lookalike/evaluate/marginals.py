@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from lookalike.errors import InputError
-from lookalike.schema.cells import cell_keys
-from lookalike.schema.domain import ColumnSet, Domain
+from lookalike.schema.domain import ColumnSet, Domain, cell_keys
+from lookalike.sources.base import Source
 
 # Counting touches every cell once, sorting every row about ten times: below this ratio counting is faster.
 _DENSE_CELLS_PER_ROW = 4
+MAX_COUNTED_CELLS = 1 << 22
+"""Cells of the marginals of tables outside memory that are compared at a time: 64 MB of counts of both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +97,76 @@ class TablePair:
 
     def distance(self, attrs: Iterable[str]) -> float:
         """Return the total variation distance of the marginals on `attrs`: half the L1 distance of frequencies."""
-        real, synth = self.counts(attrs)
-        return 0.5 * float(np.abs(real / self.real_rows - synth / self.synth_rows).sum())
+        return _distance(*self.counts(attrs), self)
+
+    def distances(self, cliques: Sequence[ColumnSet]) -> np.ndarray:
+        """Return the distances of many marginals."""
+        return np.array([self.distance(clique) for clique in cliques])
+
+    def square(self, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the 2-way counts of both tables as matrices, without values that do not occur if there are many."""
+        shape = self.domain.shape((first, second))
+        if shape[0] * shape[1] <= 4 * (self.real_rows + self.synth_rows):
+            one, two = self.counts((first, second))
+            return one.reshape(shape), two.reshape(shape)
+        stacked = self._columns[:, [self.domain.position(first), self.domain.position(second)]]
+        rows, row_of = np.unique(stacked[:, 0], return_inverse=True)
+        columns, column_of = np.unique(stacked[:, 1], return_inverse=True)
+        key, cells = row_of * len(columns) + column_of, len(rows) * len(columns)
+        one, two = (np.bincount(part, minlength=cells) for part in (key[: self.real_rows], key[self.real_rows :]))
+        return one.reshape(len(rows), -1), two.reshape(len(rows), -1)
+
+
+class CountedPair:
+    """Two tables of one domain of which only counts are read, wherever their rows are.
+
+    Args:
+        real: exact counts of the first table.
+        synth: exact counts of the other one.
+    """
+
+    def __init__(self, real: Source, synth: Source) -> None:
+        self.domain, self._sources = real.domain, (real, synth)
+        self.real_rows, self.synth_rows = (int(source.counts([()])[0]) for source in self._sources)
+        for name, rows in (("first", self.real_rows), ("second", self.synth_rows)):
+            if not rows:
+                raise InputError(f"The {name} table has no rows; a comparison needs at least 1.")
+        self._squares: dict[ColumnSet, tuple[np.ndarray, np.ndarray]] = {}
+
+    def counts(self, attrs: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counts of both tables in all cells of the marginal, in C order."""
+        one, two = (source.counts([self.domain.canonical(attrs)])[0].ravel() for source in self._sources)
+        return one, two
+
+    def distances(self, cliques: Sequence[ColumnSet]) -> np.ndarray:
+        """Return the total variation distances of many marginals, in few passes over the rows."""
+        return np.array([_distance(one, two, self) for _, one, two in self._counted(cliques)])
+
+    def distance(self, attrs: Iterable[str]) -> float:
+        """Return the total variation distance of the marginals on `attrs`."""
+        return _distance(*self.counts(attrs), self)
+
+    def square(self, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the 2-way counts of both tables as matrices. Those of all pairs are counted at the first call."""
+        if not self._squares:
+            pairs = list(combinations(self.domain.names, 2))
+            self._squares = {clique: (one, two) for clique, one, two in self._counted(pairs)}
+        return self._squares[first, second]
+
+    def _counted(self, cliques: Sequence[ColumnSet]) -> Iterator[tuple[ColumnSet, np.ndarray, np.ndarray]]:
+        """The counts of column sets, of so many at a time that they fit into memory."""
+        start = 0
+        while start < len(cliques):
+            cells = np.cumsum([self.domain.cells(clique) for clique in cliques[start:]])
+            end = start + max(1, int(np.searchsorted(cells, MAX_COUNTED_CELLS, side="right")))
+            asked = cliques[start:end]
+            yield from zip(asked, *(source.counts(asked) for source in self._sources), strict=True)
+            start = end
+
+
+def _distance(real: np.ndarray, synth: np.ndarray, pair: TablePair | CountedPair) -> float:
+    """Half the L1 distance of the frequencies."""
+    return 0.5 * float(np.abs(real / pair.real_rows - synth / pair.synth_rows).sum())
 
 
 def random_cliques(domain: Domain, k: int, sets: int | None = 300, seed: int = 0) -> list[ColumnSet]:
@@ -117,7 +187,7 @@ def random_cliques(domain: Domain, k: int, sets: int | None = 300, seed: int = 0
     return [tuple(domain.names[i] for i in picked) for picked in sorted(chosen)]
 
 
-def distances_of(pair: TablePair, cliques: Sequence[ColumnSet]) -> MarginalDistances:
+def distances_of(pair: TablePair | CountedPair, cliques: Sequence[ColumnSet]) -> MarginalDistances:
     """Return the total variation distances of the marginals of these column sets: 1/2 * sum of |real/n - synth/m|.
 
     PrivMRF (section 5.1) prints the L1 distance, which is twice this; BSG (section 6.2) and the papers of MST and AIM
@@ -127,7 +197,7 @@ def distances_of(pair: TablePair, cliques: Sequence[ColumnSet]) -> MarginalDista
     >>> distances_of(pair, [("x",), ("y",), ("x", "y")]).distances.tolist()
     [0.0, 0.0, 1.0]
     """
-    return MarginalDistances(list(cliques), np.array([pair.distance(clique) for clique in cliques]))
+    return MarginalDistances(list(cliques), pair.distances(cliques))
 
 
 def _check_codes(name: str, codes: np.ndarray, domain: Domain) -> None:

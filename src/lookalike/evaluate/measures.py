@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import InputError
-from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques
+from lookalike.evaluate.marginals import CountedPair, TablePair, distances_of, random_cliques
 from lookalike.models.bayes_net import BayesNet
 from lookalike.models.model import Model
 from lookalike.privacy.row_level.prefixes import PrefixCounts, class_sizes, probability_classes
@@ -62,26 +62,36 @@ def correlation(codes: np.ndarray) -> np.ndarray:
     return np.clip(result, -1.0, 1.0)
 
 
-def pair_association(pair: TablePair, ordered: Collection[str] = ()) -> PairAssociation:
+def correlation_of_counts(counts: np.ndarray) -> float:
+    """Return the Pearson correlation of two columns of codes from the counts of their pair; 0 for a constant one."""
+    rows = counts.sum()
+    shares = counts.sum(axis=1) / rows, counts.sum(axis=0) / rows
+    codes = [np.arange(len(share)) - np.arange(len(share)) @ share for share in shares]
+    spread = np.prod([np.sqrt(share @ code**2) for share, code in zip(shares, codes, strict=True)])
+    return float(np.clip(codes[0] @ counts @ codes[1] / rows / spread, -1.0, 1.0)) if spread > 0 else 0.0
+
+
+def pair_association(pair: TablePair | CountedPair, ordered: Collection[str] = ()) -> PairAssociation:
     """Return the association of every pair: Pearson correlation if both columns are `ordered`, else Cramer's V."""
     domain, d = pair.domain, len(pair.domain)
     real, synth, distances = np.eye(d), np.eye(d), np.zeros((d, d))
-    real_correlation, synth_correlation = correlation(pair.real), correlation(pair.synth)
+    by_rows = (correlation(pair.real), correlation(pair.synth)) if isinstance(pair, TablePair) else ()
     for i, first in enumerate(domain.names):
         distances[i, i] = pair.distance((first,))
         for j in range(i + 1, d):
             second = domain.names[j]
-            one, two = _square_counts(pair, domain, first, second)
+            one, two = pair.square(first, second)
             distances[i, j] = distances[j, i] = 0.5 * np.abs(one / pair.real_rows - two / pair.synth_rows).sum()
             if first in ordered and second in ordered:
-                real[i, j], synth[i, j] = real_correlation[i, j], synth_correlation[i, j]
+                exact = [found[i, j] for found in by_rows]
+                real[i, j], synth[i, j] = exact or [correlation_of_counts(counts) for counts in (one, two)]
             else:
                 real[i, j], synth[i, j] = cramers_v(one), cramers_v(two)
             real[j, i], synth[j, i] = real[i, j], synth[i, j]
     return PairAssociation(real, synth, distances)
 
 
-def column_shapes(pair: TablePair, ordered: Collection[str] = ()) -> dict[str, float]:
+def column_shapes(pair: TablePair | CountedPair, ordered: Collection[str] = ()) -> dict[str, float]:
     """Return the similarity of every column: 1 - Kolmogorov-Smirnov statistic if `ordered`, else 1 - distance.
 
     These are KSComplement and TVComplement of sdmetrics, the parts of its score 'Column Shapes'.
@@ -89,10 +99,8 @@ def column_shapes(pair: TablePair, ordered: Collection[str] = ()) -> dict[str, f
     shapes = {}
     for name in pair.domain.names:
         if name in ordered:
-            column, size = pair.domain.position(name), pair.domain.size(name)
-            one = np.bincount(pair.real[:, column], minlength=size).cumsum() / pair.real_rows
-            two = np.bincount(pair.synth[:, column], minlength=size).cumsum() / pair.synth_rows
-            shapes[name] = 1.0 - float(np.abs(one - two).max())
+            one, two = pair.counts((name,))
+            shapes[name] = 1.0 - float(np.abs(one.cumsum() / pair.real_rows - two.cumsum() / pair.synth_rows).max())
         else:
             shapes[name] = 1.0 - pair.distance((name,))
     return shapes
@@ -109,20 +117,6 @@ def pair_trends(association: PairAssociation, domain: Domain, ordered: Collectio
     both = np.outer(flags, flags) & ~np.eye(len(flags), dtype=bool)
     similarity[both] = 1.0 - np.abs(association.real - association.synth)[both] / 2.0
     return similarity
-
-
-def _square_counts(pair: TablePair, domain: Domain, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the 2-way counts of both tables as matrices, without values that do not occur if there are many."""
-    shape = domain.shape((first, second))
-    if shape[0] * shape[1] <= 4 * (pair.real_rows + pair.synth_rows):
-        one, two = pair.counts((first, second))
-        return one.reshape(shape), two.reshape(shape)
-    stacked = np.concatenate([pair.real, pair.synth])[:, [domain.position(first), domain.position(second)]]
-    rows, row_of = np.unique(stacked[:, 0], return_inverse=True)
-    columns, column_of = np.unique(stacked[:, 1], return_inverse=True)
-    key, cells = row_of * len(columns) + column_of, len(rows) * len(columns)
-    one, two = (np.bincount(part, minlength=cells) for part in (key[: pair.real_rows], key[pair.real_rows :]))
-    return one.reshape(len(rows), -1), two.reshape(len(rows), -1)
 
 
 _SHARES = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -214,7 +208,7 @@ class Copies:
         unique_real_rows_found: share of those that some synthetic row equals.
         repeated_rows: synthetic rows that have an equal synthetic row before them.
 
-    Equal rows are no proof of a leak: if few cells hold most rows, independent draws repeat them.
+    Equal rows do not prove a leak: if few cells hold most rows, independent draws repeat them.
     """
 
     rows_equal_to_real: float

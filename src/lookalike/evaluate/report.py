@@ -19,7 +19,10 @@ from lookalike.report.page import render, style_sheet
 _MAX_COLUMNS = 60
 _MAX_MAP_COLUMNS = 32
 MARK = "NOT-PRIVATE"
-_OPTIONAL = ("groups", "questions", "rules", "distinguishing", "classifiers", "private_reference", "svm")
+_OPTIONAL = (
+    "ranges", "copies", "groups", "questions", "rules", "distinguishing", "classifiers", "private_reference", "svm",
+    "attacks",
+)  # fmt: skip
 
 
 def internal_name(path: str | Path) -> Path:

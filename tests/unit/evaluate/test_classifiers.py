@@ -13,9 +13,9 @@ from lookalike.errors import InputError, MissingExtraError
 from lookalike.evaluate.classifiers import (
     classifier_results,
     distinguishing_game,
+    features_of,
     logistic_regression,
     objective_perturbation,
-    one_hot,
     output_perturbation,
     private_reference,
     svm_errors,
@@ -38,12 +38,12 @@ def shuffled(codes: np.ndarray, seed: int = 0) -> np.ndarray:
     return np.column_stack([rng.permutation(column) for column in codes.T])
 
 
-def test_one_hot_has_one_feature_per_value():
+def test_features_have_one_feature_per_value():
     codes = np.array([[3, 1, 0], [0, 0, 2]])
     np.testing.assert_array_equal(
-        one_hot(codes, DOMAIN, without="y").toarray(), [[0, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0, 1]]
+        features_of(codes, DOMAIN, without="y").toarray(), [[0, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0, 1]]
     )
-    assert one_hot(codes, DOMAIN).sum() == 6
+    assert features_of(codes, DOMAIN).sum() == 6
 
 
 def test_thinned_keeps_rows_of_the_table():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lookalike.evaluate.exact_schema import MAX_BINS, MAX_VALUES, exact_schema
+from lookalike.evaluate.real_data import MAX_BINS, MAX_VALUES, exact_schema
 from lookalike.schema import codec
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical, Identifier
