@@ -46,8 +46,8 @@ class Reference:
 def synthesize(rows: pa.Table, *, method: str, seed: int, **arguments: Any) -> Any:
     """A release by a method of the package or one of three references.
 
-    `resample` draws rows from the real table with replacement, about the best to hope for; `shuffled` shuffles every
-    column, so that 1-way marginals are exact and nothing is associated; `uniform` draws every value alike.
+    `resample` draws rows from the real table with replacement, a bootstrap (docs/references.md); `shuffled` shuffles
+    every column, so that 1-way marginals are exact and nothing is associated; `uniform` draws every value alike.
     """
     rng = np.random.default_rng(seed if method == "uniform" else [seed, 1])
     if method == "resample":

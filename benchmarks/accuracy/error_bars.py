@@ -29,7 +29,8 @@ from lookalike.models.intervals import Answer
 from lookalike.release import Release
 from lookalike.report.public import public_numbers
 from lookalike.schema import codec
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.binned import Datetime
+from lookalike.schema.bins import Binned
 
 RESULTS, PAGE = results_of("error_bars"), DOCS / "error_bars.md"
 LEVEL = 0.9
@@ -121,6 +122,8 @@ def statistics(release: Release, frame: pd.DataFrame, codes: np.ndarray, rng: np
 
 def _held(kind: str, answer: Answer, truth: float) -> tuple[str, bool, float]:
     near = 1e-6 * max(1.0, abs(truth))
+    if kind.startswith("query: median") and answer.low == answer.high:
+        kind += " of one value"  # no interval is narrower, so it holds as often as the value is sure
     return f"{kind}, {answer.basis}", bool(answer.low - near <= truth <= answer.high + near), answer.high - answer.low
 
 
@@ -140,7 +143,7 @@ def table(lines: list[Line]) -> list[str]:
         for kind, numbers in line["kinds"].items():
             groups[line["table"], kind].append(numbers)
     rows = []
-    for (name, kind), runs in groups.items():
+    for (name, kind), runs in sorted(groups.items(), key=lambda group: (list(CASES).index(group[0][0]), group[0][1])):
         held, width, sizes = np.array(runs).T
         share, mean = np.average(held, weights=sizes), np.average(width, weights=sizes)
         rows.append((name, kind, len(runs), f"{sizes.sum():,.0f}", f"{share:.1%}", f"{mean:,.3g}"))

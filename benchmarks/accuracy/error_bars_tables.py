@@ -97,9 +97,29 @@ SURVEY = Schema(
     )
 )
 
+
+def register() -> pd.DataFrame:
+    """Small whole numbers, each counted by itself, in few rows: medians are unsure by several values."""
+    rng, rows = np.random.default_rng(4), 1500
+    group = rng.choice(["a", "b", "c"], rows, p=[0.5, 0.3, 0.2])
+    age = np.clip(rng.normal(45 + 8 * (group == "c"), 18, rows), 0, 99).astype(int)
+    return pd.DataFrame(
+        {"age": age, "group": group, "member": np.where(age + rng.normal(0, 20, rows) > 50, "yes", "no")}
+    )
+
+
+REGISTER = Schema(
+    (
+        Integer("age", minimum=0, maximum=99, bins=100),
+        Categorical("group", ("a", "b", "c"), outside="absorb"),
+        Categorical("member", ("no", "yes"), outside="absorb"),
+    )
+)
+
 CASES = {
     "shop, discovered": Case(shop, None, "auto", 1.0),
     "visits of persons": Case(visits, VISITS, "auto", 1.0, {"neighbours": Neighbours(max_rows_per_person=3)}),
     "survey, contrasts": Case(survey, SURVEY, "auto", 0.3),
     "survey, tree": Case(survey, SURVEY, "mst", 1.0),
+    "register of single values": Case(register, REGISTER, "mst", 1.0),
 }

@@ -51,8 +51,8 @@ def benchmark_section(results: list[Line]) -> list[str]:
     return [
         "Mean total variation distance of 300 random 3-way / 5-way marginals between the training rows and as many",
         "synthetic rows (lower is better), and CPU seconds on one core; epsilon 1, delta 1e-5, 80 % of the rows; mean",
-        "of stored runs in [benchmarks/results](benchmarks/results). `resample` is a fresh sample of real rows: no",
-        "privacy at all.",
+        "of stored runs in [benchmarks/results](benchmarks/results). `resample` is a bootstrap of the",
+        "training rows, no privacy at all; a [fresh sample](docs/references.md) is further away.",
         "",
         *method_rows(methods, {table: (table, 1.0) for table in tables}, cell),
     ]

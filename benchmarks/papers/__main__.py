@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from benchmarks.common import dispatch
 
-COMMANDS = ("bsg", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_wide", "privsyn", "queries")
+COMMANDS = ("run", "document", "bsg", "claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm")
+COMMANDS += ("privmrf_wide", "privsyn", "queries")
 
 if __name__ == "__main__":
     dispatch("benchmarks.papers", COMMANDS)

@@ -1,12 +1,13 @@
 """The figures and tables of the plausible-deniability paper (Bindschaedler, Shokri, Gunter 2017), on Adult.
 
-    python -m benchmarks.papers bsg run [--only models distances classifiers private game passing price speed]
+    python -m benchmarks.papers bsg run [--only models distances large_models ...]
     python -m benchmarks.papers bsg document
 
 The paper's table (ACS 2013, 1.5 million rows) is not at hand; Adult holds the same eleven columns and 30 times fewer
-rows. `run` appends one JSON line per experiment and repeat to benchmarks/results/bsg.jsonl, replacing older ones of the
-same name; `document` writes docs/reproductions/bsg.md and its plots from them. Everything here is NOT PRIVATE: noise is
-repeatable, and rows from seeds are made with the paper's k = 50 and no account of how many.
+rows; bsg_large.py simulates one of its size. `run` stores one JSON line per experiment and repeat in
+benchmarks/results/bsg.jsonl and does not repeat what is there, unless `--again` is given; `document` writes
+docs/reproductions/bsg.md and its plots from them. Everything here is NOT PRIVATE: noise is repeatable, and rows from
+seeds are made with the paper's k = 50 and no account of how many.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import lookalike
 from benchmarks.common import parser_of, results_of, stored
 from benchmarks.papers import bsg_document
 from benchmarks.runs import marginal_distance, table_of
-from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, one_hot
+from lookalike.evaluate.classifiers import classifier_results, distinguishing_game, features_of
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet
 from lookalike.privacy.row_level.prefixes import PrefixCounts
@@ -96,18 +97,25 @@ def most_likely(model: BayesNet, codes: np.ndarray, name: str) -> np.ndarray:
 
 def models(repeat: int) -> dict[str, Any]:
     """Share of right guesses by column: network without noise, at epsilon 1 and 0.1; marginals; random; forest."""
+    train, _, test, domain = data(repeat)
+    return accuracies(train, test[:4000], domain, repeat)
+
+
+def accuracies(
+    train: np.ndarray, asked: np.ndarray, domain: Domain, repeat: int, methods: Sequence[str] = ("bsg",)
+) -> dict[str, Any]:
+    """Share of right guesses by column and model; models of other methods than the first have its name in theirs."""
     from sklearn.ensemble import RandomForestClassifier
 
-    train, _, test, domain = data(repeat)
-    asked = test[:4000]
-    networks = {"none": 1000.0, "1": 1.0, "0.1": 0.1}
-    fitted = {name: learn(train, domain, repeat, epsilon) for name, epsilon in networks.items()}
+    networks, fitted = {"none": 1000.0, "1": 1.0, "0.1": 0.1}, dict[str, Any]()
+    for method in methods:
+        for name, epsilon in networks.items():
+            key = f"model {name}" if method == methods[0] else f"{method} {name}"
+            fitted[key] = learn(train, domain, repeat, epsilon, method=method)
     answer: dict[str, Any] = {}
     for i, name in enumerate(domain.names):
         truth = asked[:, i]
-        right = {
-            f"model {key}": float((most_likely(model, asked, name) == truth).mean()) for key, model in fitted.items()
-        }
+        right = {key: float((most_likely(model, asked, name) == truth).mean()) for key, model in fitted.items()}
         right["marginals"] = float((np.bincount(train[:, i]).argmax() == truth).mean())
         right["random"] = 1 / domain.sizes[i]
         forest = RandomForestClassifier(n_estimators=30, min_samples_leaf=2, random_state=0)
@@ -149,7 +157,7 @@ def classifiers(repeat: int) -> dict[str, Any]:
 def private(repeat: int) -> dict[str, Any]:
     """Logistic regression and SVM on income: private ones on real rows, plain ones on synthetic rows (Table 4)."""
     train, _, test, domain = data(repeat)
-    (features, signs), (asked, truth) = _prepared(train, domain), _prepared(test, domain)
+    (features, signs), (asked, truth) = prepared(train, domain), prepared(test, domain)
     made = synthetics(train, domain, repeat)
     rng = np.random.default_rng([repeat, 19])
     answer: dict[str, Any] = {}
@@ -168,12 +176,13 @@ def private(repeat: int) -> dict[str, Any]:
             answer[f"{loss} {name}"] = perturbed(how, loss, best)
             answer[f"{loss} {name}, own lambda"] = max(perturbed(how, loss, r) for r in (1e-1, 1e-2, 1e-3, 1e-4))
         for name, table in made.items():
-            answer[f"{loss} {name}"] = accuracy(erm(*_prepared(table, domain), best, loss))
+            answer[f"{loss} {name}"] = accuracy(erm(*prepared(table, domain), best, loss))
     return answer
 
 
-def _prepared(codes: np.ndarray, domain: Domain) -> tuple[Any, np.ndarray]:
-    features = one_hot(codes, domain, without="income") / np.sqrt(len(domain) - 1)
+def prepared(codes: np.ndarray, domain: Domain) -> tuple[Any, np.ndarray]:
+    """One-hot features of norm 1 at most, and the sign of the income."""
+    features = features_of(codes, domain, without="income") / np.sqrt(len(domain) - 1)
     return features.tocsr(), np.where(codes[:, domain.position("income")] == 1, 1.0, -1.0)
 
 
@@ -203,7 +212,7 @@ def erm(
 
 def output_perturbed(features: Any, signs: np.ndarray, r: float, loss: str, rng: np.random.Generator) -> np.ndarray:
     """Algorithm 1 of Chaudhuri, Monteleoni and Sarwate (2011) at epsilon 1."""
-    return erm(features, signs, r, loss) + _noise(features.shape[1], 2 / (len(signs) * r), rng)
+    return erm(features, signs, r, loss) + noise(features.shape[1], 2 / (len(signs) * r), rng)
 
 
 def objective_perturbed(features: Any, signs: np.ndarray, r: float, loss: str, rng: np.random.Generator) -> np.ndarray:
@@ -212,10 +221,11 @@ def objective_perturbed(features: Any, signs: np.ndarray, r: float, loss: str, r
     left = 1.0 - 2 * np.log1p(c / (n * r))
     if left <= 0:
         r, left = c / (n * np.expm1(0.25)), 0.5
-    return erm(features, signs, r, loss, _noise(features.shape[1], 2 / left, rng))
+    return erm(features, signs, r, loss, noise(features.shape[1], 2 / left, rng))
 
 
-def _noise(width: int, scale: float, rng: np.random.Generator) -> np.ndarray:
+def noise(width: int, scale: float, rng: np.random.Generator) -> np.ndarray:
+    """A vector of random direction whose norm has a gamma distribution."""
     direction = rng.normal(size=width)
     return direction / np.linalg.norm(direction) * rng.gamma(width, scale)
 
@@ -340,13 +350,33 @@ EXPERIMENTS: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-def run(names: Sequence[str], repeats: int) -> None:
-    """Run experiments, and replace the stored lines of the same ones."""
+LARGE = ("large_shape", "large_speed", "large_distances", "large_private", "large_models")
+"""Experiments of bsg_large.py, at the size of the paper's table."""
+ONCE = ("price", "speed", *LARGE)
+"""Experiments without noise that matters, or of so many rows that it hardly does."""
+
+
+def repeats_of(name: str, repeats: int) -> int:
+    """How often an experiment is made."""
+    return 1 if name in ONCE else repeats
+
+
+def experiment(name: str) -> Callable[[int], dict[str, Any]]:
+    """The experiment of that name."""
+    from benchmarks.papers import bsg_large
+
+    return getattr(bsg_large, name) if name in LARGE else EXPERIMENTS[name]
+
+
+def run(names: Sequence[str], repeats: int, *, again: bool = False) -> None:
+    """Run experiments that are not stored yet, or all of them again."""
     lines = stored(RESULTS)
     for name in names:
-        for repeat in range(1 if name in ("price", "speed") else repeats):
+        for repeat in range(repeats_of(name, repeats)):
+            if not again and any((line["experiment"], line["repeat"]) == (name, repeat) for line in lines):
+                continue
             start = time.process_time()
-            result = EXPERIMENTS[name](repeat)
+            result = experiment(name)(repeat)
             cpu = round(time.process_time() - start, 1)
             lines = [line for line in lines if (line["experiment"], line["repeat"]) != (name, repeat)]
             lines.append({"experiment": name, "repeat": repeat, "cpu_seconds": cpu, "result": result})
@@ -356,10 +386,11 @@ def run(names: Sequence[str], repeats: int) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    parser.add_argument("--only", nargs="+", default=list(EXPERIMENTS))
+    parser.add_argument("--only", nargs="+", default=[*EXPERIMENTS, *LARGE])
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="repeat what is stored, too")
     given = parser.parse_args(arguments)
     if given.action == "run":
-        run(given.only, given.repeats)
+        run(given.only, given.repeats, again=given.again)
     else:
         bsg_document.write(stored(RESULTS))

@@ -1,6 +1,6 @@
 """The experiments of PPSyn (partition-based private data synthesis), section 5, on Adult and BR2000.
 
-    python -m benchmarks.papers ppsyn run [--parts compare eta workload] [--tables adult-100] [--methods aim]
+    python -m benchmarks.papers ppsyn run [--parts compare eta printed loans] [--tables adult-100] [--methods aim]
     python -m benchmarks.papers ppsyn document
 
 `run` appends one JSON line per run to benchmarks/results/ppsyn.jsonl and never repeats a run that is there;
@@ -12,6 +12,7 @@ compare with real rows.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,9 @@ from benchmarks.common import (
     parser_of,
     replace_parts,
     results_of,
+    stored,
 )
+from benchmarks.papers import loans_table, ppsyn_printed
 from benchmarks.runs import Key, method_rows, results_in, show_progress
 from lookalike.evaluate.classifiers import svm_errors
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
@@ -47,7 +50,7 @@ from lookalike.schema.columns import Categorical
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 
-RESULTS = results_of("ppsyn")
+RESULTS, BUDGETS = results_of("ppsyn"), results_of("ppsyn_budgets")
 DOCUMENT = REPRODUCTIONS / "ppsyn.md"
 TABLES = ("adult", "br2000", "adult-100")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
@@ -92,6 +95,8 @@ ETAS = tuple(round(0.1 * tenths, 1) for tenths in range(3, 11))
 ETA_TABLES, ETA_EPSILON = ("adult", "br2000"), 0.1
 WORKLOADS = (2, 3, 4, 5)
 WORKLOAD_METHODS = ("ppsyn", "aim")
+LOANS, LOANS_METHODS, LOANS_EPSILON = "loans", ("mst", "privmrf", "ppsyn", "aim"), 0.1
+PRINTED, PRINTED_TABLES, PRINTED_EPSILONS = "printed, NOT PRIVATE", ("br2000", "adult"), (0.1, 0.5)
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {PAPER: (PAPER, {"workload": "all-2way"})}
 SETTINGS |= {f"ppsyn, eta {eta:g}": ("ppsyn", {"eta": eta}) for eta in ETAS}
 SETTINGS |= {f"{name}, {k}-way": (name, {"workload": f"all-{k}way"}) for name in WORKLOAD_METHODS for k in WORKLOADS}
@@ -99,6 +104,9 @@ SETTINGS |= {f"{name}, {k}-way": (name, {"workload": f"all-{k}way"}) for name in
 
 def table_of(name: str) -> tuple[pa.Table, Schema]:
     """Rows and public schema of a table."""
+    if name == LOANS:
+        codes, sizes = loans_table.loans()
+        return pa.table(codes), Schema.from_sizes(sizes)
     if name != "adult-100":
         return runs.table_of(name)
     rows = pyarrow.csv.read_csv(DATA / "adult-raw.csv")
@@ -118,14 +126,15 @@ def run_one(job: Job) -> Result:
     train, test = split_rows(rows, job.train_share, job.repeat)
     method, settings = SETTINGS.get(job.method, (job.method, {}))
     start = time.process_time()
-    release = runs.synthesize(
+    synthesize = ppsyn_printed.synthesize if method == PRINTED else runs.synthesize
+    release = synthesize(
         train, schema=schema, epsilon=job.epsilon, delta=job.delta, method=method, seed=job.repeat, **settings
     )
     numbers: Result = {
         "cpu_seconds": round(time.process_time() - start, 3),
         "peak_mb": peak_mb(),
         "rows": release.rows.num_rows,
-        "epsilon_spent": release.spent.epsilon_spent,
+        "epsilon_spent": None if method == PRINTED else release.spent.epsilon_spent,
     }
     real, synth, unseen = (codec.encode(schema, part) for part in (train, release.rows, test))
     return {**numbers, **measures(real, synth, unseen, schema.domain, everything=job.method in COMPARED)}
@@ -169,6 +178,11 @@ def jobs(
     if "eta" in parts:
         names, chosen = [f"ppsyn, eta {eta:g}" for eta in ETAS], [name for name in ETA_TABLES if name in tables]
         listed += jobs_of(chosen, names, [ETA_EPSILON], repeats, train_share=0.8)
+    if "loans" in parts:
+        listed += jobs_of([LOANS], LOANS_METHODS, [LOANS_EPSILON], 1, train_share=0.8)
+    if "printed" in parts:
+        chosen = [name for name in PRINTED_TABLES if name in tables]
+        listed += jobs_of(chosen, [PRINTED, PAPER], PRINTED_EPSILONS, 2, train_share=0.8)
     if "compare" in parts:
         again = [name for name in methods if name in REPEATED]
         small = [epsilon for epsilon in epsilons if epsilon <= MAX_REPEATED]
@@ -257,6 +271,55 @@ def workload_part(results: list[Line]) -> list[str]:
     return ["![dimension of the workload](ppsyn-workload.svg)", "", *text]
 
 
+def printed_part(results: list[Line]) -> list[str]:
+    """The printed algorithm beside the repaired one and others: workload error, runs in brackets."""
+    cells = summary(results, "tvd.3")
+    columns = {f"{table}, {e:g}": (table, e) for table in PRINTED_TABLES for e in PRINTED_EPSILONS}
+
+    def cell(key: Key) -> str:
+        mean, error, count = cells.get(key, (math.nan, math.nan, 0))
+        return "" if not count else f"{mean:.4f}" + (f" ± {error:.4f}" if count > 1 else "") + f" ({count})"
+
+    return method_rows((PRINTED, PAPER, "ppsyn", "aim"), columns, cell)
+
+
+def loans_part(results: list[Line]) -> list[str]:
+    """Errors on the simulated table of the shape of LOANS."""
+    found = [(title, scale, digits, summary(results, measure)) for measure, title, scale, digits in MEASURES]
+    rows = []
+    for title, scale, digits, cells in found:
+        keys = [(LOANS, method, LOANS_EPSILON) for method in LOANS_METHODS]
+        if any(key in cells for key in keys):
+            rows.append([title, *(f"{scale * cells[key][0]:.{digits}f}" if key in cells else "" for key in keys)])
+    return markdown(["", *LOANS_METHODS], rows)
+
+
+def store_budgets() -> None:
+    """Store numbers of groups of the hours worked per week, and the budget that each requires, from true counts."""
+    hours = pyarrow.csv.read_csv(DATA / "adult-raw.csv")["hours-per-week"].to_numpy()
+    counts = np.bincount(hours, minlength=100)[1:].astype(float)
+    points = ppsyn_printed.budgets(counts, float(np.abs(counts - counts.mean()).sum()))
+    BUDGETS.write_text("".join(json.dumps({"groups": groups, "rho": rho}) + "\n" for groups, rho in points))
+
+
+def required_budgets() -> list[tuple[int, float]]:
+    """The stored numbers of groups with their budgets."""
+    return [(line["groups"], line["rho"]) for line in stored(BUDGETS)]
+
+
+def budgets_part() -> list[str]:
+    """Figure 2: the budget that a number of groups of the hours worked per week requires."""
+    points = required_budgets()
+    best = min(points, key=lambda point: point[1])
+    series = {"required rho": [(float(groups), 1e9 * rho, math.nan) for groups, rho in points[:20]]}
+    chart = lines(series, x_title="number of groups", y_title="rho, in 1e-9", title="Figure 2")
+    (DOCUMENT.parent / "ppsyn-figure2.svg").write_text(standalone(chart), encoding="utf-8")
+    shown = sorted({points[0], best, *points[:: len(points) // 6], points[-1]})
+    rows = [["required rho, in 1e-9", *(f"{1e9 * rho:.2f}" for _, rho in shown)]]
+    text = markdown(["number of groups", *(str(groups) for groups, _ in shown)], rows)
+    return ["![Figure 2](ppsyn-figure2.svg)", "", *text, "", f"Smallest at {best[0]} groups of {points[-1][0]} cells."]
+
+
 def standalone(chart: Markup) -> str:
     """A chart as a file of its own, with the report's colours."""
     style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
@@ -266,17 +329,26 @@ def standalone(chart: Markup) -> str:
 
 def document(results: list[Line]) -> None:
     """Replace the generated parts of the document, and the plots."""
-    parts = {"comparison": comparison_part(results), "eta": eta_part(results), "workload": workload_part(results)}
+    parts = {
+        "comparison": comparison_part(results),
+        "eta": eta_part(results),
+        "workload": workload_part(results),
+        "printed": printed_part(results),
+        "budgets": budgets_part(),
+        "loans": loans_part(results),
+    }
     replace_parts(DOCUMENT, parts)
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    parser.add_argument("--parts", nargs="+", default=["compare", "eta", "workload"])
+    parser.add_argument("--parts", nargs="+", default=["compare", "eta", "workload", "printed", "loans"])
     add_grid(parser, tables=TABLES, methods=COMPARED, epsilons=EPSILONS, repeats=1)
     given = parser.parse_args(arguments)
     if given.action == "run":
         listed = jobs(given.parts, given.tables, given.methods, given.epsilons, given.repeats)
         run_jobs(listed, run_one, RESULTS, progress=show_progress)
+        if "printed" in given.parts:
+            store_budgets()
     else:
         document(results_in(RESULTS))

@@ -1,6 +1,6 @@
 """The experiments of PrivMRF (Cai, Lei, Wei and Xiao 2021), sections 5.1 and 5.2, on their four tables.
 
-    python -m benchmarks.papers privmrf run [--parts targets parameters compare] [--tables nltcs] [--epsilons 0.1 0.8]
+    python -m benchmarks.papers privmrf run [--parts targets compare useful] [--tables nltcs] [--epsilons 0.1 0.8]
     python -m benchmarks.papers privmrf document
 
 `run` appends one JSON line per run to benchmarks/results/privmrf.jsonl and never repeats a run that is there;
@@ -11,18 +11,22 @@ count says. Noise is from the operating system, so repeats differ. NOT PRIVATE: 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 from benchmarks import runs
-from benchmarks.common import REPRODUCTIONS, Line, add_grid, markdown, parser_of, replace_parts, results_of
+from benchmarks.common import REPRODUCTIONS, Line, add_grid, markdown, parser_of, replace_parts, results_of, stored
 from benchmarks.papers import privmrf_wide
-from benchmarks.runs import method_rows, results_in
+from benchmarks.runs import Key, method_rows, results_in
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
 from lookalike.evaluate.report import comparison_chart
+from lookalike.privacy.kernel.accounting import Budget, stddev_for
+from lookalike.selection.pricing import useful_cells
 from lookalike.synthesizers import METHODS
 
-RESULTS = results_of("privmrf")
+RESULTS, PAIRS = results_of("privmrf"), results_of("privmrf_pairs")
 DOCUMENT = REPRODUCTIONS / "privmrf.md"
 TABLES = ("nltcs", "br2000", "adult", "acs")
 EPSILONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
@@ -48,6 +52,9 @@ STUDY: dict[str, dict[str, dict[str, Any]]] = {
     "k": {f"k {value}": {"candidates": value} for value in (100, 400, 1600)},
 }
 SETTINGS = {name: settings for choices in STUDY.values() for name, settings in choices.items()}
+SETTINGS["theta 1"] = {"theta": 1.0}
+SMALL_THETAS, SMALL_TABLES, SMALL_EPSILONS = ("theta 6", "theta 2", "theta 1"), ("adult", "br2000"), (0.1, 0.2, 0.4)
+"""What usefulness leaves out where columns have many values and budgets are small."""
 
 
 def synthesize(rows: Any, *, method: str, **arguments: Any) -> Any:
@@ -75,6 +82,10 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
     if "parameters" in parts:
         names = [name for choices in STUDY.values() for name in choices]
         listed += jobs_of(["nltcs"], names, epsilons, repeats, train_share=0.8)
+    if "useful" in parts:
+        chosen = [name for name in SMALL_TABLES if name in tables]
+        small = [epsilon for epsilon in epsilons if epsilon in SMALL_EPSILONS]
+        listed += jobs_of(chosen, [*SMALL_THETAS, "mst"], small, 3, train_share=0.8)
     if "compare" in parts:
         methods = ["privmrf", PAPER, *(name for name in RIVALS if name in METHODS)]
         listed += jobs_of(tables, methods, epsilons, repeats, train_share=0.8)
@@ -147,6 +158,38 @@ def study_part(results: list[Line]) -> list[str]:
     return text
 
 
+def useful_part(results: list[Line]) -> list[str]:
+    """Distances of the paper's variant for several thetas beside MST, and the pairs that theta 6 leaves."""
+    ways = [summary(results, f"tvd.{k}") for k in (1, 3, 5)]
+    columns = {f"{table}, {e:g}": (table, e) for table in SMALL_TABLES for e in SMALL_EPSILONS}
+
+    def cell(key: Key) -> str:
+        return " / ".join(f"{way[key][0]:.4f}" for way in ways) + f" ({ways[0][key][2]})" if key in ways[0] else ""
+
+    rows = method_rows((*SMALL_THETAS, "mst"), columns, cell, "setting")
+    counted = {(line["table"], line["epsilon"]): line["pairs"] for line in stored(PAIRS)}
+    shares = [counted[key] for key in columns.values()]
+    return [*rows, "| pairs that are 6-useful | " + " | ".join(shares) + " |"]
+
+
+def store_pairs() -> None:
+    """Store how many pairs are useful, by table and budget."""
+    grid = [(table, epsilon) for table in SMALL_TABLES for epsilon in SMALL_EPSILONS]
+    lines = [{"table": table, "epsilon": epsilon, "pairs": useful_pairs(table, epsilon)} for table, epsilon in grid]
+    PAIRS.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def useful_pairs(table: str, epsilon: float) -> str:
+    """How many pairs of columns have few enough cells for theta 6; from public sizes and the number of rows."""
+    rows, schema = runs.table_of(table)
+    columns = len(schema.domain)
+    rho = float(Budget(epsilon, 1e-5, "gdp").rho) * 0.79  # what pair scores, choices and the count leave
+    stddev = stddev_for(rho, releases=columns + int(0.8 * columns))
+    limit = useful_cells(0.8 * rows.num_rows, stddev, 6.0)
+    cells = [schema.domain.cells(pair) for pair in combinations(schema.domain.names, 2)]
+    return f"{sum(count <= limit for count in cells)} of {len(cells)}"
+
+
 def document(results: list[Line]) -> None:
     """Replace the generated parts of the document, and the plots."""
     parts = {
@@ -155,18 +198,21 @@ def document(results: list[Line]) -> None:
         "hierarchies": privmrf_wide.wide_rows(results_in(privmrf_wide.RESULTS)),
         "comparison": comparison_part(results),
         "parameters": study_part(results),
+        "useful": useful_part(results),
     }
     replace_parts(DOCUMENT, parts)
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    parser.add_argument("--parts", nargs="+", default=["targets", "parameters", "compare"])
+    parser.add_argument("--parts", nargs="+", default=["targets", "parameters", "compare", "useful"])
     add_grid(parser, tables=TABLES, epsilons=EPSILONS, repeats=1)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args(arguments)
     if given.action == "run":
         listed = jobs(given.parts, given.tables, given.epsilons, given.repeats)
         run_jobs(listed, run_one, RESULTS, progress=runs.show_progress, isolated=not given.together)
+        if "useful" in given.parts:
+            store_pairs()
     else:
         document(results_in(RESULTS))

@@ -30,8 +30,7 @@ from lookalike.fitting.consistency import ConsistentMarginals
 from lookalike.pipeline import synthesize
 from lookalike.sampling.raking import independent_rows
 from lookalike.sampling.row_update import GumSchedule, flow_rows, mean_l1, update_rows
-from lookalike.schema.cells import cell_numbers
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, cell_numbers
 
 RESULTS = results_of("privsyn")
 PAPER = {"score_share": 0.1, "oneway_share": 0.1, "noise_weight": 1.0, "combine": "cliques", "start": "independent"}

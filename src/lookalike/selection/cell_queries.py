@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from lookalike.privacy.scores import CellGaps
-from lookalike.schema.cells import counted
-from lookalike.schema.domain import ColumnSet, Domain
+from lookalike.schema.domain import ColumnSet, Domain, counted
 from lookalike.selection.workload import WorkloadSpec, as_workload
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -20,6 +21,25 @@ from lookalike.schema.domain import Domain
 from lookalike.synthesizers.split import Split
 
 Progress = Callable[[str, float], None]
+
+
+def with_passes(progress: Progress | None) -> tuple[Progress, Callable[[float], None]]:
+    """Return the progress of a run, and what shows how far a pass over its rows is, beside the progress so far."""
+    reached, show = 0.0, progress or (lambda message, fraction: None)
+
+    def report(message: str, fraction: float) -> None:
+        nonlocal reached
+        reached = fraction
+        show(message, fraction)
+
+    return report, lambda part: show(f"reading rows: {part:.0%} of a pass", reached)
+
+
+def between(report: Progress, first: float, last: float) -> Progress:
+    """Return the progress of a part of a run, which goes from one fraction of the whole to another."""
+    return lambda message, fraction: report(message, first + (last - first) * fraction)
+
+
 """A function that is called with what is being done and the fraction of the whole that is finished."""
 
 
@@ -200,7 +220,9 @@ _PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "
 def create(name: str, settings: dict[str, Any]) -> Method:
     """Return the method of that name with the given settings; raises an error that lists the valid names."""
     if name not in METHODS:
-        raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.")
+        near = get_close_matches(name, METHODS, 1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.{meant}")
     known = {field.name: field for field in setting_fields(METHODS[name])}
     for setting, value in settings.items():
         if setting not in known:

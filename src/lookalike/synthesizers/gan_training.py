@@ -18,8 +18,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.requests import RowRelease
 from lookalike.privacy.row_level.critic_sums import Critic
 from lookalike.privacy.row_level.teacher_votes import Teachers
-from lookalike.schema.cells import one_hot
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, one_hot
 from lookalike.selection.steps import fit_columns, singles
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, setting_fields, tuned
 from lookalike.synthesizers.split import ONEWAYS, UNKNOWN, Kind, Split, Step

@@ -32,9 +32,10 @@ from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, U
 SETS, LARGER = "chosen sets", "larger sets and their choice"
 
 # Found on the development tables; docs/mosaic.md has the experiments.
-MAX_FITTED_RHO = 0.5
+MAX_FITTED_RHO, MAX_FITTED_ROWS = 0.5, 10_000
 """About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less noise, the
-weights of a finite number of rows do not converge."""
+weights of a finite number of rows do not converge. Tables of fewer rows are fitted to the same part of their rows, not
+to the same number of rows, which would hide all of their cells."""
 TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
@@ -194,7 +195,8 @@ class Mosaic(Method):
     def _model(self, sets: PricedSets, oneways: Sequence[NoisyMarginal], settings: SupportSettings) -> ReweightedModel:
         """Return the network of the sets that fit together, with rows that are weighted to match all sets."""
         independent, single = sets.independent, settings.single
-        noise_factor = math.sqrt(max(1.0, float(sets.door.budget.rho) / MAX_FITTED_RHO))
+        max_rho = MAX_FITTED_RHO * max(1.0, MAX_FITTED_ROWS / max(1.0, independent.total)) ** 2
+        noise_factor = math.sqrt(max(1.0, float(sets.door.budget.rho) / max_rho))
         measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen)]
         kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in sets.inside.cliques]
         counted = any(m.contrasts is None for m in measured)

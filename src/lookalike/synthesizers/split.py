@@ -10,8 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from lookalike.errors import SchemaError
 from lookalike.measurements import NoisyMarginal
+from lookalike.privacy.kernel.accounting import DISJOINT_PARTS, NO_GUARANTEE
 from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource
 from lookalike.schema.domain import Domain
 
 NUMBER_OF_ROWS = "number of rows"
@@ -21,6 +24,10 @@ CHOICES, CHOSEN = "choices", "chosen marginals"
 
 UNKNOWN = -1
 """The number of releases of a step whose number the method decides as it goes."""
+
+
+_ON_ROWS = (DISJOINT_PARTS, "thresholded histogram", "laplace")
+"""Mechanisms that look at single rows, beside those of steps of the kind ROWS."""
 
 
 class Kind(StrEnum):
@@ -133,9 +140,41 @@ def count_rows(door: GuardedTable, split: Split) -> list[NoisyMarginal]:
     return door.measure([()], door.stddev_for(split.rho(NUMBER_OF_ROWS)), step=NUMBER_OF_ROWS)
 
 
+def reads_rows(plan: Iterable[Step]) -> bool:
+    """Return whether some step looks at single rows, which only tables in memory can give."""
+    return any(step.kind == Kind.ROWS or step.mechanism in _ON_ROWS for step in plan)
+
+
+def check_sets(plan: Iterable[Step], method: str) -> None:
+    """Refuse a public table for a method that measures no column sets, with which its counts could be compared."""
+    if not any(step.kind == Kind.SETS for step in plan):
+        raise SchemaError(
+            f"The method {method} measures no counts of column sets here, so a public table cannot be compared with "
+            "them. Choose auto, mosaic, aim or privmrf, or leave the public table out."
+        )
+
+
+def noise_source(plan: Iterable[Step], *, reproducible: bool) -> NoiseSource:
+    """Return where the noise of a run with this plan comes from."""
+    if any(step.mechanism == NO_GUARANTEE for step in plan):
+        return NO_NOISE
+    return REPRODUCIBLE if reproducible else SYSTEM_ENTROPY
+
+
 def limits_of(steps: Iterable[Step]) -> dict[str, float]:
     """Return the maximum rho that each step may spend, by name."""
     limits: dict[str, float] = {}
     for step in steps:
         limits[step.step] = limits.get(step.step, 0.0) + step.rho
     return limits
+
+
+def with_discovery(found: tuple[Step, ...], split: Split, method: str) -> tuple[Step, ...]:
+    """The steps of discovery and of a method; refuses a method that needs a table on which nothing was spent."""
+    if found and any(step.mechanism == DISJOINT_PARTS for step in split.steps):
+        raise SchemaError(
+            f"With these settings {method} divides the rows into parts, which needs the whole budget, but the schema "
+            f"leaves facts or rules open, which discovery would pay for ({found[0].step} and others). Declare all "
+            "facts in a schema and turn the search for rules off, or do not set parts."
+        )
+    return (*found, *split.steps)

@@ -127,7 +127,7 @@ def test_models_are_stored_and_read_back(tmp_path: Any, settings: dict[str, Any]
     ("settings", "message"),
     [
         ({"omega": "x"}, "omega"),
-        ({"omega": "3-2"}, "rising"),
+        ({"omega": "3-2"}, "must rise"),
         ({"omega": 9}, "at most all columns"),
         ({"parts": "0.5"}, "shares"),
         ({"parts": "0.9,0.9"}, "shares"),
@@ -143,6 +143,13 @@ def test_senseless_settings_are_refused_before_anything_is_spent(settings: dict[
     ledger = Ledger(None, "t")
     with pytest.raises(SchemaError, match=message):
         synthesize(frame(50), ledger=ledger, **settings)
+    assert ledger.spent() == (0.0, 0.0)
+
+
+def test_parts_with_open_facts_are_refused_before_discovery_is_paid() -> None:
+    ledger = Ledger(None, "t")
+    with pytest.raises(SchemaError, match="needs the whole budget"):
+        la.synthesize(frame(50), method="bsg", parts="0.3,0.4", ledger=ledger)
     assert ledger.spent() == (0.0, 0.0)
 
 

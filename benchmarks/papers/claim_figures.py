@@ -1,0 +1,157 @@
+"""Figures of stored runs for the table of the papers' claims (claims.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import Line, markdown, results_of, stored
+from benchmarks.papers import bsg_large_document, ppsyn, privmrf
+from lookalike.evaluate.compare import summary
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper.
+
+    Attributes:
+        says: what the paper says, in a few words.
+        where: its section, figure or table.
+        ours: what stored runs say.
+        agrees: "agrees", "in part" or "differs".
+        why: why it differs, or what to know when it agrees.
+    """
+
+    says: str
+    where: str
+    ours: Callable[[], str]
+    agrees: str
+    why: str
+
+
+@cache
+def lines(name: str) -> list[Line]:
+    """The stored runs of a file that did not fail."""
+    return [line for line in stored(results_of(name)) if "error" not in line]
+
+
+def of(name: str, measure: str, table: str, epsilon: float, *methods: str, digits: int = 4) -> str:
+    """The means of methods on a table at one budget, with standard errors and numbers of runs."""
+    cells, text = summary(lines(name), measure), []
+    for method in [name for name in methods if (table, name, epsilon) in cells]:
+        mean, error, count = cells[table, method, epsilon]
+        spread = f" ± {error:.{digits}f}" if count > 1 else ""
+        text.append(f"{method} {mean:.{digits}f}{spread} ({count})")
+    return f"{table}, epsilon {epsilon:g}: " + ", ".join(text)
+
+
+def wins(name: str, measure: str, method: str, rivals: tuple[str, ...], epsilons: tuple[float, ...]) -> str:
+    """In how many cells of tables and budgets a method is below every rival that ran there."""
+    cells, won, counted = summary(lines(name), measure), 0, 0
+    for table, own, epsilon in list(cells):
+        others = [cells[table, rival, epsilon][0] for rival in rivals if (table, rival, epsilon) in cells]
+        if own == method and epsilon in epsilons and others:
+            counted += 1
+            won += cells[table, own, epsilon][0] < min(others)
+    return f"{method} below {', '.join(rivals)} in {won} of {counted} cells ({measure})"
+
+
+def experiment(name: str) -> list[dict[str, Any]]:
+    """The results of an experiment on BSG, one for every repeat."""
+    return [line["result"] for line in lines("bsg") if line["experiment"] == name]
+
+
+def per_cent(experiment_name: str, *path: str) -> str:
+    """A share of every repeat, as the mean in per cent."""
+    values = []
+    for value in experiment(experiment_name):
+        for key in path:
+            value = value[key]  # type: ignore[assignment]
+        values.append(value[0] if isinstance(value, list) else value)
+    return f"{100 * float(np.mean(values)):.1f} %"
+
+
+def gain(key: str) -> str:
+    """The mean over columns of how many errors fewer than marginals a model makes, at the paper's size."""
+    return f"{np.mean(bsg_large_document.gains(experiment('large_models')[0], key)):.1f} %"
+
+
+def distance(name: str, ways: int) -> str:
+    """The mean distance of columns or pairs of a table, at the paper's size."""
+    return f"{np.mean(experiment('large_distances')[0][f'{name}/{ways}']):.4f}"
+
+
+def gum(table: str, method: str, sweeps: int) -> str:
+    """Error and CPU seconds of GUM or MCF."""
+    found = [x for x in lines("privsyn") if x["run"] == "mcf" and x["table"] == table]
+    one = next(x for x in found if (x["method"], x["sweeps"]) == (method, sweeps))
+    return f"{table}: {method} {one['mean_l1']} in {one['cpu_seconds']} s"
+
+
+def accuracy(table: str) -> str:
+    """3-way distance of PrivSyn's paper variant and of the default."""
+    own = [x for x in lines("privsyn") if x["run"] == "accuracy" and x["table"] == table and x["epsilon"] == 1.0]
+    means = {v: [x["tvd3"] for x in own if x["variant"] == v] for v in ("paper", "default")}
+    return f"{table}: " + ", ".join(f"{v} {np.mean(found):.4f} ({len(found)})" for v, found in means.items())
+
+
+def svm(*methods: str, table: str = "nltcs", epsilon: float = 0.8) -> str:
+    """SVM errors of methods."""
+    return of("privmrf_svm", "svm_error", table, epsilon, *methods)
+
+
+def best_eta() -> str:
+    """The eta of the smallest workload error by table, and how far eta 0.7 is from it."""
+    cells, text = summary(lines("ppsyn"), "tvd.3"), []
+    for table in ppsyn.ETA_TABLES:
+        found = {eta: cells[table, f"ppsyn, eta {eta:g}", ppsyn.ETA_EPSILON] for eta in ppsyn.ETAS}
+        best = min(found, key=lambda eta: found[eta][0])
+        runs = found[best][2]
+        text.append(f"{table}: best {best:g} ({found[best][0]:.4f}), 0.7 has {found[0.7][0]:.4f} (runs: {runs})")
+    return "; ".join(text)
+
+
+def seconds_by_epsilon(method: str, table: str) -> str:
+    """CPU seconds at the smallest and the largest budget."""
+    cells = summary(lines("privmrf"), "cpu_seconds")
+    shown = [f"{e:g}: {cells[table, method, e][0]:.1f} s" for e in privmrf.EPSILONS if (table, method, e) in cells]
+    return f"{method}, {table}: " + ", ".join(shown)
+
+
+def table(claims: list[Claim]) -> list[str]:
+    """The rows of one paper."""
+    heads = ["the paper says", "where", "here", "", "why, and what to know"]
+    return markdown(heads, [[c.says, c.where, c.ours(), c.agrees, c.why] for c in claims])
+
+
+def budget_minimum() -> str:
+    """The number of groups that needs the least budget, and what it and single cells need."""
+    points = dict(ppsyn.required_budgets())
+    best, cells = min(points, key=lambda groups: points[groups]), max(points)
+    shown = f"rho {1e9 * points[best]:.1f}e-9 at {best} groups, {1e9 * points[cells]:.0f}e-9 at {cells} single cells"
+    return f"{shown}, {1e9 * points[min(points)]:.1f}e-9 at {min(points)} groups"
+
+
+def output_at() -> str:
+    """Output perturbation at the paper's size, by lambda."""
+    found = experiment("large_private")[0]
+    size = max(int(key.split("/")[0]) for key in found)
+    shown = [f"{value}: {100 * found[f'{size}/{value}']['output']:.1f} %" for value in ("0.0001", "1e-05", "1e-06")]
+    return "by lambda " + ", ".join(shown)
+
+
+def pass_share() -> str:
+    """The share of candidates that pass at k = 100."""
+    return f"{100 * float(np.mean([one['100']['5-11'] for one in experiment('passing')])):.1f} %"
+
+
+def price_of_rows() -> str:
+    """The k that one row and ten thousand rows need at epsilon 1."""
+    found = experiment("price")[0]
+    return (
+        f"k = {found['27000/1']['ours']} pays for one row, {found['27000/10000']['ours']:,} of 27,000 for 10,000 rows"
+    )

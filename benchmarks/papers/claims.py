@@ -1,0 +1,362 @@
+"""What each of the four papers claims, beside what stored runs say.
+
+    python -m benchmarks.papers claims document
+
+Writes the tables of docs/reproductions/README.md. Figures are computed from stored results; whether they agree with the
+paper, and why not, is written here by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.common import REPRODUCTIONS, parser_of, replace_parts
+from benchmarks.papers.claim_figures import (
+    Claim,
+    accuracy,
+    best_eta,
+    budget_minimum,
+    distance,
+    experiment,
+    gain,
+    gum,
+    of,
+    output_at,
+    pass_share,
+    per_cent,
+    price_of_rows,
+    seconds_by_epsilon,
+    svm,
+    table,
+    wins,
+)
+from benchmarks.papers.ppsyn import PRINTED
+
+DOCUMENT = REPRODUCTIONS / "README.md"
+SMALL, ALL = (0.05, 0.1, 0.5), (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+PAPERS_RIVALS = ("pb-pgm", "privbayes", "bsg")
+
+PRIVSYN = [
+    Claim(
+        "InDif of the example is 0.08 n",
+        "Figure 1, 4.1",
+        lambda: "0.08 n",
+        "agrees",
+        "a test: `tests/unit/sampling/test_privsyn_examples.py`",
+    ),
+    Claim(
+        "the flow moves a third of the adults and a fourth of the elderly to the teenagers",
+        "Figure 2, 5.1",
+        lambda: "the same rows move",
+        "agrees",
+        "a test, as above",
+    ),
+    Claim(
+        "one update of GUM with alpha 2 and beta 0.5 gives 0.4 and 0.6; one row is copied, one overwritten",
+        "Figure 3, 5.2",
+        lambda: "0.4 and 0.6, one of each",
+        "agrees",
+        "a test, as above",
+    ),
+    Claim(
+        "the sensitivity of InDif is 4",
+        "Lemma 4",
+        lambda: "4 n/(n + 1), below 4",
+        "agrees",
+        "[proof](../proofs/score_independence_gap.md); section 4.2 prints a wrong variance, Theorem 5 the right one",
+    ),
+    Claim(
+        "GUM has less error than MCF",
+        "5.1, 5.2",
+        lambda: "; ".join(
+            (gum("br2000", "gum", 20), gum("br2000", "mcf", 20), gum("adult", "gum", 20), gum("adult", "mcf", 20))
+        ),
+        "in part",
+        "mean L1 of all pairs of a few columns without noise: GUM is ahead on br2000 only, but six to thirty times "
+        "faster, and MCF is refused for large marginals",
+    ),
+    Claim(
+        "dense overlapping marginals and GUM synthesise accurately",
+        "abstract",
+        lambda: "; ".join((accuracy("adult"), accuracy("nltcs"))),
+        "agrees",
+        "3-way distance at epsilon 1; the text at hand ends before the paper's evaluation, so its numbers are not "
+        "compared",
+    ),
+]
+
+PRIVMRF = [
+    Claim(
+        "theta 6 is the balanced choice: 2 is worse at large budgets, 12 at small ones",
+        "Figure 1a, 5.1",
+        lambda: "; ".join(
+            (
+                of("privmrf", "tvd.5", "nltcs", 0.1, "theta 2", "theta 6", "theta 12"),
+                of("privmrf", "tvd.5", "nltcs", 1.6, "theta 2", "theta 6", "theta 12"),
+            )
+        ),
+        "agrees",
+        "",
+    ),
+    Claim(
+        "the same for SVM errors",
+        "Figure 1b",
+        lambda: svm("theta 2", "theta 6", "theta 12"),
+        "in part",
+        "one budget, one run each: all settings are within 0.001 of no privacy (0.1378), so nothing is told apart",
+    ),
+    Claim(
+        "t = 0.8 d is better than 0.4 d and 1.2 d",
+        "Figure 2a",
+        lambda: of("privmrf", "tvd.5", "nltcs", 1.6, "t 0.4d", "t 0.8d", "t 1.2d"),
+        "in part",
+        "too few choices hurt; 1.2 d does not",
+    ),
+    Claim(
+        "the same for SVM errors",
+        "Figure 2b",
+        lambda: svm("t 0.4d", "t 0.8d", "t 1.2d"),
+        "in part",
+        "one budget, one run each: all settings are within 0.001 of no privacy (0.1378), so nothing is told apart",
+    ),
+    Claim(
+        "k = 400 is better than smaller and larger k",
+        "Figure 3a",
+        lambda: of("privmrf", "tvd.5", "nltcs", 1.6, "k 100", "k 400", "k 1600"),
+        "differs",
+        "k from 100 to 1600 is hardly told apart: k 400, t 0.8 d and theta 6, which are one setting, differ as much",
+    ),
+    Claim(
+        "the same for SVM errors",
+        "Figure 3b",
+        lambda: svm("k 100", "k 400", "k 1600"),
+        "in part",
+        "one budget, one run each: all settings are within 0.001 of no privacy (0.1378), so nothing is told apart",
+    ),
+    Claim(
+        "PrivMRF has the smallest distances everywhere",
+        "Figure 4, 5.2",
+        lambda: "; ".join(
+            (
+                wins("privmrf", "tvd.3", "privmrf-paper", PAPERS_RIVALS, ALL),
+                wins("privmrf", "tvd.3", "privmrf", PAPERS_RIVALS, ALL),
+            )
+        ),
+        "in part",
+        "`privmrf-paper` follows the paper, `privmrf` is ours; the cells that the former loses have small budgets",
+    ),
+    Claim(
+        "at small budgets, too",
+        "Figure 4",
+        lambda: "; ".join(
+            (
+                of("privmrf", "tvd.3", "adult", 0.2, "theta 6", "theta 2", "theta 1", "mst"),
+                of("privmrf", "tvd.3", "br2000", 0.1, "theta 6", "theta 2", "theta 1", "mst"),
+            )
+        ),
+        "differs",
+        "theta 6 leaves too few pairs where columns have many values, and a smaller theta drowns single columns "
+        "([both causes](privmrf.md#why-mst-is-ahead-at-small-budgets)); MST was not in the paper",
+    ),
+    Claim(
+        "PB-PGM is below PrivBayes",
+        "Figure 4",
+        lambda: wins("privmrf", "tvd.3", "pb-pgm", ("privbayes",), ALL),
+        "agrees",
+        "",
+    ),
+    Claim(
+        "PrivBayes is below BSG",
+        "Figure 4",
+        lambda: wins("privmrf", "tvd.3", "privbayes", ("bsg",), ALL),
+        "in part",
+        "our `bsg` is not the paper's: scores of sensitivity 1 leave it ahead at small budgets",
+    ),
+    Claim(
+        "SVM: PrivMRF is ahead of PB-PGM, PrivBayes and BSG",
+        "Figure 5, 5.2",
+        lambda: svm("privmrf-paper", "privmrf", "pb-pgm-paper", "privbayes-paper", "bsg-paper", "resample"),
+        "agrees",
+        "nltcs; one split of 80/20, not five folds; `resample` stands for no privacy",
+    ),
+    Claim(
+        "SVM: BSG is ahead of DP-Copula and DP-WGAN",
+        "Figure 5",
+        lambda: svm("bsg-paper", "dp-copula", "dp-wgan"),
+        "differs",
+        "nltcs; our DP-Copula, with grades of sensitivity 1, is not the public program, and is ahead",
+    ),
+    Claim(
+        "running time grows with epsilon, not strictly",
+        "Figure 6",
+        lambda: seconds_by_epsilon("privmrf-paper", "br2000"),
+        "agrees",
+        "CPU seconds of one core; the paper has two GPUs",
+    ),
+]
+
+PPSYN = [
+    Claim(
+        "with fewer groups the required budget falls, then rises again",
+        "Figure 2, 4.2.2",
+        budget_minimum,
+        "agrees",
+        "hours per week of Adult; from true counts, as printed, and therefore not private",
+    ),
+    Claim(
+        "PPSyn has the smallest workload error at small budgets",
+        "Figure 3, 5.1.1",
+        lambda: wins("ppsyn", "tvd.3", "ppsyn", ("aim", "mst", "privmrf"), SMALL),
+        "in part",
+        "this is our variant; `ppsyn-paper`, the printed steps with the leak closed, is behind AIM",
+    ),
+    Claim(
+        "the printed algorithm is differentially private",
+        "4.2, Theorem 5",
+        lambda: "; ".join(
+            of("ppsyn", "tvd.3", name, 0.1, PRINTED, "ppsyn-paper", "aim") for name in ("br2000", "adult")
+        ),
+        "differs",
+        "contributions, partitions and budgets come from true counts. The printed steps, NOT PRIVATE, are ahead of AIM "
+        "but repaired they are behind it: the printed lead is what the leak gives",
+    ),
+    Claim(
+        "3-dimensional range queries: below AIM and MST",
+        "Figure 4, 5.2",
+        lambda: wins("ppsyn", "ranges.3", "ppsyn", ("aim", "mst"), SMALL),
+        "agrees",
+        "our variant",
+    ),
+    Claim(
+        "5-dimensional range queries: below AIM and MST",
+        "Figure 5",
+        lambda: wins("ppsyn", "ranges.5", "ppsyn", ("aim", "mst"), SMALL),
+        "agrees",
+        "our variant",
+    ),
+    Claim(
+        "SVM errors: below PrivMRF at every budget",
+        "Figure 6",
+        lambda: wins("ppsyn", "svm_error", "ppsyn", ("privmrf",), (0.05, 0.1, 0.5, 1.0, 2.0)),
+        "differs",
+        "mostly within the standard errors; 80/20 splits, not five folds",
+    ),
+    Claim(
+        "eta near 0.7 is best",
+        "Figures 7 and 8, 5.3",
+        best_eta,
+        "differs",
+        "no optimum stands out of the noise: the price already decides what is worth measuring",
+    ),
+    Claim(
+        "errors grow with the dimension of the workload, PPSyn is lowest",
+        "Figure 9",
+        lambda: "; ".join(of("ppsyn", f"tvd.{k}", "br2000", 0.1, f"ppsyn, {k}-way", f"aim, {k}-way") for k in (2, 5)),
+        "agrees",
+        "our variant; PrivMRF does not fall behind at 4-way as printed",
+    ),
+    Claim(
+        "on LOANS PrivMRF is ahead of PPSyn, and PPSyn of AIM and MST",
+        "Figure 3, 5.1.1",
+        lambda: of("ppsyn", "tvd.3", "loans", 0.1, "ppsyn", "privmrf", "aim", "mst"),
+        "in part",
+        "a simulated table of the shape of LOANS (42,535 rows of 48 columns, large ones skewed): the public one cannot "
+        "be had here; one run",
+    ),
+]
+
+BSG = [
+    Claim(
+        "clear gains of accuracy over marginals",
+        "Figure 1, 6.2",
+        lambda: f"mean gain {gain('model 1')} (bsg), {gain('bsg-paper 1')} (bsg-paper), epsilon 1",
+        "agrees",
+        "simulated table of the paper's size, 560,000 rows to learn from",
+    ),
+    Claim(
+        "little loss at epsilon 1 and 0.1",
+        "Figure 1",
+        lambda: (
+            f"bsg: {gain('model none')} without noise, {gain('model 1')}, {gain('model 0.1')}; bsg-paper: "
+            f"{gain('bsg-paper none')}, {gain('bsg-paper 1')}, {gain('bsg-paper 0.1')}"
+        ),
+        "agrees",
+        "on 27,000 rows of Adult the loss is large: it is a matter of the number of rows",
+    ),
+    Claim(
+        "a forest is a little better than the network",
+        "Figure 2",
+        lambda: f"{gain('forest')} against {gain('model none')}",
+        "agrees",
+        "",
+    ),
+    Claim(
+        "single columns: omega 11 and 10 like marginals",
+        "Figure 3",
+        lambda: f"{distance('omega 11, bsg', 1)} and {distance('omega 10', 1)}, marginals {distance('marginals', 1)}",
+        "in part",
+        "all are small; columns with parents are not measured alone",
+    ),
+    Claim(
+        "pairs: far better than marginals",
+        "Figure 4",
+        lambda: f"{distance('omega 11, bsg', 2)}, marginals {distance('marginals', 2)}",
+        "agrees",
+        "",
+    ),
+    Claim(
+        "forests on synthetic rows reach 75.3 %, on reals 80.4, on marginals 63.8",
+        "Table 3, 6.3",
+        lambda: (
+            f"{per_cent('classifiers', 'omega 11', 'forest')}, {per_cent('classifiers', 'reals', 'forest')}, "
+            f"{per_cent('classifiers', 'marginals', 'forest')}"
+        ),
+        "agrees",
+        "Adult, where 75 % have the lower income",
+    ),
+    Claim(
+        "objective perturbation 76.3 %, synthetic rows 77.6 %",
+        "Table 4",
+        lambda: f"{per_cent('private', 'LR objective')}, {per_cent('private', 'LR omega 11')}",
+        "agrees",
+        "Adult",
+    ),
+    Claim(
+        "output perturbation 69.7 %",
+        "Table 4",
+        output_at,
+        "agrees",
+        "at the paper's size; with 27,000 rows 45 %: the noise is 2 / (n lambda epsilon)",
+    ),
+    Claim(
+        "classifiers tell 62 % of synthetic rows, 80 % of marginals",
+        "Table 5, 6.4",
+        lambda: f"{per_cent('game', 'omega 11', 'forest')}, {per_cent('game', 'marginals', 'forest')}",
+        "agrees",
+        "Adult",
+    ),
+    Claim(
+        "10,000 rows in ten minutes per core, 17 a second",
+        "Figure 5, 6.5",
+        lambda: f"{1e6 / experiment('large_speed')[0]['1000000']:,.0f} rows a second and core",
+        "agrees",
+        "1,494,974 rows; one count is looked up where the program compares a candidate with every row",
+    ),
+    Claim("over half of the candidates with omega 5-11 pass at k = 100", "Figure 6", pass_share, "agrees", "Adult"),
+    Claim(
+        "the released table is (1, 1e-9)-differentially private",
+        "Theorem 1, 3.5",
+        price_of_rows,
+        "differs",
+        "the theorem is for one row; [the price of a table](bsg.md#what-a-table-of-seeded-rows-costs). Entropies are "
+        "scaled by a noisy number of rows, and those between parents are not counted "
+        "([proof](../proofs/score_padded_entropy.md))",
+    ),
+]
+
+PAPERS = {"privsyn": PRIVSYN, "privmrf": PRIVMRF, "ppsyn": PPSYN, "bsg": BSG}
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser_of(__name__, __doc__, "document").parse_args(arguments)
+    replace_parts(DOCUMENT, {name: table(listed) for name, listed in PAPERS.items()})
