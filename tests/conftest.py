@@ -15,8 +15,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Say loudly that pages were not looked at, where there is no browser."""
+    """Say loudly what was not tried: pages where there is no browser, Spark where there is no Java."""
     skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
     if any("no browser" in reason for reason in skipped):
-        text = "NO BROWSER: the reports were not opened. Install chromium and the package playwright."
+        text = "NO BROWSER: reports and the local page were not opened. Install chromium and the package playwright."
+        terminalreporter.write_sep("!", text, red=True, bold=True)
+    if any("no Java" in reason for reason in skipped):
+        text = "NO JAVA: tables of Spark were not tested. Install Java 17 or 21, such as openjdk-17-jre-headless."
         terminalreporter.write_sep("!", text, red=True, bold=True)

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from lookalike.resuming import resume as resume
     from lookalike.schema.domain import Domain as Domain
     from lookalike.schema.schema import Schema as Schema
+    from lookalike.sources.clusters import SparkTable as SparkTable
+    from lookalike.sources.databases import DatabaseTable as DatabaseTable
 
     __version__: str
 
 # Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
+    "DatabaseTable": "sources.databases",
     "Discovery": "discovery.discover",
     "Domain": "schema.domain",
     "FittedModel": "release",
@@ -40,6 +43,7 @@ _HOMES = {
     "Neighbours": "privacy.kernel.neighbours",
     "Release": "release",
     "Schema": "schema.schema",
+    "SparkTable": "sources.clusters",
     "TableSynthesizer": "estimators",
     "inspect": "inspecting",
     "load": "release",

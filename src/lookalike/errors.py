@@ -36,6 +36,13 @@ class OutOfDomainError(LookalikeError):
         self.rule = rule
 
 
+class SourceError(LookalikeError):
+    """The place of the rows failed during a run, for a reason that no row can cause: a lost connection, a changed file.
+
+    The message is made from public facts, never from what an engine says, which may quote values.
+    """
+
+
 class RunStoppedError(LookalikeError):
     """A run failed while it read private rows. The message is always the same: the cause may be a single row."""
 

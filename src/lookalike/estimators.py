@@ -69,7 +69,7 @@ class TableSynthesizer:
         Args:
             table: a frame or a path, as for `synthesize`; also a NumPy array, whose columns are then x0, x1, ...
             schema: public facts about the columns, as for `synthesize`; without it they are discovered inside the
-                budget. Anything that is no schema is taken for the target, as pipelines of scikit-learn pass it, and
+                budget. Anything that is not a schema is taken for the target, as pipelines of scikit-learn pass it, and
                 becomes one more column.
         """
         if not (schema is None or isinstance(schema, Schema | str | Path | dict)):

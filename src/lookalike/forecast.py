@@ -28,6 +28,9 @@ from lookalike.synthesizers.split import Kind, Step
 USUAL_ROWS = 50_000
 """Number of rows for which time and memory are predicted if none is given."""
 
+LONG_RUN = 600
+"""Predicted seconds above which a run says so before it spends."""
+
 _MAX_PAIR_CELLS = 2e7
 _MIN_SECONDS, _MIN_MB = 0.1, 100.0
 
@@ -98,6 +101,7 @@ class Forecast:
         pairs: expected error of the requested pairs, each as if it were measured.
         sets: approximate number of sets of several columns that are measured.
         guessed: columns whose values or bins are still to be discovered; their numbers of cells are guesses.
+        passes: how often the rows of a table that stays where it is are read; None where no run was counted.
     """
 
     method: str
@@ -106,6 +110,12 @@ class Forecast:
     pairs: list[ExpectedError]
     sets: int
     guessed: list[str]
+    passes: int | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the run is predicted to take so long that people should know before they spend."""
+        return self.resources is not None and self.resources.seconds > LONG_RUN
 
 
 def forecast(
@@ -115,7 +125,7 @@ def forecast(
     method: str,
     neighbours: Neighbours,
     rows: int | None = None,
-    pairs: tuple[str, ...] = (),
+    pairs: Sequence[str | ColumnSet] = (),
 ) -> Forecast:
     """Return the expected time, memory and errors of a planned run.
 
@@ -125,7 +135,7 @@ def forecast(
         method: the method that was planned.
         neighbours: what one person can change.
         rows: approximate public number of rows; without it errors are not given as shares.
-        pairs: pairs of columns as "a,b"; by default a small, a medium and a large one.
+        pairs: pairs of columns, also as "a,b"; by default a small, a medium and a large one.
     """
     domain = Discovery().nominal(schema)
     used = create(method, {}).chosen(domain)
@@ -137,7 +147,22 @@ def forecast(
         errors,
         sets,
         [name for name, facts in schema.open_facts.items() if {"type", "values", "bounds", "bins"} & set(facts)],
+        passes_of(used.name, discovers=bool(schema.open_facts)),
     )
+
+
+def passes_of(method: str, *, discovers: bool) -> int | None:
+    """Return how often a run reads a table that stays in large files, in a database or on a cluster.
+
+    Counted on a table of 8 columns (benchmarks/scale/passes.py); wider tables may need more.
+    """
+    counted = _passes()
+    return counted[method] + (counted["discovery"] if discovers else 0) if method in counted else None
+
+
+@cache
+def _passes() -> dict[str, int]:
+    return json.loads(Path(__file__).with_name("forecast_passes.json").read_text())
 
 
 def work_of(domain: Domain, rows: int) -> np.ndarray:
@@ -209,7 +234,7 @@ def set_errors(
     return errors, number
 
 
-def chosen_sets(domain: Domain, given: Sequence[str]) -> list[ColumnSet]:
+def chosen_sets(domain: Domain, given: Sequence[str | ColumnSet]) -> list[ColumnSet]:
     """Return the sets that are given as `a,b`, or a small, a medium and a large pair."""
     if given:
         return [_named(domain, text) for text in given]
@@ -217,8 +242,8 @@ def chosen_sets(domain: Domain, given: Sequence[str]) -> list[ColumnSet]:
     return list(dict.fromkeys((pairs[0], pairs[len(pairs) // 2], pairs[-1]))) if pairs else []
 
 
-def _named(domain: Domain, text: str) -> ColumnSet:
-    names = [name.strip() for name in text.split(",")]
+def _named(domain: Domain, text: str | ColumnSet) -> ColumnSet:
+    names = [name.strip() for name in text.split(",")] if isinstance(text, str) else list(text)
     unknown = [name for name in names if name not in domain.names]
     if unknown or len(set(names)) < 2:
         raise SchemaError(f"--pair {text!r} does not name two columns of the table; write --pair 'COLUMN,COLUMN'.")

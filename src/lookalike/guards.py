@@ -1,6 +1,18 @@
-"""Limits on the sizes of tables, files, column sets and models, and on numbers of tries, with their reasons."""
+"""Limits on the sizes of tables, files, column sets and models, and on numbers of tries, with their reasons.
+
+And the one switch: whether code may be compiled.
+"""
 
 from __future__ import annotations
+
+import importlib.util
+import os
+
+
+def numba_available() -> bool:
+    """Whether numba may be used: it is installed and the variable LOOKALIKE_NUMBA is not 0."""
+    return os.environ.get("LOOKALIKE_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
+
 
 MAX_WORKLOAD_SETS = 200_000
 """Column sets of a workload, or all their subsets: more could not be scored in reasonable time."""
@@ -37,6 +49,10 @@ NETWORK_MEMORY_MB = 300.0
 
 MAX_CELLS = 200_000_000
 """Cells that a source counts in one request: 1.6 GB of 64-bit counts."""
+
+MAX_BYTES_IN_MEMORY = 1 << 26
+"""Size of table files that are read into memory: 64 MB of Parquet take up to 1 GB there. Larger ones are read in
+batches, in every pass anew."""
 
 MAX_REFERENCE_CELLS = 1_000_000
 """Cells of public references that are stored with a model, so that its file grows by some megabytes only."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from lookalike.discovery.discover import Discovery
 from lookalike.discovery.filling import discovered
 from lookalike.errors import SchemaError
-from lookalike.inputs import as_ledger, as_schema
+from lookalike.inputs import as_ledger, as_schema, as_table, with_persons
 from lookalike.notebook import card, table
-from lookalike.pipeline import discovery_steps, ended, noise_source, with_persons
+from lookalike.pipeline import discovery_steps
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
-from lookalike.schema.binned import Binned
+from lookalike.privacy.run import ended
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Column, Identifier
 from lookalike.schema.explained import save_explained
 from lookalike.schema.schema import Schema
@@ -24,7 +26,7 @@ from lookalike.schema.unseen import Unseen
 from lookalike.selection.steps import measure_columns
 from lookalike.spent import Spent
 from lookalike.synthesizers.base import Progress
-from lookalike.synthesizers.split import limits_of
+from lookalike.synthesizers.split import limits_of, noise_source
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -102,19 +104,20 @@ def inspect(
     >>> found.schema["sex"].fact("values"), found.spent.epsilon
     ('measured', 5.0)
     """
+    table = as_table(table)
     public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     if not public.open_facts:
         raise SchemaError("The schema leaves nothing open, so there is nothing to inspect. Run 'lookalike synth'.")
     budget = search.budget(public, epsilon, delta, "gdp")
-    book, noise = as_ledger(ledger, table), noise_source((), insecure_rng)
+    book, noise = as_ledger(ledger, table), noise_source((), reproducible=insecure_rng is not None)
     fingerprint = public.fingerprint()
     account = book.begin(method=NAME, schema=fingerprint, budget=budget, neighbours=people, noise=noise)
     report = progress or (lambda message, fraction: None)
-    with ended(account):
+    with ended(account), ExitStack() as closed_after:
         report("reading the table", 0.0)
         opening = {"neighbours": people, "insecure_rng": insecure_rng, "keep_rows": search.wants_rules(public)}
-        door = open_table(table, public, budget, account, **opening)
+        door = closed_after.enter_context(closing(open_table(table, public, budget, account, **opening)))
         account.keep_to({**limits_of(discovery_steps(public, budget, search)), COLUMNS: float(budget.rho)})
         found = discovered(search, public, door, report)
         report("counting columns", 0.9)

@@ -7,11 +7,10 @@ interrupted.
 
 from __future__ import annotations
 
-import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
@@ -20,27 +19,25 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.discovery.filling import discovered
-from lookalike.errors import DoubtfulError, LookalikeWarning, SchemaError
-from lookalike.inputs import as_ledger, as_schema, files_of, modified
+from lookalike.errors import LookalikeWarning, SchemaError
+from lookalike.inputs import as_ledger, as_schema, as_table, check_gives_rows, files_of, reading_of, with_persons
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
-from lookalike.privacy.journal import Journal, journal_path
-from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.journal import Journal, Recording, journal_path
+from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
-from lookalike.privacy.recording import Recording
-from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
-from lookalike.release import FittedModel, Release, check_rows
-from lookalike.schema.columns import Identifier
+from lookalike.privacy.run import SYSTEM_ENTROPY, Run, ended
+from lookalike.public_table import PublicTable, as_public
+from lookalike.release import CHUNK_ROWS, FittedModel, Release, check_rows
 from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
-from lookalike.sources.files import TableFile
 from lookalike.sources.frames import index_columns
 from lookalike.spent import Spent
-from lookalike.synthesizers import create, settings_of
-from lookalike.synthesizers.base import Method, Progress
-from lookalike.synthesizers.split import UNKNOWN, Kind, Step, limits_of
+from lookalike.synthesizers import Step, create, settings_of
+from lookalike.synthesizers.base import Method, Progress, between, with_passes
+from lookalike.synthesizers.split import UNKNOWN, Kind, check_sets, limits_of, noise_source, reads_rows, with_discovery
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -63,6 +60,7 @@ def synthesize(
     person: str | None = None,
     discovery: Discovery | None = None,
     progress: Progress | None = None,
+    public: Any = None,
     insecure_rng: Generator | None = None,
     **settings: Any,
 ) -> Release:
@@ -87,6 +85,8 @@ def synthesize(
         discovery: how much of the budget the discovery of open facts may spend, and whether a run stops where it cannot
             see enough (`Discovery(strict=True)`), with a `DoubtfulError`.
         progress: called with a message and the fraction done.
+        public: a table of the same columns that anybody may read, such as an earlier release; a path or a frame. The
+            model follows it as far as the noisy answers support it; rows of it may occur among the synthetic ones.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
 
@@ -103,11 +103,10 @@ def synthesize(
     True
     """
     check_rows(rows)
-    check_generator(generator)
-    public = {"schema": schema, "epsilon": epsilon, "delta": delta, "neighbours": neighbours, "person": person}
-    run = prepare(table, **public, method=method, discovery=discovery, settings=settings)
-    making = Making(generator, rows, seed)
-    release = execute(run, making, ledger=ledger, progress=progress, insecure_rng=insecure_rng)
+    check_generator(generator, public)
+    known = {"schema": schema, "epsilon": epsilon, "delta": delta, "neighbours": neighbours, "person": person}
+    run = prepare(table, **known, method=method, discovery=discovery, public=public, settings=settings)
+    release = execute(run, Making(generator, rows, seed), ledger=ledger, progress=progress, insecure_rng=insecure_rng)
     for notice in release.notes:
         warnings.warn(notice, LookalikeWarning, stacklevel=2)
     return release
@@ -125,6 +124,7 @@ class PreparedRun:
     delta: float
     budget: Budget
     plan: tuple[Step, ...]
+    public: PublicTable | None = None
 
 
 def prepare(
@@ -137,6 +137,7 @@ def prepare(
     neighbours: Neighbours | None = None,
     person: str | None = None,
     discovery: Discovery | None = None,
+    public: Any = None,
     settings: dict[str, Any] | None = None,
 ) -> PreparedRun:
     """Return the run for `execute`: its schema, method, budget and plan, from public facts alone.
@@ -144,15 +145,21 @@ def prepare(
     The arguments are those of `synthesize`. Of the table only names and types of columns are read, and only if no
     schema is given.
     """
+    table = as_table(table)
     for name in index_columns(table):
         warnings.warn(f"The index {name!r} of the frame is kept as a column.", LookalikeWarning, stacklevel=3)
-    public, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
+    facts, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     chosen = create(method, settings or {})
-    budget = search.budget(public, epsilon, delta, chosen.accounting)
-    plan = _planned(public, budget, chosen, search)
-    check_rules(public)
-    return PreparedRun(table, public, people, chosen, search, delta, budget, plan)
+    budget = search.budget(facts, epsilon, delta, chosen.accounting)
+    plan = _planned(facts, budget, chosen, search)
+    if reads_rows(plan):
+        check_gives_rows(table, method)
+    check_rules(facts)
+    if public is not None:
+        check_sets(plan, method)
+        public = as_public(public, table, facts)
+    return PreparedRun(table, facts, people, chosen, search, delta, budget, plan, public)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,30 +196,79 @@ def execute(
     Beside a ledger on disk, the noisy answers of the run are kept until `finish`, which writes the results, has
     returned: until then `resume` can finish the run without spending again.
     """
+    begun = begin(run, making, ledger=ledger, insecure_rng=insecure_rng)
+    return begun.finished(progress=progress, finish=finish, insecure_rng=insecure_rng)
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRun:
+    """A run that has a line in its ledger: a new one, or one that was interrupted and goes on."""
+
+    run: PreparedRun
+    making: Making
+    account: Run
+
+    @property
+    def answers(self) -> int:
+        """How many noisy answers of an interrupted run were kept."""
+        return len(self.account.journal.answers) if self.account.journal else 0
+
+    def finished(
+        self,
+        *,
+        progress: Progress | None = None,
+        finish: Finish | None = None,
+        insecure_rng: Generator | None = None,
+    ) -> Release:
+        """Spend what is left of the budget. What an interrupted run was given before costs nothing."""
+        try:
+            report, _ = with_passes(progress)
+            made = spend(self.run, self.making, self.account, report, insecure_rng)
+            if finish is not None:
+                report("writing files", 0.95)
+                finish(made)
+            report("done", 1.0)
+            if self.account.journal is not None:  # a resumed run would need the answers until here
+                self.account.journal.discard()
+            return made
+        finally:
+            if self.account.journal is not None:
+                self.account.journal.close()
+
+
+def begin(
+    run: PreparedRun,
+    making: Making | None = None,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    insecure_rng: Generator | None = None,
+) -> BegunRun:
+    """Write the first line of a run to its ledger, or refuse it by the cap. Nothing is spent yet."""
     making = making or Making()
     check_rows(making.rows, run.method.max_rows)
     book = as_ledger(ledger, run.table)
-    noise = noise_source(run.plan, insecure_rng)
+    noise = noise_source(run.plan, reproducible=insecure_rng is not None)
     account = book.begin(**facts_of(run), noise=noise)
     if book.path is not None and noise == SYSTEM_ENTROPY:
         making = replace(making, seed=secrets.randbits(63) if making.seed is None else making.seed)
         header = {"ledger": book.identity, "run": account.number, **_described(run, making)}
         account.record(Journal.start(journal_path(book.path, account.number), account.begun, header))
-    return finished(lambda: spend(run, making, account, progress, insecure_rng), account, finish)
+    return BegunRun(run, making, account)
 
 
 def facts_of(run: PreparedRun) -> dict[str, Any]:
     """What the ledger says about a run."""
     facts = {"method": run.method.name, "schema": run.schema.fingerprint(), "budget": run.budget}
-    return {**facts, "neighbours": run.neighbours, "stop_delta": run.search.stop_delta(run.delta)}
+    beside = {"public": run.public.text} if run.public is not None else {}
+    return {**facts, "neighbours": run.neighbours, "stop_delta": run.search.stop_delta(run.delta), **beside}
 
 
 def spend(
     run: PreparedRun, making: Making, account: Run, progress: Progress | None, insecure_rng: Generator | None = None
 ) -> Release:
     """Return the release of a run whose account is open. The account is closed when the budget is spent."""
-    report = progress or (lambda message, fraction: None)
-    with ended(account):
+    report, watch = with_passes(progress)
+    with ended(account), ExitStack() as closed_after:
         report("reading the table", 0.0)
         door = open_table(
             run.table,
@@ -222,7 +278,10 @@ def spend(
             neighbours=run.neighbours,
             insecure_rng=insecure_rng,
             keep_rows=run.search.wants_rules(run.schema),
+            single_rows=reads_rows(run.plan),
+            watch=watch,
         )
+        closed_after.callback(door.close)
         account.keep_to(limits_of(run.plan))
         found = discovered(run.search, run.schema, door, report)
         door = found.door
@@ -233,43 +292,32 @@ def spend(
         split = method.split(door.domain, door.remaining)
         plan = (*discovery_steps(run.schema, run.budget, run.search), *split.steps)
         account.keep_to(limits_of(plan))
-        recording = Recording()
-        door = door.recorded_by(recording)
+        door = door.recorded_by(recording := Recording())
         recording.measured(door.known)
-        model = method.fit(door, split, rng=np.random.default_rng(making.seed), progress=report)
+        fitting, rng = between(report, 0.35 if run.schema.open_facts else 0.02, 0.8), np.random.default_rng(making.seed)
+        model = method.fit(door, split, rng=rng, progress=fitting)
         if making.generator != "model":
             report("updating rows", 0.8)
             rng = np.random.default_rng(making.seed)
             model = updated_rows(model, recording.released, rng, flows=making.generator == "mcf")
-    report("making rows", 0.9)
+    informed = run.public.fitted(model, recording.released, door.schema) if run.public is not None else None
+    model = informed.model if informed is not None else model
+    report("making rows", 0.8)
     spent, files = _spent(run, account.summary(), method.name), files_of(run.table, account.ledger)
     released, residuals = tuple(recording.released), tuple(recording.residuals)
     fitted = FittedModel(door.schema, model, spent, door.form, released, residuals, inputs=files)
-    made = fitted.sample_arrow(making.rows, seed=making.seed)
-    report("done", 1.0)
-    return Release(made, fitted, plan, (*found.notes, *fitted.diagnosis().notes), found.unseen)
-
-
-def finished(release: Callable[[], Release], account: Run, finish: Finish | None) -> Release:
-    """Make a release and write its results; then forget the answers, which a resumed run would need until then."""
-    try:
-        made = release()
-        if finish is not None:
-            finish(made)
-        if account.journal is not None:
-            account.journal.discard()
-        return made
-    finally:
-        if account.journal is not None:
-            account.journal.close()
+    number = fitted.rows if making.rows is None else making.rows
+    seed = secrets.randbits(63) if making.seed is None and number > CHUNK_ROWS else making.seed
+    first = next(fitted.batches(number, seed=seed))
+    notes, larger = (*found.notes, *fitted.diagnosis().notes), number > CHUNK_ROWS
+    notes = notes if informed is None else (*notes, informed.note)
+    return Release(first, fitted, plan, notes, found.unseen, (number, cast(int, seed)) if larger else None)
 
 
 def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
     """All that is needed to prepare the same run again, in plain values. Public: no row was read for it."""
-    file = TableFile.at(run.table) if isinstance(run.table, str | os.PathLike) else None
-    reading = {"encoding": file.encoding, "delimiter": file.delimiter, "dropped": file.dropped} if file else {}
     return {
-        "table": {**reading, "modified": modified(run.table)},
+        "table": reading_of(run.table),
         "schema": run.schema.to_dict(),
         "epsilon": run.budget.epsilon,
         "delta": run.delta,
@@ -278,54 +326,25 @@ def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
         "neighbours": asdict(run.neighbours),
         "discovery": asdict(run.search),
         "making": asdict(making),
+        **({"public": run.public.path} if run.public is not None else {}),
     }
-
-
-@contextmanager
-def ended(account: Run) -> Iterator[None]:
-    """Close the account of a run when it has spent its budget, failed, or stopped for what its answers show."""
-    try:
-        yield
-    except DoubtfulError as error:
-        error.counted = account.stop()
-        raise
-    except BaseException:
-        account.end("failed")
-        raise
-    account.end("done")
 
 
 def _spent(run: PreparedRun, summary: RunSummary, chosen: str) -> Spent:
     """Return the account of a run, for its release."""
-    return Spent(
-        method=run.method.name,
-        settings=settings_of(run.method),
-        epsilon=run.budget.epsilon,
-        delta=run.budget.delta,
-        accounting=run.budget.accounting,
-        neighbours=run.neighbours.describe(),
-        charges=summary.charges,
-        private=summary.private,
-        threshold_delta=run.budget.threshold_delta,
-        chosen=chosen,
-    )
+    method = {"method": run.method.name, "settings": settings_of(run.method), "chosen": chosen}
+    budget = {name: getattr(run.budget, name) for name in ("epsilon", "delta", "accounting", "threshold_delta")}
+    told = {name: getattr(summary, name) for name in ("neighbours", "charges", "private", "public")}
+    return Spent(**method, **budget, **told)
 
 
-def check_generator(name: str) -> Generation:
-    """Return the name of a generator, or refuse one that does not exist."""
-    if name not in get_args(Generation):
-        raise SchemaError(f"The generator is {name!r}; it must be 'model', 'gum' or 'mcf'.")
+def check_generator(name: str, public: Any = None) -> Generation:
+    """Return the name of a generator; refuse one that does not exist, or that cannot use a public table."""
+    known = get_args(Generation) if public is None else ("model",)
+    if name not in known:
+        beside = "" if public is None else " with a public table"
+        raise SchemaError(f"The generator is {name!r}; it must be {' or '.join(map(repr, known))}{beside}.")
     return cast(Generation, name)
-
-
-def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> tuple[Schema, Neighbours]:
-    """Return the schema with the person column, and neighbours with the same maximum number of rows per person."""
-    if person is not None:
-        schema = schema.with_person(person, neighbours.max_rows_per_person)
-    for column in schema.columns:
-        if isinstance(column, Identifier) and column.person:
-            neighbours = replace(neighbours, max_rows_per_person=column.max_rows)
-    return schema, neighbours
 
 
 class Plan(NamedTuple):
@@ -361,7 +380,7 @@ def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) 
     """Return the steps of discovery and those of the method, which gets what discovery leaves."""
     found = discovery_steps(schema, budget, search)
     left = float(budget.rho) - sum(step.rho for step in found)
-    return (*found, *method.split(search.nominal(schema), left).steps)
+    return with_discovery(found, method.split(search.nominal(schema), left), method.name)
 
 
 def discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
@@ -373,10 +392,3 @@ def discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[
 def reason_of(schema: Schema, method: str) -> str | None:
     """Return why `auto` chose its method; None for other methods."""
     return create(method, {}).reason(Discovery().nominal(schema))
-
-
-def noise_source(plan: tuple[Step, ...], insecure_rng: Generator | None) -> NoiseSource:
-    """Return where the noise of a run with this plan comes from."""
-    if any(step.mechanism == NO_GUARANTEE for step in plan):
-        return NO_NOISE
-    return SYSTEM_ENTROPY if insecure_rng is None else REPRODUCIBLE

@@ -6,6 +6,7 @@ loaded without pickle, so a file from a stranger runs no code, and its contents 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
+from lookalike.inputs import check_not_read
 from lookalike.measurements import NoisyMarginal, NoisyResidual
 from lookalike.models.answers import AnsweredQuestion, answer_question
 from lookalike.models.archive import read_archive, stored_model, write_archive
@@ -24,23 +26,27 @@ from lookalike.models.extracts import table_where, write_noisy_tables
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import MAX_COUNT, Model, Stored, taken_apart
 from lookalike.notebook import card, table
-from lookalike.places import check_not_read
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.decode import decode
 from lookalike.schema.domain import Domain
+from lookalike.schema.draw import Part
 from lookalike.schema.schema import Schema
 from lookalike.schema.unseen import Unseen, by_reason, unseen_text
 from lookalike.sources.csvfiles import CsvStyle, check_delimiter
-from lookalike.sources.files import KINDS, write_file, write_table
+from lookalike.sources.databases import write_into
+from lookalike.sources.files import KINDS
 from lookalike.sources.frames import TableForm, to_frame
+from lookalike.sources.writing import write_file, write_tables
 from lookalike.spent import Spent
 from lookalike.synthesizers.split import Step
 
 FORMAT = 2
+CHUNK_ROWS = 1_000_000
+"""Rows that are made at a time."""
 MAX_CELLS = 25_000_000
 """Cells of a sample from a loaded model for which the user gives no number of rows: the file may claim any number."""
-_FORMS = (*KINDS, "pandas", "polars", "arrow")
+_FORMS = (*KINDS, "pandas", "polars", "arrow", "database")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,26 +95,61 @@ class FittedModel:
 
         With `escape_formulas`, texts of a CSV file that a spreadsheet would run as formulas start with an apostrophe.
         """
+        given = None if where is None else self.sample_arrow(rows, seed=seed, where=where)
+        tables = self.batches(rows, seed=seed) if given is None else iter([given])
+        self.write_rows(tables, path, escape_formulas=escape_formulas)
+        return given.num_rows if given is not None else self.rows if rows is None else rows
+
+    def write_into(
+        self, database: Any, name: str, rows: int | None = None, *, seed: int | None = None, where: str | None = None
+    ) -> int:
+        """Write a synthetic table into a new table of a database, and return the number of rows.
+
+        `database` is a URL, a SQLAlchemy engine or a DBAPI connection. A table that exists already is refused.
+        """
         table = self.sample_arrow(rows, seed=seed, where=where)
-        self.write_rows(table, path, escape_formulas=escape_formulas)
+        write_into(table, database, name)
         return table.num_rows
 
-    def write_rows(self, table: pa.Table, path: str | Path, *, escape_formulas: bool = False) -> None:
-        """Write a table that this model made, in the form of the private one."""
+    def write_rows(self, tables: Iterable[pa.Table], path: str | Path, *, escape_formulas: bool = False) -> None:
+        """Write tables that this model made as one, in the form of the private one."""
         check_not_read(path, self.inputs)
         style = self.form.csv if self.form.kind == "csv" else None
         numbers = [c.name for c in self.schema.columns if c.field_type in ("integer", "number") or _is_flag(c)]
-        write_table(table, path, csv=style, escape_formulas=escape_formulas, numbers=numbers)
+        write_tables(tables, path, csv=style, escape_formulas=escape_formulas, numbers=numbers)
+
+    def batches(
+        self, rows: int | None = None, chunk: int = CHUNK_ROWS, *, seed: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield a synthetic table in parts of at most `chunk` rows, so that it need not fit into memory.
+
+        The same seed, number of rows and chunk give the same rows, whatever the number of threads. Where one part is
+        enough, it is the table of `sample`.
+        """
+        check_rows(rows)
+        check_rows(chunk)
+        self._check_cells(rows)
+        wanted = self.rows if rows is None else rows
+        if wanted <= chunk:
+            rng = np.random.default_rng(seed)
+            yield decode(self.schema, self.model.sample(wanted, rng), rng=rng)
+            return
+        root = np.random.SeedSequence(seed)
+        order = tuple(int(word) for word in root.generate_state(4))
+        finite = hasattr(self.model, "codes")  # its rows are the model: parts drawn one by one would repeat them
+        all_codes = self.model.sample(wanted, np.random.default_rng(order)) if finite else None
+        for first, child in zip(range(0, wanted, chunk), root.spawn(-(-wanted // chunk)), strict=True):
+            rng, number = np.random.default_rng(child), min(chunk, wanted - first)
+            codes = self.model.sample(number, rng) if all_codes is None else all_codes[first : first + number]
+            yield decode(self.schema, codes, rng=rng, part=Part(first, wanted, order))
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """Return a synthetic table as an Arrow table; see `sample`."""
         check_rows(rows)
         self._check_cells(rows)
-        rng = np.random.default_rng(seed)
         if where is not None:
-            return table_where(self.model, self.schema, where, rows, rng)
-        codes = self.model.sample(self.rows if rows is None else rows, rng)
-        return decode(self.schema, codes, rng=rng)
+            return table_where(self.model, self.schema, where, rows, np.random.default_rng(seed))
+        return pa.concat_tables(self.batches(rows, seed=seed))
 
     def _check_cells(self, rows: int | None) -> None:
         cells = self.rows * len(self.schema.columns)
@@ -130,17 +171,25 @@ class FittedModel:
         """Return counts such as `count by sex where age >= 30`, with intervals for the true ones. Costs nothing."""
         return answer_question(question, self.schema, self.model, self.error_bars(), level)
 
-    def report(self, published: pa.Table | None = None, *, title: str = "", issuer: str = "", contact: str = "") -> str:
+    def report(
+        self,
+        published: pa.Table | None = None,
+        *,
+        rows: int | None = None,
+        title: str = "",
+        issuer: str = "",
+        contact: str = "",
+    ) -> str:
         """Return the public report as one HTML page, made from released values only.
 
-        `published` are synthetic rows of this model that are published with it: the report says how far they agree with
-        its estimates. Title, issuer and contact are public texts for its head.
+        `published` are synthetic rows of this model that are published with it, or the first of so many `rows`: the
+        report says how far they agree with its estimates. Title, issuer and contact are public texts for its head.
         """
         from lookalike.report.public import About, public_numbers, public_report
 
         about = About(title, issuer, contact, date.today().isoformat())
         codes = None if published is None else codec.encode_columns(self.schema.columns, published)
-        rows = None if published is None else published.num_rows
+        rows = rows if published is None or rows is not None else published.num_rows
         released = (self.schema, self.model, self.spent, self.error_bars())
         return public_report(public_numbers(*released, rows=rows, published=codes, about=about))
 
@@ -268,18 +317,35 @@ class Release:
     """A synthetic table, ready to be published, with its model and its account.
 
     Attributes:
-        rows: the synthetic rows as an Arrow table.
+        first: the synthetic rows as an Arrow table; only the first CHUNK_ROWS where there are more.
         fitted: the model that made it, for more rows, queries and storage.
         plan: what each step of the run was allowed to spend.
         notes: what people should know: what could not be seen, rules that were found, a model that does not fit.
         unseen: what could not be seen: columns, what was seen and done, what to declare.
+        making: number and seed of the rows where there are more than `first`.
     """
 
-    rows: pa.Table
+    first: pa.Table
     fitted: FittedModel
     plan: tuple[Step, ...]
     notes: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
+    making: tuple[int, int] | None = None
+
+    @property
+    def number_of_rows(self) -> int:
+        return self.first.num_rows if self.making is None else self.making[0]
+
+    @property
+    def rows(self) -> pa.Table:
+        """The synthetic rows as an Arrow table. More than CHUNK_ROWS are made when they are asked for."""
+        return pa.concat_tables(self._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
+        if self.making is None:
+            return iter([self.first])
+        number, seed = self.making
+        return self.fitted.batches(number, seed=seed)
 
     @property
     def not_seen(self) -> dict[str, tuple[str, ...]]:
@@ -291,13 +357,18 @@ class Release:
         """The synthetic rows in the same type of frame as the private ones; an Arrow table for files."""
         return to_frame(self.rows, self.fitted.form)
 
+    def write_into(self, database: Any, name: str) -> None:
+        """Write the rows into a new table of a database, completely or not at all; see `FittedModel.write_into`."""
+        write_into(self.rows, database, name)
+
     def write(self, path: str | Path, *, escape_formulas: bool = False) -> None:
         """Write the rows to a file, in the format of its suffix; see `FittedModel.write`."""
-        self.fitted.write_rows(self.rows, path, escape_formulas=escape_formulas)
+        self.fitted.write_rows(self._tables(), path, escape_formulas=escape_formulas)
 
     def report(self, *, title: str = "", issuer: str = "", contact: str = "") -> str:
         """Return the public report as one HTML page, made from released values only; see `FittedModel.report`."""
-        return self.fitted.report(self.rows, title=title, issuer=issuer, contact=contact)
+        about = {"title": title, "issuer": issuer, "contact": contact}
+        return self.fitted.report(self.first, rows=self.number_of_rows, **about)
 
     @property
     def model(self) -> Model:
@@ -316,13 +387,13 @@ class Release:
 
     def _lines(self) -> list[str]:
         return [
-            f"Rows: {self.rows.num_rows:,} of {len(self.schema.columns)} columns, all made up",
+            f"Rows: {self.number_of_rows:,} of {len(self.schema.columns)} columns, all made up",
             f"Method: {self.spent.method_text}",
             f"Spent: {self.spent.price_text}",
-            f"Not seen: {unseen_text(self.unseen)}",
+            f"Not seen: {unseen_text(self.unseen, self.schema)}",
         ]
 
     def _repr_html_(self) -> str:
-        head = self.rows.slice(0, 5)
+        head = self.first.slice(0, 5)
         first = table(head.column_names, ([str(value) for value in row.values()] for row in head.to_pylist()))
         return card("Release", [*self._lines(), *self.notes], first) + self.fitted._repr_html_()

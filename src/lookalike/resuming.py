@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import InputError, LedgerError
 from lookalike.inputs import as_ledger, modified, table_at
-from lookalike.pipeline import Finish, Making, PreparedRun, facts_of, finished, prepare, spend
+from lookalike.pipeline import BegunRun, Making, facts_of, prepare
 from lookalike.privacy.journal import Journal, journals_of
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
-from lookalike.privacy.run import Run
 from lookalike.release import Release
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers.base import Progress
@@ -28,25 +27,7 @@ def interrupted(table: Any, *, ledger: Ledger | str | Path | None = None) -> dic
     return journals_of(book.path) if book.path is not None else {}
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptedRun:
-    """A run that was interrupted, prepared to go on."""
-
-    run: PreparedRun
-    making: Making
-    account: Run
-
-    @property
-    def answers(self) -> int:
-        """How many noisy answers were kept."""
-        return len(self.account.journal.answers) if self.account.journal else 0
-
-    def finished(self, *, progress: Progress | None = None, finish: Finish | None = None) -> Release:
-        """Finish the run: what it was given before costs nothing, the rest is charged as planned."""
-        return finished(lambda: spend(self.run, self.making, self.account, progress), self.account, finish)
-
-
-def reopen(table: Any, number: int, *, ledger: Ledger | str | Path | None = None) -> InterruptedRun:
+def reopen(table: Any, number: int, *, ledger: Ledger | str | Path | None = None, public: Any = None) -> BegunRun:
     """Return an interrupted run of a table, with its journal locked. Refused if it is not the same run any more."""
     book = as_ledger(ledger, table)
     found = interrupted(table, ledger=book)
@@ -55,13 +36,13 @@ def reopen(table: Any, number: int, *, ledger: Ledger | str | Path | None = None
     begun = [entry for entry in book.entries() if entry["kind"] == "begin" and entry["run"] == number]
     journal = Journal.resume(found[number], begun[0]["hash"] if begun else "")
     try:
-        return _reopened(table, book, journal)
+        return _reopened(table, book, journal, public)
     except BaseException:
         journal.close()
         raise
 
 
-def _reopened(table: Any, book: Ledger, journal: Journal) -> InterruptedRun:
+def _reopened(table: Any, book: Ledger, journal: Journal, beside: Any) -> BegunRun:
     told = journal.header
     if told["table"]["modified"] != modified(table):
         raise LedgerError(
@@ -69,13 +50,15 @@ def _reopened(table: Any, book: Ledger, journal: Journal) -> InterruptedRun:
             "would be those of two tables. Start a new run."
         )
     how = {name: told["table"][name] for name in ("encoding", "delimiter") if name in told["table"]}
-    where = table_at(table, **how, dropped=tuple(told["table"]["dropped"])) if how else table
+    dropped = tuple(told["table"].get("dropped", ()))
+    where = table_at(table, **how, dropped=dropped) if how else replace(table, dropped=dropped) if dropped else table
     public = {"schema": Schema.from_dict(told["schema"]), "neighbours": Neighbours(**told["neighbours"])}
     budget = {"epsilon": told["epsilon"], "delta": told["delta"], "discovery": Discovery(**told["discovery"])}
-    run = prepare(where, **public, **budget, method=told["method"], settings=told["settings"])
+    again = {"method": told["method"], "settings": told["settings"]}
+    run = prepare(where, **public, **budget, **again, public=told.get("public") if beside is None else beside)
     account = book.resume(told["run"], **facts_of(run))
     account.record(journal)
-    return InterruptedRun(run, Making(**told["making"]), account)
+    return BegunRun(run, Making(**told["making"]), account)
 
 
 def resume(
@@ -83,6 +66,7 @@ def resume(
     *,
     ledger: Ledger | str | Path | None = None,
     run: int | None = None,
+    public: Any = None,
     progress: Progress | None = None,
 ) -> Release:
     """Finish a run of `synthesize` that was interrupted, without spending again what it has spent.
@@ -94,15 +78,18 @@ def resume(
         table: the same table as before.
         ledger: the ledger of the run, if it was given one.
         run: the number of the run in the ledger; by default the only one that can be resumed.
+        public: the same public table as before, if the run was given one that is no file.
         progress: called with a message and the fraction done.
     """
     number = only_run(interrupted(table, ledger=ledger)) if run is None else run
-    return reopen(table, number, ledger=ledger).finished(progress=progress)
+    return reopen(table, number, ledger=ledger, public=public).finished(progress=progress)
 
 
 def only_run(found: dict[int, Path]) -> int:
     """Return the number of the one run that can be resumed."""
-    if len(found) != 1:
+    if not found:
+        raise InputError("Nothing to resume: no run of this table was interrupted and can be resumed.")
+    if len(found) > 1:
         raise InputError(f"Name the run to resume by its number: {_listed(found)}.")
     return next(iter(found))
 

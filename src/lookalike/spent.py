@@ -31,6 +31,7 @@ class Spent:
         threshold_delta: part of delta for noisy thresholds.
         private: False if the noise was reproducible (`insecure_rng`) or a step had none: then nothing is guaranteed.
         chosen: the method that ran, where `method` chooses among others; "" for a method that runs itself.
+        public: name, number of rows and checksum of a public table that was used beside the private one; "" for none.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Spent:
     private: bool = True
     threshold_delta: float = 0.0
     chosen: str = ""
+    public: str = ""
 
     @property
     def rho(self) -> Fraction:
@@ -82,6 +84,7 @@ class Spent:
             private=stored.value("private", bool),
             threshold_delta=stored.number("threshold_delta", 0.0, 1.0, 0.0),
             chosen=stored.text("chosen", ""),
+            public=stored.text("public", ""),
         )
         budget = Budget(spent.epsilon, spent.delta, spent.accounting, spent.threshold_delta)
         guaranteed = all(charge.mechanism != NO_GUARANTEE for charge in spent.charges)

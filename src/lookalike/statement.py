@@ -59,7 +59,7 @@ def statement_of(
         "noise": {"source": run.noise, "distribution": _distribution(spent)},
         "mechanisms": [_mechanism(charge, spent.neighbours) for charge in spent.charges],
         "method": _method(spent, schema),
-        "public": {"always": list(_ALWAYS_PUBLIC), "facts": _facts(schema)},
+        "public": {"always": list(_ALWAYS_PUBLIC), "facts": _facts(schema), "table": spent.public},
         "schema": {"declared": declared, "released": schema.fingerprint()},
         "ledger": {"run": run.number, "started": run.started},
     }
@@ -174,12 +174,12 @@ def read_statement(path: Path) -> Statement:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from None
     except ValueError:
         raise InputError(
-            f"{path} is no JSON file. Give a statement that 'lookalike synth --statement' wrote."
+            f"{path} is not a JSON file. Give a statement that 'lookalike synth --statement' wrote."
         ) from None
     faults = list(schema_faults(found, statement_schema(), "the statement"))
     if faults:
         raise InputError(
-            f"{path} is no privacy statement: {faults[0]}. Make it again with 'lookalike synth --statement'."
+            f"{path} is not a privacy statement: {faults[0]}. Make it again with 'lookalike synth --statement'."
         )
     return found
 
@@ -236,7 +236,7 @@ def open_ledger(path: Path) -> Ledger:
     except OSError as error:
         raise LedgerError(f"Cannot read the ledger {path}: {error.strerror}. Check the path.") from None
     except (ValueError, KeyError, TypeError):
-        raise LedgerError(f"{path} is no ledger of lookalike. 'lookalike ledger TABLE' names the file.") from None
+        raise LedgerError(f"{path} is not a ledger of lookalike. 'lookalike ledger TABLE' names the file.") from None
     return Ledger(path, str(identity))
 
 
@@ -261,6 +261,7 @@ def _from_run(statement: Statement, run: RunSummary, schema: str) -> list[str]:
         ("source of noise", statement["noise"]["source"], run.noise),
         ("method", statement["method"]["asked"], run.method),
         ("declared schema", statement["schema"]["declared"], schema),
+        ("public table", statement["public"].get("table", ""), run.public),
         ("number of charges", len(statement["mechanisms"]), len(run.charges)),
         ("sum of rho", guarantee["rho_charged"], str(run.rho)),
     )
@@ -307,6 +308,7 @@ def _from_model(statement: Statement, model: FittedModel, lines: int) -> list[st
         ("neighbours", statement["unit"]["neighbours"], spent.neighbours),
         ("method", statement["method"]["asked"], spent.method),
         ("released schema", statement["schema"]["released"], model.schema.fingerprint()),
+        ("public table", statement["public"].get("table", ""), spent.public),
         ("number of charges", len(statement["mechanisms"]), len(spent.charges)),
     )
     entries = [m.ledger_entry for m in model.measurements]

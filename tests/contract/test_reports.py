@@ -13,6 +13,8 @@ from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Ordinal
 from lookalike.schema.schema import Schema
 
+from .quick import quick
+
 SCHEMA = Schema(
     (
         Integer("age", minimum=0, maximum=99, bins=10),
@@ -31,7 +33,7 @@ def people() -> pa.Table:
 
 @pytest.mark.parametrize("method", lookalike.methods())
 def test_report_and_answers_survive_storage(method: str, tmp_path: Path) -> None:
-    release = lookalike.synthesize(people(), schema=SCHEMA, epsilon=2.0, method=method, seed=0)
+    release = lookalike.synthesize(people(), schema=SCHEMA, epsilon=2.0, method=method, seed=0, **quick(method))
     release.fitted.save(tmp_path / "m.lookalike")
     loaded = lookalike.load(tmp_path / "m.lookalike")
     assert loaded.report() == release.fitted.report()

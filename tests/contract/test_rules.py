@@ -16,9 +16,11 @@ from lookalike.schema.enforce import aligned, structural_zeros
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
 
+from .quick import quick
+
 REPAIRED_ONLY = {
     "privsyn", "bsg", "privbayes", "priview", "dp-copula", "rap", "fem", "dualquery", "dp-wgan", "pate-gan",
-    "privbayes-paper", "rap-paper", "fem-paper", "dualquery-paper",
+    "bsg-paper", "privbayes-paper", "rap-paper", "fem-paper", "dualquery-paper",
 }  # fmt: skip
 """Methods whose models make impossible rows too, which generation then repairs."""
 
@@ -57,7 +59,9 @@ def rows(count: int) -> pa.Table:
 def release(method: str, epsilon: float) -> Release:
     schema = aligned(Schema(COLUMNS, RULES))
     rng = np.random.default_rng(6)
-    return synthesize(rows(400), schema=schema, method=method, epsilon=epsilon, seed=1, insecure_rng=rng)
+    return synthesize(
+        rows(400), schema=schema, method=method, epsilon=epsilon, seed=1, insecure_rng=rng, **quick(method)
+    )
 
 
 @pytest.mark.parametrize("method", list(METHODS))

@@ -18,6 +18,8 @@ from lookalike.synthesizers import METHODS
 from lookalike.synthesizers.base import origins
 from lookalike.synthesizers.split import Kind
 
+from .quick import quick
+
 ROOT = Path(__file__).parents[2]
 SIZES = {"a": 3, "b": 2, "c": 4, "d": 2}
 METHOD = pytest.mark.parametrize("method", list(METHODS))
@@ -37,7 +39,9 @@ def release(
 ) -> Release:
     table = pa.table({name: codes(rows, sizes)[:, i] for i, name in enumerate(sizes)})
     rng = np.random.default_rng(1)
-    return synthesize(table, schema=sizes, epsilon=epsilon, delta=delta, method=method, seed=2, insecure_rng=rng, **run)
+    budget = {"epsilon": epsilon, "delta": delta}
+    run = {"schema": sizes, "method": method, "seed": 2, "insecure_rng": rng} | quick(method) | run
+    return synthesize(table, **budget, **run)
 
 
 def check_sound(made: Release, sizes: dict[str, int], epsilon: float, delta: float) -> None:

@@ -126,7 +126,8 @@ def test_values_outside_the_domain_and_broken_rows_do_not_stop_a_run(
         (("--epsilon", "-1"), "epsilon"),
         (("--epsilon", "inf"), "epsilon"),
         (("--epsilon", "nan"), "epsilon"),
-        (("--epsilon", "two"), "epsilon"),
+        (("--epsilon", "two"), "'two' is given; it must be a number"),
+        (("--rows", "1.5"), "'1.5' is given; it must be a whole number"),
         (("--delta", "1"), "delta"),
         (("--delta", "0"), "delta"),
         (("--delta", "-0.1"), "delta"),
@@ -226,8 +227,8 @@ def test_a_table_that_cannot_be_written_leaves_its_model(
 ) -> None:
     from lookalike import release
 
-    real = release.write_table
-    monkeypatch.setattr(release, "write_table", lambda *args, **kwargs: real(args[0], tmp_path / "gone" / "x.csv"))
+    real = release.write_tables
+    monkeypatch.setattr(release, "write_tables", lambda *args, **kwargs: real(args[0], tmp_path / "gone" / "x.csv"))
     outcome = call("synth", table, "--domain", domain, "--method", "mst", "-o", tmp_path / "o.csv")
     assert outcome.code == 2
     monkeypatch.undo()

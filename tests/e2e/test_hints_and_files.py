@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.cli import running
-from lookalike.forecast import Forecast, Resources
+from lookalike.forecast import LONG_RUN, Forecast, Resources
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import load
 from lookalike.schema.schema import Schema
@@ -143,7 +142,7 @@ def test_a_long_run_says_so_before_it_spends(
     monkeypatch.setattr("lookalike.forecast.forecast", lambda *_, **__: long)
     outcome = call("synth", people, "-o", tmp_path / "o.csv", "-m", "independent", *HINTS)
     assert "about 30 minutes for 50,000 rows. Faster: --method mst" in outcome.err
-    assert running._LONG_RUN == 600
+    assert LONG_RUN == 600
 
 
 def test_resume_finishes_what_an_interrupt_left(

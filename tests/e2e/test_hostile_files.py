@@ -187,7 +187,7 @@ def test_members_that_are_no_part_of_a_model(tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(tmp_path / "m", "w") as archive:
         archive.writestr("model.json", "{}")
         archive.writestr(name, b"")
-    with pytest.raises(ModelFileError, match="no part of a model"):
+    with pytest.raises(ModelFileError, match="not part of a model"):
         load(tmp_path / "m")
 
 

@@ -64,6 +64,30 @@ def test_a_release_is_judged_without_a_schema(call: Call, table: Path, domain: P
     assert len(json.loads(call("ledger", table, "--json").out)["runs"]) == 1
 
 
+def test_attacks_on_a_release(call: Call, table: Path, domain: Path, tmp_path: Path) -> None:
+    lines = table.read_text().splitlines(keepends=True)
+    used, rest = tmp_path / "used.csv", tmp_path / "rest.csv"
+    used.write_text("".join(lines[: len(lines) // 2]))
+    rest.write_text("".join([lines[0], *lines[len(lines) // 2 :]]))
+    out, model, page = tmp_path / "out.csv", tmp_path / "m.lookalike", tmp_path / "in.html"
+    made = call("synth", used, "--domain", domain, "-e", 1, "-m", "mst", "-o", out, "--model", model)
+    assert made.code == 0, made.err
+    common = ("evaluate", used, out, "--attacks", "--holdout", rest)
+    shown = call(*common, "--model", model, "--shadows", 1, "--report", page)
+    assert shown.code == 0, shown.err
+    assert "shadow models" in shown.out
+    assert "Attacks" in (tmp_path / "in.NOT-PRIVATE.html").read_text(encoding="utf-8")
+    numbers = json.loads(call(*common, "--domain", domain, "--epsilon", 1, "--json").out)
+    assert numbers["private"] is False
+    # Gaussian DP is known of a model alone; epsilon and delta allow more.
+    assert numbers["attacks"]["guarantee"] == {"epsilon": 1.0, "delta": 1e-5, "mu": None}
+    copied = json.loads(call("evaluate", used, used, "--attacks", "--control", rest, "--json").out)["attacks"]
+    assert copied["closest"]["to_members"] == 0
+    refused = call("evaluate", used, out, "--attacks")
+    assert (refused.code, "--holdout" in refused.err) == (2, True)
+    assert len(json.loads(call("ledger", used, "--json").out)["runs"]) == 1, "shadow models spend nothing"
+
+
 def test_only_columns_of_both_tables_are_compared(call: Call, table: Path, tmp_path: Path) -> None:
     less = tmp_path / "less.csv"
     np.savetxt(
@@ -99,7 +123,7 @@ def test_compare_resumes_and_spends_nothing(call: Call, table: Path, domain: Pat
         (("evaluate", "{table}", "{table}", "--domain", "{domain}", "--group-by", "x"), "No column 'x'"),
         (
             ("evaluate", "{table}", "{table}", "--domain", "{domain}", "--ask", "count where a > z"),
-            "'z' cannot be read",
+            "'z' is not a value of column 'a'",
         ),
         (("compare", "{table}", "--domain", "{domain}", "--methods", "mst", "--epsilons", "one"), "0.1,1,3"),
     ],

@@ -84,7 +84,14 @@ def look(rows: int, epsilon: float, seed: int) -> Seen:
     return Seen(frame, found, merged(found.notes, unseen(schema, found.schema)))
 
 
-@pytest.mark.parametrize(("rows", "epsilon", "seeds"), [(2000, 1.0, 12), (2000, 0.3, 8), (20_000, 1.0, 6)])
+@pytest.mark.parametrize(
+    ("rows", "epsilon", "seeds"),
+    [
+        pytest.param(2000, 1.0, 12, marks=pytest.mark.slow),
+        (2000, 0.3, 8),
+        pytest.param(20_000, 1.0, 6, marks=pytest.mark.slow),
+    ],
+)
 def test_numbers_stay_numbers_near_the_true_ones(rows: int, epsilon: float, seeds: int) -> None:
     for seed in range(seeds):
         seen = look(rows, epsilon, seed)

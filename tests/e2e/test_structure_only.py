@@ -20,6 +20,7 @@ from lookalike.errors import InputError
 from lookalike.sources import csvfiles, files, frames
 from lookalike.sources import open as opening
 from lookalike.sources.frames import read_structure
+from lookalike.sources.writing import write_table
 
 from .conftest import Call
 
@@ -34,7 +35,7 @@ def big_table(folder: Path, name: str) -> Path:
     noise = np.random.default_rng(0).bytes(BIG)
     towns = pa.array([noise[i : i + 100].hex() for i in range(0, BIG, 100)]).dictionary_encode()
     ages = pa.array(np.frombuffer(noise[: 8 * len(towns)], np.int64))
-    files.write_table(pa.table({"town": towns, "age": ages}), path)
+    write_table(pa.table({"town": towns, "age": ages}), path)
     assert path.stat().st_size > 3 * MOST
     return path
 
@@ -64,7 +65,7 @@ def test_no_function_that_reads_rows_is_called(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
 ) -> None:
     path = tmp_path / name
-    files.write_table(pa.table({"town": ["Ox"], "age": [3]}), path)
+    write_table(pa.table({"town": ["Ox"], "age": [3]}), path)
     assert call(command, path).code == 0  # files of the package itself are read by now
     called: list[str] = []
 
@@ -118,7 +119,7 @@ def test_what_is_broken_in_the_rows_does_not_show(call: Call, tmp_path: Path, ca
     (tmp_path / "good").mkdir()
     good, bad = tmp_path / "good" / name, tmp_path / name
     kind = pa.string() if ".csv" in name else pa.dictionary(pa.int32(), pa.string())
-    files.write_table(pa.table({"town": pa.array([], kind), "age": pa.array([], pa.int64())}), good)
+    write_table(pa.table({"town": pa.array([], kind), "age": pa.array([], pa.int64())}), good)
     bad.write_bytes(data)
     for command in ("schema", "plan"):
         one, two = call(command, good), call(command, bad)

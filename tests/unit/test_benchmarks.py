@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import runs
 from benchmarks.common import replace_parts
-from benchmarks.papers import bsg, bsg_document
+from benchmarks.papers import bsg, bsg_document, claims, run
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
@@ -22,8 +22,12 @@ MODULES = sorted(
     for path in (ROOT / "benchmarks").rglob("*.py")
 )
 COMMANDS = sorted(name.removesuffix(".__main__") for name in MODULES if name.endswith(".__main__"))
-PAGES = [f"papers.{name}" for name in ("gans", "ppsyn", "privbayes", "privmrf", "queries")]
+PAGES = [
+    f"papers.{name}"
+    for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "queries")
+]
 PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
+PAGES += ["accuracy.public_tables", "accuracy.references"]
 
 IMPORT_ALL = """
 import ast, importlib, json, sys
@@ -68,7 +72,9 @@ def faults() -> dict[str, str | None]:
 
 def test_there_are_benchmarks() -> None:
     assert "benchmarks.papers.bsg" in MODULES
-    assert [f"benchmarks.{name}" for name in ("accuracy", "engine", "papers", "real_tables", "scale")] == COMMANDS
+    assert [
+        f"benchmarks.{name}" for name in ("accuracy", "engine", "papers", "real_tables", "scale", "trust")
+    ] == COMMANDS
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -109,6 +115,30 @@ def test_the_page_of_bsg_says_what_the_stored_runs_say(tmp_path: Path, monkeypat
     monkeypatch.setattr(bsg_document, "FOLDER", tmp_path)
     bsg.main(["document"])
     assert (tmp_path / "bsg.md").read_text() == stored
+
+
+@pytest.mark.parametrize("paper", claims.PAPERS)
+def test_every_claim_of_a_paper_has_a_figure_and_a_verdict(paper: str) -> None:
+    for claim in claims.PAPERS[paper]:
+        figure = claim.ours()
+        assert figure.strip()[-1:] not in ("", ":"), claim.says
+        assert claim.agrees in ("agrees", "in part", "differs"), claim.says
+        assert claim.agrees == "agrees" or claim.why, claim.says
+
+
+def test_all_experiments_have_a_prediction_of_their_time() -> None:
+    stages = run.stages()
+    assert {stage.name for stage in stages} >= {"bsg", "ppsyn", "privmrf", "privsyn"}
+    for stage in stages:
+        assert (stage.seconds() > 0) == bool(stage.missing)
+
+
+def test_a_run_is_predicted_from_its_kind_and_else_from_its_method() -> None:
+    known = [
+        {"table": t, "method": m, "cpu_seconds": s} for t, m, s in (("a", "x", 1.0), ("b", "x", 3.0), ("b", "y", 8.0))
+    ]
+    for kind, seconds in ((("a", "x"), 1.0), (("c", "x"), 2.0), (("c", "z"), 4.0)):
+        assert run.Stage("s", [kind], known, lambda: None).seconds() == seconds
 
 
 def test_parts_of_a_page_are_replaced_between_their_markers(tmp_path: Path) -> None:

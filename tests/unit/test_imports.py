@@ -20,7 +20,10 @@ ONLY_WHERE_USED = {
     "sklearn",
     "numba",
     "torch",
+    "uvicorn",
     "duckdb",
+    "sqlglot",
+    "psycopg",
     "pyspark",
     "opendp",
     "dp_accounting",
@@ -61,21 +64,25 @@ def modules_with_one_importer() -> list[str]:
 
 
 def test_few_modules_serve_a_single_other_one() -> None:
-    assert len(modules_with_one_importer()) < 42, modules_with_one_importer()
+    assert len(modules_with_one_importer()) < 44, modules_with_one_importer()
 
 
 # Who may read rows. The contracts of .importlinter say it by module, this test by name; it holds for modules to come.
 
 MAY_IMPORT = {
+    "__init__.py": {"clusters.SparkTable", "databases.DatabaseTable"},
     "privacy/kernel/opening.py": {"open.read", "open.ReadTable"},
     "privacy/kernel/door.py": {"open.OpenedTable", "base", "frames.TableForm"},
-    "privacy/kernel/counting.py": {"base"},
-    "evaluate/real_data.py": {"frames.read_table"},
-    "pipeline.py": {"frames.index_columns", "files.TableFile"},
-    "inputs.py": {"frames.read_structure", "files.TableFile"},
-    "places.py": {"files.STANDARD", "files.kind_of_path"},
-    "release.py": {"csvfiles.CsvStyle", "csvfiles.check_delimiter", "files.KINDS", "files.write_file",
-                   "files.write_table", "frames.TableForm", "frames.to_frame"},
+    "evaluate/real_data.py": {"frames.read_table", "base.Place", "files.TableFile", "open.OpenedTable", "open.read",
+                              "open.streamed_parts"},
+    "evaluate/marginals.py": {"base.Source"},
+    "pipeline.py": {"frames.index_columns"},
+    "public_table.py": {"base.Place", "frames.read_table"},
+    "inputs.py": {"base.Place", "clusters", "databases", "frames.read_structure", "files.STANDARD", "files.TableFile",
+                  "files.kind_of_path"},
+    "release.py": {"databases.write_into",
+                   "csvfiles.CsvStyle", "csvfiles.check_delimiter", "files.KINDS", "writing.write_file",
+                   "writing.write_tables", "frames.TableForm", "frames.to_frame"},
 }  # fmt: skip
 
 

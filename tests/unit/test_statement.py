@@ -122,10 +122,10 @@ def test_what_is_no_statement_or_ledger_is_refused(made, tmp_path):
     (tmp_path / "a.json").write_text("no json")
     (tmp_path / "b.json").write_text("{}")
     (tmp_path / "c.json").write_text(json.dumps({**statement, "unit": 3}))
-    for name, message in (("a", "no JSON"), ("b", "has no 'format'"), ("c", "unit is a int"), ("d", "Cannot read")):
+    for name, message in (("a", "not a JSON"), ("b", "has no 'format'"), ("c", "unit is a int"), ("d", "Cannot read")):
         with pytest.raises(InputError, match=message):
             read_statement(tmp_path / f"{name}.json")
-    with pytest.raises(LedgerError, match="no ledger"):
+    with pytest.raises(LedgerError, match="not a ledger"):
         open_ledger(tmp_path / "a.json")
     lines = (folder / "l.jsonl").read_text()
     (tmp_path / "l.jsonl").write_text(lines.replace('"epsilon":1.0', '"epsilon":0.9'))

@@ -1,15 +1,14 @@
-"""The command that asks a stored model: query."""
+"""The commands that ask about a release: query and verify."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lookalike.cli import options
-from lookalike.cli.terminal import notes, print_json, print_table
+from lookalike.cli.terminal import notes, output, print_json, print_table
 from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def query(
     as_json: options.JsonOption = False,
 ) -> None:
     """Ask a stored model for counts, means, quantiles or correlations with error bars, without data and for free."""
-    from lookalike.places import check_apart, check_target
+    from lookalike.inputs import check_apart, check_target
     from lookalike.release import load, write_page
 
     if out is not None:
@@ -46,15 +45,11 @@ def query(
     if as_json:
         print_json(_as_json(found))
         return
-    headings = (*found.by, found.statistic, f"{level:.0%} interval", "sampling ±", "basis")
-    print_table(question, headings, _rows(found))
-    for note in _notes(found):
+    print_table(question, found.headings(level), found.texts())
+    for note in found.notes():
         notes.print(note)
     if out is not None:
         notes.print(f"Answer written to {out}.")
-
-
-COMMANDS = (query,)
 
 
 def _as_json(found: AnsweredQuestion) -> dict[str, Any]:
@@ -66,50 +61,41 @@ def _as_json(found: AnsweredQuestion) -> dict[str, Any]:
     return {**facts, "rows": rows}
 
 
-def _rows(found: AnsweredQuestion) -> list[tuple[str, ...]]:
-    rows = []
-    for labels, a in found.rows:
-        places = 0 if found.statistic == "count" else _places(a.low, a.high)
+def verify(
+    statement: Annotated[
+        Path, typer.Argument(metavar="STATEMENT", help="A file written by 'lookalike synth --statement'.")
+    ],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger of the table, which the statement must match.")],
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A stored model of the release, which must match, too.")
+    ] = None,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Check that a privacy statement, the ledger and the model agree. Exits with code 1 where they differ."""
+    from lookalike.release import load
+    from lookalike.statement import differences, read_statement
 
-        def text(number: float, places: int = places) -> str:
-            return str(found.shown(number)) if found.times else f"{number:,.{places}f}"
-
-        sampling = f"{a.sampling_stddev:,.{places}f}" if found.times is None else ""
-        rows.append((*labels, text(a.value), f"{text(a.low)} to {text(a.high)}", sampling, a.basis))
-    return rows
-
-
-def _places(low: float, high: float) -> int:
-    """Return how many decimals an interval needs to show two digits of its width.
-
-    >>> _places(41.3, 44.9), _places(0.12, 0.14), _places(1000, 9000)
-    (1, 3, 0)
-    """
-    width = high - low
-    return max(0, min(6, 1 - math.floor(math.log10(width)))) if width > 0 else 2
+    stated = read_statement(statement)
+    found = differences(stated, ledger, None if model is None else load(model, max_mb=max_model_mb))
+    if as_json:
+        print_json({"agree": not found, "differences": found})
+    else:
+        output.print(_verdict(stated, found, with_model=model is not None))
+    if found:
+        raise typer.Exit(1)
 
 
-def _notes(found: AnsweredQuestion) -> list[str]:
-    texts = [
-        "The interval is for the true number of the private table; it comes from the recorded noise. Sampling is how "
-        "much the same number varies between tables drawn from the model."
-    ]
-    bases = {answer.basis for _, answer in found.rows}
-    if "binned" in bases:
-        texts.append(
-            "'binned': values are known by their bins only. The interval holds wherever the values lie in their bins; "
-            "narrower bins in the schema make it narrower."
-        )
-    if "bounded" in bases:
-        texts.append(
-            "'bounded': these columns were not measured together. The interval holds for every association that the "
-            "measured counts allow."
-        )
-    if not found.exact:
-        texts.append(
-            "A bound of the question lies inside a bin; for the value, not for the interval, the values in the bin are "
-            "taken as evenly spread."
-        )
-    if found.left_out:
-        texts.append(f"{found.left_out} combinations without rows in the model are left out.")
-    return texts
+COMMANDS = (query, verify)
+
+
+def _verdict(stated: dict[str, Any], found: list[str], *, with_model: bool) -> str:
+    guarantee = stated["guarantee"]
+    who = "Statement, ledger and model" if with_model else "Statement and ledger"
+    if found:
+        return "\n".join([f"{who} DIFFER:", *(f"  {text}" for text in found)])
+    holds = "" if guarantee["holds"] else " NOT PRIVATE: the noise is not secret, so nothing is guaranteed."
+    return (
+        f"{who} agree: run {stated['ledger']['run']}, epsilon {guarantee['epsilon']:g}, delta {guarantee['delta']:g}, "
+        f"{len(stated['mechanisms'])} charges, hiding {stated['unit']['neighbours']}.{holds}"
+    )

@@ -25,8 +25,10 @@ SchemaModelOption = Annotated[
 
 
 def evaluate(
-    real: options.RealPath,
-    synth: Annotated[Path, typer.Argument(metavar="SYNTH", help="CSV or Parquet file with the synthetic rows.")],
+    real: options.RealPlace,
+    synth: options.SynthPlace,
+    table_name: options.TableNameOption = None,
+    synth_table: options.SynthTableOption = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
     model: SchemaModelOption = None,
@@ -39,8 +41,25 @@ def evaluate(
         str | None, typer.Option(help="Column for classifiers to predict; without it none are trained.")
     ] = None,
     holdout: Annotated[
-        Path | None, typer.Option(help="Real rows that were not synthesised, to test classifiers on.")
+        Path | None,
+        typer.Option(
+            "--holdout",
+            "--control",
+            help="Real rows that were not synthesised, to test classifiers on, and as control of attacks.",
+        ),
     ] = None,
+    attacks: Annotated[
+        bool,
+        typer.Option("--attacks", help="Also attack the release: membership, singling out, linkability, inference."),
+    ] = False,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-e", help="What the release claims, where no --model says it: bounds attacks."),
+    ] = None,
+    delta: options.DeltaOption = 1e-5,
+    shadows: Annotated[
+        int, typer.Option(help="Releases of --model's method that an attacker learns from; each is a run.")
+    ] = 0,
     svm: Annotated[bool, typer.Option("--svm", help="Also train an SVM for every column as in PrivMRF: slow.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the choice of marginals, ranges and rows.")] = 0,
     report: InternalReportOption = None,
@@ -49,10 +68,11 @@ def evaluate(
     """Compare a synthetic table with the real one. NOT PRIVATE: the result is for the data holder only."""
     from lookalike.evaluate import real_data
     from lookalike.evaluate.report import internal_name, internal_report
-    from lookalike.places import check_apart, check_target
-    from lookalike.release import write_page
+    from lookalike.inputs import check_apart, check_target
+    from lookalike.release import load, write_page
 
-    inputs = {"the real table": real, "the synthetic table": synth, "the real rows to test on": holdout}
+    files = {"the real table": options.input_of(real), "the synthetic table": options.input_of(synth)}
+    inputs = {**files, "the real rows to test on": holdout}
     page = None if report is None else internal_name(report)
     check_apart({"--report": page}, {**inputs, "the schema": schema, "the domain": domain, "the model": model})
     if page is not None:
@@ -62,8 +82,13 @@ def evaluate(
         group_by=group_by, questions=questions, target=target, svm=svm, seed=seed, ordered=ordered
     )
     public = _schema_or_none(schema, domain, model)
+    given = None
+    if attacks:
+        given = real_data.Attacks(epsilon, delta, None if model is None else load(model), shadows)
+    one = options.table_of(real, "utf-8", None, None, table_name) if isinstance(real, str) or table_name else real
+    two = options.table_of(synth, "utf-8", None, None, synth_table) if isinstance(synth, str) or synth_table else synth
     with progress_bar() as progress:
-        found = real_data.evaluate(real, synth, public, settings, holdout=holdout, progress=progress)
+        found = real_data.evaluate(one, two, public, settings, holdout=holdout, attacks=given, progress=progress)
     if as_json:
         print_json(found.numbers)
     else:
@@ -86,6 +111,10 @@ def compare(
         float, typer.Option(help="Share of the rows to synthesise; the rest is for testing the SVM.")
     ] = 1.0,
     svm: Annotated[bool, typer.Option("--svm", help="Also compute the mean SVM error of all columns: slow.")] = False,
+    attacks: Annotated[
+        bool,
+        typer.Option("--attacks", help="Also attack each release, with the rows that were not synthesised as control."),
+    ] = False,
     results: Annotated[
         Path, typer.Option(help="File of JSON lines, one for each run; runs that it already holds are not repeated.")
     ] = Path("compare.NOT-PRIVATE.jsonl"),
@@ -96,8 +125,8 @@ def compare(
     from lookalike.evaluate.compare import jobs_of, judge_method, run_jobs, table_rows
     from lookalike.evaluate.real_data import drafted
     from lookalike.evaluate.report import comparison_report, internal_name
+    from lookalike.inputs import check_apart, check_target
     from lookalike.pipeline import synthesize
-    from lookalike.places import check_apart, check_target
     from lookalike.release import write_page
 
     page = None if report is None else internal_name(report)
@@ -108,7 +137,7 @@ def compare(
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     public = _schema_or_none(schema, domain, model)
     common = {"table": real, "schema": public or drafted(real), "discover": public is None}
-    run = partial(judge_method, **common, synthesize=synthesize, svm=svm)
+    run = partial(judge_method, **common, synthesize=synthesize, svm=svm, attacks=attacks)
     with progress_bar() as progress:
         lines = run_jobs(jobs, run, results, progress=lambda done, total, job, _: progress(str(job), done / total))
     if as_json:
@@ -116,7 +145,8 @@ def compare(
     for line in lines:
         if "error" in line:
             notes.print(f"{line['method']} at epsilon {line['epsilon']}: {line['error']}")
-    for measure in () if as_json else ("tvd.1", "tvd.2", "tvd.3", "cpu_seconds"):
+    attacked = ("attacks.auc", "attacks.linkability", "attacks.inference") if attacks else ()
+    for measure in () if as_json else ("tvd.1", "tvd.2", "tvd.3", "cpu_seconds", *attacked):
         if rows := table_rows(lines, measure):
             print_table(f"NOT PRIVATE: {measure}", tuple(rows[0]), [list(map(str, row.values())) for row in rows])
     if page is not None:

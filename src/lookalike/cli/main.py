@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 # Our matrix products are small: threads cost more than they save. Set before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import asking, inspecting, judging, options, planning, running, verifying
+from lookalike.cli import asking, judging, options, planning, running
 from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, table_of
 from lookalike.errors import DoubtfulError, LookalikeError
@@ -31,34 +32,45 @@ app = typer.Typer(
 )
 
 
-for command in (*running.COMMANDS, *inspecting.COMMANDS):
+for command in (*running.COMMANDS, planning.inspect):
     app.command()(command)
 
 
 @app.command()
 def ledger(
     table: options.TablePath,
+    table_name: options.TableNameOption = None,
     cap: Annotated[
         float | None, typer.Option(help="Set the maximum epsilon that all runs on this table together may spend.")
     ] = None,
+    composition: Annotated[
+        str,
+        typer.Option(
+            help="How the runs under --cap are added up: 'sum' of their epsilons, 'gdp' or 'zcdp' of their rho.",
+            show_default=True,
+        ),
+    ] = "sum",
+    cap_delta: Annotated[float, typer.Option(help="Delta of a cap by 'gdp' or 'zcdp', of all runs together.")] = 1e-5,
     ledger: options.LedgerOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what each run has spent on a table; set the maximum that may ever be spent on it."""
-    from lookalike.inputs import as_ledger
-    from lookalike.places import check_apart
+    from lookalike.inputs import as_ledger, check_apart
     from lookalike.privacy.ledger import epsilon_json
 
-    check_apart({"--ledger": ledger}, {"the private table": table})
-    book = as_ledger(ledger, table)
+    check_apart({"--ledger": ledger}, {"the private table": options.input_of(table)})
+    book = as_ledger(ledger, options.table_of(table, "utf-8", None, None, table_name) if table_name else table)
     if cap is not None:
-        book.set_cap(cap)
+        book.set_cap(cap, cast(Any, composition), cap_delta)
     runs = book.runs()
     spent, spent_delta = book.spent()
     if not as_json:
         _print_ledger(book, runs, spent, spent_delta)
         return
-    totals = {"cap": book.cap, "epsilon": epsilon_json(spent), "delta": spent_delta}
+    (together, how), limit = book.composed(), book.limit
+    totals = {"cap": book.cap, "cap_composition": limit.composition if limit else None,
+              "epsilon": epsilon_json(spent), "delta": spent_delta, "epsilon_composed": epsilon_json(together),
+              "composed_by": how}  # fmt: skip
     listed = [_run_json(run) for run in runs]
     print_json({"table": book.identity, "ledger": str(book.path), **totals, "runs": listed})
 
@@ -80,7 +92,21 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-for command in (*planning.COMMANDS, *asking.COMMANDS, *verifying.COMMANDS, *judging.COMMANDS, audit):
+@app.command()
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of the tables that the page offers.")
+    ] = Path(),
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; by default the system chooses one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a local page that leads from a table to its release, on this machine alone. Ctrl-C ends it."""
+    from lookalike.web.server import serve
+
+    serve(folder, said=output.print, port=port, browser=browser)
+
+
+for command in (*planning.COMMANDS, *asking.COMMANDS, *judging.COMMANDS, audit):
     app.command()(command)
 
 
@@ -100,9 +126,9 @@ def main() -> NoReturn:
     except MemoryError:
         notes.print("Error: There is not enough memory. What was charged stays charged; see 'lookalike ledger TABLE'.")
         sys.exit(2)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
             notes.print(
                 "Stopped. What was charged stays charged; see 'lookalike ledger TABLE'. If a run was going on, "
                 "'lookalike resume TABLE' finishes it without paying again."
@@ -122,10 +148,22 @@ def _print_usage(error: Any) -> None:
         return
     if context is not None:
         notes.print(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
-    notes.print(f"Error: {message}")
+    notes.print(f"Error: {_with_value(error, message)}")
+
+
+def _with_value(error: Any, message: str) -> str:
+    """The message with the value that was refused: which texts name it depends on the version of typer."""
+    found = getattr(error.__cause__, "errors", list[dict[str, Any]])()
+    if not found or "input" not in found[0]:
+        return message
+    expected = {"float_parsing": "a number such as 0.5", "int_parsing": "a whole number such as 100"}
+    given, kind = found[0]["input"], expected.get(found[0]["type"])
+    reason = f"{given!r} is given; it must be {kind}." if kind else f"{error.message}: {given!r} is given."
+    return message.replace(error.message, reason)
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
+    from lookalike.privacy.composition import NAMES
     from lookalike.privacy.journal import journals_of
     from lookalike.privacy.ledger import epsilon_text
     from lookalike.privacy.stopping import STOPPED
@@ -138,9 +176,13 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
         rows.append((run.number, started, run.method, *amounts, noise, len(run.charges), run.status))
     headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
     output.print(table_of(f"Ledger of {book.identity}", headings, rows))
-    cap = book.cap
-    left = f"cap {cap:g}, left {max(0.0, cap - spent):.6g}" if cap is not None else "no cap; set one with --cap"
+    cap, (together, how) = book.limit, book.composed()
+    left = "no cap; set one with --cap" if cap is None else book.left()
+    if cap is not None and cap.composition == "sum":
+        left = f"cap {cap.epsilon:g}, left {max(0.0, cap.epsilon - spent):.6g}"
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
+    if how != "sum":
+        output.print(f"At the same delta all runs together are proved to be {together:.4g}-private, by {NAMES[how]}.")
     output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
     if any(run.status == STOPPED for run in runs):
         output.print("Strict runs that stopped count with what they had spent, rounded up.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,13 +17,56 @@ if TYPE_CHECKING:
     from lookalike.schema.schema import Schema
 
 _FILES = "CSV, TSV, JSON lines, Parquet, Feather, Excel, Stata, SAS or SPSS file"
+_DATABASES = (
+    "a database as postgresql://HOST/DB, duckdb:///FILE or sqlite:///FILE, or Spark as spark://HOST:PORT or "
+    "'local[*]', with --table"
+)
+
+
+def place(text: str) -> Path | str:
+    """The path of a file, or the address of a database or of Spark as it was written: a path would lose its slashes."""
+    return text if "://" in text or text.startswith("local[") else Path(text)
+
+
 TablePath = Annotated[
-    Path, typer.Argument(metavar="TABLE", help=f"{_FILES} with the private rows; - is standard input.")
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        parser=place,
+        help=f"{_FILES} with the private rows, or {_DATABASES}; - is standard input.",
+    ),
+]
+TableNameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        metavar="SCHEMA.NAME",
+        help="Table or view where TABLE is a database or Spark; for Spark also a path.",
+    ),
 ]
 RealPath = Annotated[Path, typer.Argument(metavar="REAL", help=f"{_FILES} with the private rows.")]
+RealPlace = Annotated[
+    Path, typer.Argument(metavar="REAL", parser=place, help=f"{_FILES} with the private rows, or {_DATABASES}.")
+]
+SynthPlace = Annotated[
+    Path, typer.Argument(metavar="SYNTH", parser=place, help="The synthetic rows, the same, with --synth-table.")
+]
+SynthTableOption = Annotated[
+    str | None, typer.Option("--synth-table", metavar="SCHEMA.NAME", help="The same as --table, for SYNTH.")
+]
 OutOption = Annotated[
     Path,
-    typer.Option("--out", "-o", help="File for the synthetic table; its suffix sets the format. - is standard output."),
+    typer.Option(
+        "--out",
+        "-o",
+        parser=place,
+        metavar="FILE",
+        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database.",
+    ),
+]
+OutTableOption = Annotated[
+    str | None,
+    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is a database."),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
@@ -68,7 +112,19 @@ DelimiterOption = Annotated[
 ]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of a run; smaller is stronger.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="Probability that the bound epsilon fails to hold.")]
-MethodOption = Annotated[str, typer.Option("--method", "-m", help="Name of a method; see 'lookalike methods'.")]
+
+
+def _methods_from(start: str) -> list[str]:
+    """Names of methods, for completion in a shell."""
+    from lookalike.synthesizers import METHODS
+
+    return [name for name in METHODS if name.startswith(start)]
+
+
+MethodOption = Annotated[
+    str,
+    typer.Option("--method", "-m", help="Name of a method; see 'lookalike methods'.", autocompletion=_methods_from),
+]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
 ]
@@ -122,14 +178,60 @@ ModelSizeOption = Annotated[
     float, typer.Option("--max-model-mb", help="Maximum memory that a model file may take, in MiB.")
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one for each table.")]
+PublicOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--public",
+        metavar="FILE",
+        help="A table of the same columns that anybody may read, such as an earlier release; the model follows it as "
+        "far as the noisy counts support it.",
+    ),
+]
+StatementOption = Annotated[
+    Path | None, typer.Option("--statement", help="Also write the privacy statement, a JSON file for machines.")
+]
+TitleOption = Annotated[str, typer.Option("--title", help="Name of the table in the report and the statement.")]
+IssuerOption = Annotated[str, typer.Option("--issuer", help="Who publishes it, for the report and the statement.")]
+ContactOption = Annotated[str, typer.Option("--contact", help="Whom to ask, for the report and the statement.")]
 
 
-def table_of(path: Path, encoding: str, delimiter: str | None, drop: list[str] | None) -> os.PathLike[str]:
-    """Return the file of a table with how to read it."""
-    from lookalike.inputs import table_at
+def table_of(
+    path: Path | str, encoding: str, delimiter: str | None, drop: list[str] | None, name: str | None = None
+) -> Any:
+    """Return the file of a table with how to read it, or the table of a database or of Spark."""
+    from lookalike.inputs import database_table, table_at
 
+    if isinstance(path, str):
+        return database_table(path, name, tuple(drop or ()), ask_password=_asked if sys.stdin.isatty() else None)
+    if name is not None:
+        raise InputError(f"--table {name} was given, but {path} is a file. Give the URL of a database, or no --table.")
     mark = "\t" if delimiter in ("tab", "\\t") else delimiter
     return table_at(path, encoding=encoding, delimiter=mark, dropped=tuple(drop or ()))
+
+
+def _asked() -> str:
+    return typer.prompt("Password for the database", hide_input=True, err=True)
+
+
+def target_of(out: Path | str, name: str | None) -> Path | None:
+    """Return the file to write the table to; None for a database, where the new table must be named."""
+    if isinstance(out, str) and name is None:
+        raise InputError(f"--out {out.partition('://')[0]}:// is a database. Name the new table by --out-table NAME.")
+    if isinstance(out, Path) and name is not None:
+        raise InputError(f"--out-table {name} was given, but --out {out} is a file. Leave one of the two out.")
+    if isinstance(out, Path):
+        return out
+    from lookalike.inputs import check_database_target
+
+    check_database_target(out, str(name))
+    return None
+
+
+def input_of(path: Path | str | None) -> Path | None:
+    """Return the file behind a table, which no result may overwrite; None for a server."""
+    from lookalike.inputs import database_file
+
+    return database_file(path) if isinstance(path, str) else path
 
 
 def hints_of(

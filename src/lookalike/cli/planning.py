@@ -1,4 +1,4 @@
-"""The commands that come before a run: plan, schema, methods. They spend nothing and use no row."""
+"""The commands that come before a run: plan, schema and methods use no row; inspect spends a small budget."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from lookalike.cli import options
-from lookalike.cli.terminal import output, print_json, shown, table_of
+from lookalike.cli.terminal import notes, output, plan_table, print_json, progress_bar, shown, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from lookalike.forecast import ExpectedError, Forecast, Resources
-    from lookalike.privacy.kernel.accounting import Budget
+    from lookalike.inspecting import Inspection
+    from lookalike.privacy.ledger import Ledger
     from lookalike.synthesizers.base import Method
-    from lookalike.synthesizers.split import Step
 
 _MAX_COLUMNS_SHOWN = 20
 
@@ -27,8 +27,13 @@ _MAX_COLUMNS_SHOWN = 20
 def plan(
     table: Annotated[
         Path | None,
-        typer.Argument(metavar="TABLE", help="Only the names and types of its columns are read, and its ledger."),
+        typer.Argument(
+            metavar="TABLE",
+            parser=options.place,
+            help="Only the names and types of its columns are read, and its ledger.",
+        ),
     ] = None,
+    table_name: options.TableNameOption = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
     types: options.TypeOption = None,
@@ -60,22 +65,26 @@ def plan(
     """Show what a run would spend in each step, its time, memory and errors, without reading a row."""
     from lookalike.discovery.discover import Discovery
     from lookalike.forecast import forecast
-    from lookalike.inputs import as_ledger
-    from lookalike.pipeline import plan_run, reason_of, with_persons
-    from lookalike.places import check_apart
+    from lookalike.inputs import as_ledger, check_apart, check_gives_rows, with_persons
+    from lookalike.pipeline import plan_run, reason_of
     from lookalike.privacy.kernel.neighbours import Neighbours
     from lookalike.privacy.ledger import epsilon_text
     from lookalike.release import check_rows
+    from lookalike.synthesizers.split import reads_rows
 
     check_rows(rows)
-    check_apart({"--ledger": ledger}, {"the private table": table, "the schema": schema, "the domain": domain})
+    check_apart(
+        {"--ledger": ledger}, {"the private table": options.input_of(table), "the schema": schema, "the domain": domain}
+    )
     relation = Neighbours(cast(Any, neighbours), max_rows_per_person)
-    file = None if table is None else options.table_of(table, encoding, delimiter, drop)
+    file = None if table is None else options.table_of(table, encoding, delimiter, drop, table_name)
     described = options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids))
     public, people = with_persons(described, person, relation)
     settings = options.settings_of(method, setting, workload)
     given = {"settings": settings, "discovery": Discovery(rules=rules)}
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, **given)
+    if reads_rows(steps):
+        check_gives_rows(file, method)
     ahead = forecast(public, steps, method=method, neighbours=people, rows=rows, pairs=tuple(pair or ()))
     reason = reason_of(public, method)
     if as_json:
@@ -87,13 +96,14 @@ def plan(
     output.print(f"Hides {people.describe()}." + (f" {public.bounding}" if public.bounding else ""))
     _print_forecast(ahead)
     if table is not None:
-        book = as_ledger(ledger, table)
-        cap = f" of a cap of {book.cap:g}." if book.cap else "; no cap is set."
-        output.print(f"Spent on {table} so far: epsilon {epsilon_text(book.spent()[0])}{cap}")
+        book = as_ledger(ledger, file if table_name else table)
+        cap = f" of a cap of {book.limit.describe()}." if book.limit else "; no cap is set."
+        output.print(f"Spent on {table_name or table} so far: epsilon {epsilon_text(book.spent()[0])}{cap}")
 
 
 def schema(
     table: options.TablePath,
+    table_name: options.TableNameOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File for the draft; without it the draft is printed.")
     ] = None,
@@ -106,11 +116,11 @@ def schema(
     delimiter: options.DelimiterOption = None,
 ) -> None:
     """Draft a schema from the names and types of a table's columns. No row is used; unknown facts are marked open."""
-    from lookalike.places import check_apart, check_target
+    from lookalike.inputs import check_apart, check_target
     from lookalike.schema.explained import explained, save_explained
 
-    check_apart({"--out": out}, {"the private table": table})
-    file = options.table_of(table, encoding, delimiter, drop)
+    check_apart({"--out": out}, {"the private table": options.input_of(table)})
+    file = options.table_of(table, encoding, delimiter, drop, table_name)
     drafted = options.schema_of(None, None, file, options.hints_of(types, ranges, values, ids))
     if out is None:
         text = explained(drafted)
@@ -160,20 +170,11 @@ def _print_method(name: str, method: type[Method], settings: dict[str, Any]) -> 
     output.print(f"  settings:   {listed or 'none'}\n")
 
 
-def plan_table(method: str, budget: Budget, steps: tuple[Step, ...], reason: str | None) -> Table:
-    """Return the steps of a plan as a table to print."""
-    unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
-    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
-    rows = []
-    for step in steps:
-        releases = str(step.releases) if step.releases >= 0 else "not fixed"
-        rows.append((step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note))
-    headings = ("step", "mechanism", "releases", "share", "what")
-    return table_of(title, headings, rows, right=("releases", "share"), caption=reason)
-
-
 def _print_forecast(ahead: Forecast) -> None:
     output.print(_resources_text(ahead.resources, ahead.method))
+    if ahead.passes is not None:
+        times = "once" if ahead.passes == 1 else f"about {ahead.passes} times"
+        output.print(f"Rows that stay in a large file, in a database or on a cluster are read {times}.")
     if ahead.columns:
         output.print("\nWhat the noise alone does to single columns (not the error of the rows; see below):")
         worst = sorted(ahead.columns, key=lambda error: -error.rows)
@@ -234,3 +235,97 @@ def _error_notes(ahead: Forecast) -> str:
     if all(error.distance is None for error in (*ahead.columns, *ahead.pairs)):
         text += "\nFor errors as shares of the rows give --rows N, if the approximate number of rows is public."
     return text + ("\n~ marks columns whose values or bins are still to be discovered." if ahead.guessed else "")
+
+
+def inspect(
+    table: options.TablePath,
+    table_name: options.TableNameOption = None,
+    schema: options.SchemaOption = None,
+    types: options.TypeOption = None,
+    ranges: options.RangeOption = None,
+    values: options.ValuesOption = None,
+    ids: options.IdOption = None,
+    drop: options.DropOption = None,
+    encoding: options.EncodingOption = "utf-8",
+    delimiter: options.DelimiterOption = None,
+    epsilon: options.EpsilonOption = 0.1,
+    delta: options.DeltaOption = 1e-5,
+    ledger: options.LedgerOption = None,
+    write_schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-schema",
+            help="File for the schema that was found, with noisy counts: 'synth --schema' goes on from it.",
+        ),
+    ] = None,
+    neighbours: options.NeighboursOption = "add-remove",
+    max_rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
+    rules: options.RulesOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Find out what columns hold, for a small budget. A later run goes on from the schema without paying again."""
+    from lookalike.discovery.discover import Discovery
+    from lookalike.inputs import as_ledger, check_apart
+    from lookalike.inspecting import inspect as inspected
+    from lookalike.outputs import check_outputs
+    from lookalike.privacy.kernel.neighbours import Neighbours
+
+    file = options.table_of(table, encoding, delimiter, drop, table_name)
+    book = as_ledger(ledger, file)
+    inputs = {"the private table": options.input_of(table), "the schema": schema}
+    check_apart({"--ledger": ledger}, inputs)
+    check_outputs({"write_schema": write_schema}, inputs, book)
+    described = options.schema_of(schema, None, file, options.hints_of(types, ranges, values, ids))
+    with progress_bar() as progress:
+        found = inspected(
+            file,
+            schema=described,
+            epsilon=epsilon,
+            delta=delta,
+            ledger=book,
+            neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
+            person=person,
+            discovery=Discovery(rules=rules),
+            progress=progress,
+        )
+    if write_schema is not None:
+        found.save(write_schema)
+    if as_json:
+        print_json(_found_facts(found, write_schema, book))
+    else:
+        _print_found(found, write_schema, book)
+
+
+def _print_found(found: Inspection, written: Path | None, book: Ledger) -> None:
+    from lookalike.cli.running import budget_left
+    from lookalike.inspecting import HEADINGS
+
+    rows = "" if found.rows is None else f", about {max(found.rows, 0.0):,.0f} rows"
+    output.print(table_of(f"{len(found.schema.columns)} columns{rows}", HEADINGS, found.columns()))
+    for note in found.notes:
+        output.print(note)
+    output.print(f"Spent: {found.spent.price_text} {budget_left(book)}")
+    if written is None:
+        notes.print("Nothing was written: with --write-schema FILE, 'lookalike synth --schema FILE' goes on from here.")
+    else:
+        output.print(f"Schema: {written}. 'lookalike synth TABLE --schema {written}' goes on from it.")
+
+
+def _found_facts(found: Inspection, written: Path | None, book: Ledger) -> dict[str, Any]:
+    from lookalike.inspecting import HEADINGS
+    from lookalike.privacy.ledger import epsilon_json
+
+    return {
+        "write_schema": None if written is None else str(written),
+        "ledger": str(book.path) if book.path else None,
+        "rows": found.rows,
+        "epsilon": found.spent.epsilon,
+        "delta": found.spent.delta,
+        "private": found.spent.private,
+        "epsilon_of_all_runs": epsilon_json(book.spent()[0]),
+        "cap": book.cap,
+        "columns": [dict(zip(HEADINGS, column, strict=True)) for column in found.columns()],
+        "unseen": [asdict(entry) for entry in found.unseen],
+        "notes": list(found.notes),
+    }

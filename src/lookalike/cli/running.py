@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from lookalike.cli import options, planning, verifying
-from lookalike.cli.terminal import notes, output, print_json, progress_bar
-from lookalike.errors import DoubtfulError, InputError, LookalikeError
+from lookalike.cli import options
+from lookalike.cli.terminal import notes, output, plan_table, print_json, progress_bar
+from lookalike.errors import DoubtfulError, InputError
 from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from lookalike.privacy.ledger import Ledger
     from lookalike.release import Release
 
-_LONG_RUN = 600
-"""Predicted seconds above which a run says so before it spends."""
-
 
 def synth(
     table: options.TablePath,
     out: options.OutOption,
+    table_name: options.TableNameOption = None,
+    out_table: options.OutTableOption = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
     types: options.TypeOption = None,
@@ -49,15 +48,16 @@ def synth(
         int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
     ] = None,
     ledger: options.LedgerOption = None,
+    public: options.PublicOption = None,
     model: Annotated[Path | None, typer.Option(help="Also store the model, for 'lookalike sample'.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write the public report, an HTML page.")] = None,
     write_schema: Annotated[
         Path | None, typer.Option("--write-schema", help="Also write the schema with what was discovered, as YAML.")
     ] = None,
-    statement: verifying.StatementOption = None,
-    title: verifying.TitleOption = "",
-    issuer: verifying.IssuerOption = "",
-    contact: verifying.ContactOption = "",
+    statement: options.StatementOption = None,
+    title: options.TitleOption = "",
+    issuer: options.IssuerOption = "",
+    contact: options.ContactOption = "",
     neighbours: options.NeighboursOption = "add-remove",
     max_rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
@@ -70,16 +70,19 @@ def synth(
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     from lookalike.discovery.discover import Discovery
-    from lookalike.inputs import as_ledger
+    from lookalike.inputs import as_ledger, check_apart
+    from lookalike.outputs import check_outputs, write_results
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
-    from lookalike.places import check_apart
     from lookalike.privacy.kernel.neighbours import Neighbours
 
-    file = options.table_of(table, encoding, delimiter, drop)
+    file = options.table_of(table, encoding, delimiter, drop, table_name)
     book = as_ledger(ledger, file)
-    inputs = {"the private table": table, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
+    read = options.input_of(table)
+    inputs = {"the private table": read, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
+    inputs["the public table"] = public
     check_apart({"--ledger": ledger}, inputs)
-    outputs = {"out": out, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
+    target = options.target_of(out, out_table)
+    outputs = {"out": target, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
     check_outputs(outputs, inputs, book)
     run = prepare(
         file,
@@ -90,15 +93,17 @@ def synth(
         neighbours=Neighbours(cast(Any, neighbours), max_rows_per_person),
         person=person,
         discovery=Discovery(rules=rules, strict=strict),
+        public=public,
         settings=options.settings_of(method, setting, workload),
     )
     if not as_json:
-        notes.print(planning.plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
+        notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
         warn_if_long(run, rows)
-    told = {name: str(path) for name, path in outputs.items() if path is not None}
-    about = {"title": title or out.stem, "issuer": issuer, "contact": contact}
+    told = {"out": str(out), **{name: str(path) for name, path in outputs.items() if path is not None}}
+    about = {"title": title or (target.stem if target else out_table), "issuer": issuer, "contact": contact}
     told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
-    making = Making(check_generator(generator), rows, seed, told_all)
+    told_all |= {"out_table": out_table} if out_table else {}
+    making = Making(check_generator(generator, public), rows, seed, told_all)
     finish = partial(write_results, told=told_all, book=book)
     with kept_if_stopped(write_schema, book, as_json=as_json), progress_bar() as progress:
         release = execute(run, making, ledger=book, progress=progress, finish=finish)
@@ -107,6 +112,7 @@ def synth(
 
 def resume(
     table: options.TablePath,
+    table_name: options.TableNameOption = None,
     run: Annotated[
         int | None, typer.Option("--run", help="Number of the run in the ledger; by default the only one.")
     ] = None,
@@ -117,12 +123,13 @@ def resume(
     as_json: options.JsonOption = False,
 ) -> None:
     """Finish a run that was interrupted. What it has measured is used again and costs nothing more."""
-    from lookalike.inputs import as_ledger
-    from lookalike.places import check_apart
+    from lookalike.inputs import as_ledger, check_apart
+    from lookalike.outputs import check_outputs, write_results
     from lookalike.resuming import interrupted, only_run, reopen
 
-    check_apart({"--ledger": ledger}, {"the private table": table})
-    file = options.table_of(table, "utf-8", None, None)
+    read = options.input_of(table)
+    check_apart({"--ledger": ledger}, {"the private table": read})
+    file = options.table_of(table, "utf-8", None, None, table_name)
     book = as_ledger(ledger, file)
     number = only_run(interrupted(file, ledger=book)) if run is None else run
     again = reopen(file, number, ledger=book)
@@ -131,7 +138,10 @@ def resume(
         told = {**told, "files": {**told.get("files", {}), "out": str(out)}}
     if "out" not in told.get("files", {}):
         raise InputError(f"Run {number} was not told where to write its table. Give --out FILE.")
-    check_outputs({name: Path(path) for name, path in told["files"].items()}, {"the private table": table}, book)
+    if out is not None:
+        told = {key: value for key, value in told.items() if key != "out_table"}
+    kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}
+    check_outputs(dict(kept), {"the private table": read}, book)
     notes.print(f"Run {number} goes on. Its {again.answers} noisy answers so far are used again.")
     finish = partial(write_results, told=told, book=book)
     with progress_bar() as progress:
@@ -142,6 +152,7 @@ def resume(
 def sample(
     model: options.ModelPath,
     out: options.OutOption,
+    out_table: options.OutTableOption = None,
     rows: options.RowsOption = None,
     where: Annotated[
         str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
@@ -151,15 +162,20 @@ def sample(
     max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
 ) -> None:
     """Draw more rows from a stored model. Reads no private data and costs nothing."""
-    from lookalike.places import check_apart, check_target
+    from lookalike.inputs import check_apart, check_target
     from lookalike.release import load
 
-    check_apart({"--out": out}, {"the model": model})
-    check_target(out, table=True)
+    target = options.target_of(out, out_table)
+    if target is None:
+        written = load(model, max_mb=max_model_mb).write_into(out, str(out_table), rows, seed=seed, where=where)
+        output.print(f"{written:,} rows written to {out_table}; no budget was spent.")
+        return
+    check_apart({"--out": target}, {"the model": model})
+    check_target(target, table=True)
     fitted = load(model, max_mb=max_model_mb)
-    written = fitted.write(out, rows, seed=seed, where=where, escape_formulas=escape_formulas)
-    said = notes if str(out) == "-" else output
-    said.print(f"{written:,} rows written to {out}; no budget was spent.")
+    written = fitted.write(target, rows, seed=seed, where=where, escape_formulas=escape_formulas)
+    said, where_to = (notes, "standard output") if str(out) == "-" else (output, str(out))
+    said.print(f"{written:,} rows written to {where_to}; no budget was spent.")
 
 
 def tables(
@@ -177,46 +193,17 @@ def tables(
 COMMANDS = (synth, resume, sample, tables)
 
 
-def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, Path | None], book: Ledger) -> None:
-    """Refuse outputs that cannot be written, or that would overwrite an input, the ledger or each other."""
-    from lookalike.places import check_apart, check_target, with_side_files
-
-    beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
-    check_apart({f"--{name.replace('_', '-')}": path for name, path in outputs.items()}, {**inputs, **beside})
-    for name, path in outputs.items():
-        if path is not None:
-            check_target(path, table=name == "out")
-
-
 def warn_if_long(run: PreparedRun, rows: int | None) -> None:
     """Say before anything is spent that a run will take long, and what to do. The number of rows is never looked at."""
     from lookalike.forecast import forecast
 
     ahead = forecast(run.schema, run.plan, method=run.method.name, neighbours=run.neighbours, rows=rows)
-    if ahead.resources is not None and ahead.resources.seconds > _LONG_RUN:
+    if ahead.resources is not None and ahead.is_long:
         notes.print(
             f"This run is predicted to take about {ahead.resources.seconds / 60:.0f} minutes for "
             f"{ahead.resources.rows:,} rows. Faster: --method mst or independent, fewer columns (--drop), fewer bins "
             "and values (--schema). If it is interrupted, 'lookalike resume TABLE' finishes it without paying again."
         )
-
-
-def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
-    """Write all files that were asked for."""
-    from lookalike.release import write_page
-    from lookalike.schema.explained import save_explained
-
-    files = told["files"]
-    with _rescue(release, book):
-        release.write(files["out"], escape_formulas=bool(told.get("escape_formulas")))
-        if "model" in files:
-            release.fitted.save(files["model"])
-        if "report" in files:
-            write_page(Path(files["report"]), release.report(**told.get("about", {})))
-        if "write_schema" in files:
-            save_explained(release.schema, Path(files["write_schema"]))
-        if "statement" in files:
-            verifying.write_statement(Path(files["statement"]), release, book, **told.get("about", {}))
 
 
 @contextmanager
@@ -241,25 +228,6 @@ def kept_if_stopped(write_schema: Path | None, book: Ledger, *, as_json: bool) -
 def _file(workload: str | None) -> Path | None:
     """Return the path of a workload that is a file; None for a workload in words, such as all-3way."""
     return Path(workload) if workload is not None and Path(workload).suffix else None
-
-
-@contextmanager
-def _rescue(release: Release, book: Ledger) -> Generator[None]:
-    """Save the model beside the ledger when the table cannot be written: the budget for it is spent."""
-    try:
-        yield
-    except InputError as error:
-        if book.path is None:
-            raise
-        kept = book.path.with_name(f"{book.path.name}-run{len(book.runs())}.lookalike")
-        try:
-            release.fitted.save(kept)
-        except LookalikeError:
-            raise error from None
-        raise InputError(
-            f"{error} The budget is spent, so the model was saved as {kept}. Make the table from it without "
-            f"spending again: 'lookalike sample {kept} -o OUT'."
-        ) from error
 
 
 # What a run prints at its end: five lines for a person, or JSON.
@@ -290,19 +258,31 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
     from lookalike.schema.unseen import unseen_text
 
     places = {**files, "ledger": str(book.path)} if book.path else files
+    places = {name: "standard output" if path == "-" else path for name, path in places.items()}
     listed = ", ".join(path if name == "out" else f"{name.replace('_', ' ')} {path}" for name, path in places.items())
     return [
         f"Rows: {_rows(release)}",
-        f"Method: {release.spent.method_text}.",
+        f"Method: {_method(release)}",
         f"Spent: {release.spent.price_text} {budget_left(book)}",
-        f"Not seen: {unseen_text(release.unseen)}",
+        f"Not seen: {unseen_text(release.unseen, release.schema)}",
         f"Files: {listed}.",
     ]
 
 
+def _method(release: Release) -> str:
+    """Return the method that ran; where the columns that were found made `auto` choose another, also why."""
+    from lookalike.synthesizers.base import create
+
+    spent = release.spent
+    reason = create(spent.method, {}).reason(release.schema.domain) if spent.method == "auto" else None
+    if reason is None or spent.chosen == "mosaic":
+        return f"{spent.method_text}."
+    return f"{spent.method_text}, since {reason.partition(': ')[2]}"
+
+
 def _rows(release: Release) -> str:
-    made = f"{release.rows.num_rows:,} of {len(release.schema.columns)} columns, all made up"
-    if release.rows.num_rows != release.fitted.rows:
+    made = f"{release.number_of_rows:,} of {len(release.schema.columns)} columns, all made up"
+    if release.number_of_rows != release.fitted.rows:
         return f"{made}, as many as asked for."
     bounding = release.schema.bounding
     return f"{made}; the private table has about as many rows." if bounding is None else f"{made}. {bounding}"
@@ -312,10 +292,10 @@ def budget_left(book: Ledger) -> str:
     """Say what all runs on a table have spent, or what its cap leaves."""
     from lookalike.privacy.ledger import epsilon_text
 
-    spent, cap = book.spent()[0], book.cap
-    if cap is None:
-        return f"All runs on this table: epsilon {epsilon_text(spent)}; no cap is set."
-    return f"Left: epsilon {max(0.0, cap - spent):.6g} of the cap of {cap:g}."
+    spent, cap = book.spent()[0], book.limit
+    if cap is not None and cap.composition == "sum":
+        return f"Left: epsilon {max(0.0, cap.epsilon - spent):.6g} of the cap of {cap.epsilon:g}."
+    return f"All runs on this table: epsilon {epsilon_text(spent)}; {book.left()}."
 
 
 def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, Any]:
@@ -326,7 +306,7 @@ def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, A
     return {
         **named,
         "ledger": str(book.path) if book.path else None,
-        "rows": release.rows.num_rows,
+        "rows": release.number_of_rows,
         "method": spent.method,
         "chosen": spent.chosen or spent.method,
         "epsilon": spent.epsilon,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from lookalike.privacy.kernel.accounting import Budget
+    from lookalike.synthesizers.split import Step
+
 # Control characters but tab and line feed, and those that reorder, join or hide the text around them.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
@@ -121,6 +124,18 @@ def table_of(
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
     return table
+
+
+def plan_table(method: str, budget: Budget, steps: tuple[Step, ...], reason: str | None) -> Table:
+    """Return the steps of a plan as a table to print."""
+    unit = f"rho {float(budget.rho):.6g} ({budget.accounting})"
+    title = f"Plan: {method}, epsilon {budget.epsilon:g}, delta {budget.delta:g}, {unit}"
+    rows = []
+    for step in steps:
+        releases = str(step.releases) if step.releases >= 0 else "not fixed"
+        rows.append((step.step, step.mechanism, releases, f"{step.rho / float(budget.rho):.1%}", step.note))
+    headings = ("step", "mechanism", "releases", "share", "what")
+    return table_of(title, headings, rows, right=("releases", "share"), caption=reason)
 
 
 def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from lookalike.engine.executor import LOAD_SECONDS, Executor, numba_available, threads_allowed, with_reuse
+from lookalike.engine.executor import LOAD_SECONDS, Executor, threads_allowed, with_reuse
 from lookalike.engine.numpy_executor import NumpyExecutor
 from lookalike.engine.plan import Array, ContractionPlan, Layout, Operation, clique_mask, make_layout
 from lookalike.engine.recipes import NUMBA, NUMPY, predicted_ns
+from lookalike.guards import numba_available
 from lookalike.schema.domain import ColumnSet
 
 ExecutorName = Literal["auto", "numpy", "numba"]

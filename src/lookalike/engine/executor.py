@@ -7,7 +7,6 @@ a cache on disk. So work starts uncompiled, and is compiled once the time lost e
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.engine.plan import Array, Layout, Operation, aligned
+from lookalike.guards import numba_available
 
 # Time to load compiled code from the cache on disk, and to compile it for the first time.
 LOAD_SECONDS, _COMPILE_SECONDS = 1.0, 4.0
@@ -36,20 +36,28 @@ _callees: dict[FunctionType, Callable[..., Any]] = {}
 _lost_seconds = 0.0
 
 
-def numba_available() -> bool:
-    """Whether numba may be used: it is installed and the variable LOOKALIKE_NUMBA is not 0."""
-    return os.environ.get("LOOKALIKE_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
-
-
 def compiled(function: FunctionType) -> Callable[..., Any]:
     """Return the function compiled by numba, together with those functions of this package that it calls."""
     if function not in _compiled:
-        _compiled[function] = _njit(function, cache=True)
+        _compiled[function] = _njit(function, kept=True)
     return _compiled[function]
 
 
-def _njit(function: FunctionType, **options: Any) -> Callable[..., Any]:
-    import numba
+def jitted(function: FunctionType, **options: Any) -> Callable[..., Any]:
+    """Return the function compiled by numba, with its machine code kept on disk where there is a place for it.
+
+    There is none where neither the package nor a home folder can be written, as for a user without one in a container.
+    """
+    from numba import njit
+
+    try:
+        return njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:
+        return njit(nogil=True, **options)(function)
+
+
+def _njit(function: FunctionType, *, kept: bool = False, **options: Any) -> Callable[..., Any]:
+    from numba import njit
 
     namespace = dict(function.__globals__)
     for name in function.__code__.co_names:
@@ -61,7 +69,7 @@ def _njit(function: FunctionType, **options: Any) -> Callable[..., Any]:
             namespace[name] = _callees[callee]
     twin = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
     twin.__qualname__ = function.__qualname__
-    return numba.njit(nogil=True, **options)(twin)
+    return jitted(twin, **options) if kept else njit(nogil=True, **options)(twin)
 
 
 def worth_compiling(function: FunctionType, seconds: float) -> bool:

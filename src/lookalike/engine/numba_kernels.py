@@ -6,12 +6,13 @@ Compiled once per machine. There are several functions because one large one wou
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numba import njit
 from numba.core import types
 
-from lookalike.engine.executor import TINY
+from lookalike.engine.executor import TINY, jitted
 
 # The matrix product behind np.dot, called directly because it accepts leading dimensions and offsets.
 _gemm = types.ExternalFunction("numba_xxgemm", types.int32(*([types.char] * 3), *([types.intp] * 11)))
@@ -24,7 +25,7 @@ KIND_LOOPS, KIND_MATRIX, KIND_COPY, KIND_CELLS = 0, 1, 2, 3
 NO_TRANSPOSE, TRANSPOSE, _DOUBLE = ord("N"), ord("T"), ord("d")
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def fill_factors(potentials, buffer, offsets, log_sizes, zeros, powers):
     """Write the leaf factors, and return the sum of the amounts by which they were shifted."""
     shift = 0.0
@@ -38,7 +39,7 @@ def fill_factors(potentials, buffer, offsets, log_sizes, zeros, powers):
     return shift
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def fill_marginals(buffer, offsets, component_of, alone):
     """Divide the results of the adjoint sweep by the normalisers, and return the sum of their logarithms."""
     cells = offsets[-1]
@@ -58,7 +59,7 @@ def fill_marginals(buffer, offsets, component_of, alone):
     return log_z
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+@partial(jitted, fastmath={"nnan", "nsz", "reassoc"})
 def _largest(values):
     """Largest of finite values. The promise that none is not-a-number lets the compiler use vectors."""
     high = values[0]
@@ -67,7 +68,7 @@ def _largest(values):
     return high
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@partial(jitted, fastmath={"contract"})
 def _exponentials(values, shift, out, powers):
     """exp(values - shift), not below exp(-700): argument reduction and a Taylor sum, which compile to vector code.
 
@@ -99,7 +100,7 @@ def _exponentials(values, shift, out, powers):
             target[i] *= scale[i]
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@partial(jitted, fastmath=_FAST)
 def run(buffer, code, starts, steps):
     """Run the first `steps` instructions, which start at `starts` in `code`."""
     counter = np.zeros(64, dtype=np.int64)
@@ -283,7 +284,7 @@ def _times_row(buffer, x, y, z, size, add):
             out[i] = one[i] * two[i]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@partial(jitted, fastmath={"reassoc", "contract", "nsz"})
 def run_queries(leaves, cells, code, starts, expand):
     """Add every query's cells to the leaf potentials, repeated along the variables the query lacks; or the transpose.
 

@@ -61,7 +61,7 @@ class ContractionPlan:
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.domain))):
-            raise ValueError(f"order {self.order} is no permutation of {len(self.domain)} columns")
+            raise ValueError(f"order {self.order} is not a permutation of {len(self.domain)} columns")
         used = [child for pair in self.children for child in pair]
         if len(set(used)) != len(used):
             raise ValueError("a node of the contraction tree has two parents")

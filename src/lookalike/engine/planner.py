@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from lookalike.engine import tree_search
-from lookalike.engine.executor import compiled, numba_available, worth_compiling
+from lookalike.engine.executor import compiled, worth_compiling
 from lookalike.engine.plan import ContractionPlan, Pair, clique_mask, mask_positions
 from lookalike.engine.recipes import NEGATIVE_LOGS, ordered
+from lookalike.guards import numba_available
 from lookalike.schema.domain import ColumnSet, Domain
 
 _HOT, _COLD = 0.3, 0.003

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lookalike.engine.executor import compiled, numba_available, worth_compiling
+from lookalike.engine.executor import compiled, worth_compiling
 from lookalike.engine.plan import (
     ContractionPlan,
     Layout,
@@ -28,6 +28,7 @@ from lookalike.engine.plan import (
     tree_scopes,
 )
 from lookalike.engine.tree_search import DRAWS, next_random
+from lookalike.guards import numba_available
 
 
 class Price(NamedTuple):

@@ -1,12 +1,20 @@
-"""Answers of a model to questions in words: numbers with error bars, and rows under a condition, without any data."""
+"""Answers of a model to questions in words: numbers with error bars, without any data.
+
+    question   = statistic [ "by" column { "," column } ] [ "where" condition ] | condition
+    statistic  = "count" | "mean" "of" column | "median" "of" column | "quantile" share "of" column
+               | "correlation" "of" column "and" column
+
+Conditions are those of `schema/conditions.py`.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,13 +22,107 @@ from lookalike.errors import InputError
 from lookalike.models.intervals import Answer, ErrorBars, check_level
 from lookalike.models.model import Model
 from lookalike.models.statistics import Places, Selection, correlation_answer, mean_answer, quantile_answer
-from lookalike.schema.binned import Binned, Datetime
-from lookalike.schema.conditions import Question
-from lookalike.schema.questions import Statistic, parse_asked
+from lookalike.schema.binned import Datetime
+from lookalike.schema.bins import Binned
+from lookalike.schema.conditions import Parser, Question, parsed
 from lookalike.schema.schema import Schema
 
-MIN_SHARE = 1e-4
-"""Smallest share of rows that satisfy a condition; below it, drawing rows until enough satisfy it takes too long."""
+_EXAMPLE = (
+    "Ask for instance: mean of age by sex where income = '>50K'; median of age; quantile 0.9 of age; "
+    "correlation of age and hours; count by sex."
+)
+
+
+_STATISTICS = ("mean", "average", "median", "quantile", "correlation")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What is asked about the rows: how many there are, or a statistic of one or two columns of numbers or times.
+
+    Attributes:
+        kind: `count`, `mean`, `quantile` or `correlation`.
+        columns: the columns it is about, as asked; none for a count.
+        share: for a quantile, the share of the rows at or below it; 0.5 for the median.
+    """
+
+    kind: Literal["count", "mean", "quantile", "correlation"] = "count"
+    columns: tuple[str, ...] = ()
+    share: float = 0.5
+
+
+def parse_asked(text: str, schema: Schema) -> tuple[Statistic, Question]:
+    """What `text` asks for, and of which rows; an InputError that names what cannot be read."""
+    parser = QuestionParser(text, schema)
+    question = parsed(text, parser, schema.domain)
+    names = [*parser.columns, *question.by]
+    twice = [name for name in parser.columns if names.count(name) > 1]
+    if twice:
+        raise InputError(f"The question names column {twice[0]!r} twice before 'where'; name it once. {_EXAMPLE}")
+    return parser.statistic, question
+
+
+class QuestionParser(Parser):
+    """A parser of questions about numbers.
+
+    Attributes:
+        statistic: what is asked for; known once the question is read.
+    """
+
+    statistic = Statistic()
+
+    def _opening(self) -> bool:
+        """Read what is asked for; False where the question starts with a condition (a column may be called `mean`)."""
+        if super()._opening():
+            return True
+        words = [token.lower() for token in self._tokens[:3]]
+        lone = self._tokens[:1] and self._tokens[0] not in self._domain
+        if lone and words[0] in _STATISTICS and words[1:2] != ["of"] and words[2:] != ["of"]:
+            raise InputError(f"What {words[0]!r} is asked of is not said by 'of'. {_EXAMPLE}")
+        if words[:2] in (["mean", "of"], ["average", "of"]):
+            self.statistic = Statistic("mean", (self._skip(2)._number_column(),))
+        elif words[:2] == ["median", "of"]:
+            self.statistic = Statistic("quantile", (self._skip(2)._number_column(),))
+        elif words[:1] == ["quantile"] and words[2:] == ["of"]:
+            share = self._skip(1)._share()
+            self.statistic = Statistic("quantile", (self._skip(1)._number_column(),), share)
+        elif words[:2] == ["correlation", "of"]:
+            one = self._skip(2)._number_column()
+            if not (self._word("and") or self._word("with") or self._sign(",")):
+                raise InputError(f"A correlation needs two columns joined by 'and'. {_EXAMPLE}")
+            self.statistic = Statistic("correlation", (one, self._number_column()))
+        elif lone and {"of", *_STATISTICS} & set(words[1:]):
+            raise InputError(f"The question starts with {self._tokens[0]!r}, which is not a statistic. {_EXAMPLE}")
+        else:
+            return False
+        self.columns = self.statistic.columns
+        return True
+
+    def _skip(self, tokens: int) -> QuestionParser:
+        self._at += tokens
+        return self
+
+    def _number_column(self) -> str:
+        name = self._column()
+        if not isinstance(self._schema[name], Binned):
+            kind = self._schema[name].field_type
+            raise InputError(
+                f"Column {name!r} holds a {kind}: means, quantiles and correlations need numbers or times. "
+                f"Ask 'count by {name}' for its values."
+            )
+        return name
+
+    def _share(self) -> float:
+        text = self._value()
+        try:
+            share = float(text)
+        except ValueError:
+            share = math.nan
+        if not 0 < share < 1:
+            raise InputError(f"The quantile is {text!r}; it must lie between 0 and 1, as in 'quantile 0.9 of age'.")
+        return share
+
+
 _FEWEST = 0.5
 """Number of rows, in the model, below which a group has no mean, quantile or correlation."""
 
@@ -76,6 +178,53 @@ class AnsweredQuestion:
         writer.writeheader()
         writer.writerows(records)
         return stream.getvalue()
+
+    def headings(self, level: float) -> tuple[str, ...]:
+        """Return the headings of `texts`."""
+        return (*self.by, self.statistic, f"{level:.0%} interval", "sampling ±", "basis")
+
+    def texts(self) -> list[tuple[str, ...]]:
+        """Return the rows as people read them: labels, value, interval, sampling error, basis."""
+        rows, wanted = [], [_places(a.high - a.low, a.sampling_stddev) for _, a in self.rows]
+        places = 0 if self.statistic == "count" else max(wanted, default=0)
+
+        def text(number: float) -> str:
+            return str(self.shown(number)) if self.times else f"{number:,.{places}f}"
+
+        for labels, a in self.rows:
+            sampling = f"{a.sampling_stddev:,.{places}f}" if self.times is None else ""
+            rows.append((*labels, text(a.value), f"{text(a.low)} to {text(a.high)}", sampling, a.basis))
+        return rows
+
+    def notes(self) -> list[str]:
+        """Return what people should know about the numbers."""
+        bases = {answer.basis for _, answer in self.rows}
+        notes = [_NOTES["interval"], *(_NOTES[basis] for basis in ("binned", "bounded") if basis in bases)]
+        notes += [] if self.exact else [_NOTES["cut"]]
+        left_out = f"{self.left_out} combinations without rows in the model are left out."
+        return [*notes, left_out] if self.left_out else notes
+
+
+_NOTES = {
+    "interval": "The interval is for the true number of the private table; it comes from the recorded noise. Sampling "
+    "is how much the same number varies between tables drawn from the model.",
+    "binned": "'binned': values are known by their bins only. The interval holds wherever the values lie in their "
+    "bins; narrower bins in the schema make it narrower.",
+    "bounded": "'bounded': these columns were not measured together. The interval holds for every association that "
+    "the measured counts allow.",
+    "cut": "A bound of the question lies inside a bin; for the value, not for the interval, the values in the bin are "
+    "taken as evenly spread.",
+}
+
+
+def _places(width: float, sampling: float) -> int:
+    """Return how many decimals show two digits of an interval's width, and one of the sampling error.
+
+    >>> _places(3.6, 0.5), _places(0.02, 0.0), _places(8000, 50.0), _places(2.0, 0.013)
+    (1, 3, 0, 2)
+    """
+    smallest = min(size for size in (width, 10 * sampling, math.inf) if size > 0)
+    return max(0, min(6, 1 - math.floor(math.log10(smallest)))) if smallest < math.inf else 2
 
 
 def answer_question(text: str, schema: Schema, model: Model, bars: ErrorBars, level: float = 0.9) -> AnsweredQuestion:
@@ -163,32 +312,3 @@ def _count(chosen: Selection, total: float) -> Answer:
     basis = "bounded" if "bounded" in (low.basis, high.basis) else "binned"
     value = min(max(answer.value, low.low), high.high)
     return replace(answer, value=value, low=low.low, high=high.high, basis=basis)
-
-
-def rows_where(model: Model, question: Question, rows: int | None, rng: np.random.Generator) -> np.ndarray:
-    """Return the codes of `rows` rows that satisfy the condition, drawn from the model given the condition.
-
-    By default as many rows as the model expects in the private table. Rows are drawn and those that satisfy the
-    condition are kept, which works for every kind of model; a condition rarer than 1 row in 10,000 is refused.
-    """
-    if not question.exact:
-        raise InputError(
-            f"The condition {question.text!r} has a bound inside a bin of the schema, but the model does not "
-            "distinguish values within a bin. Use a bound at which a bin starts."
-        )
-    allowed = question.weights > 0
-    share = float(model.marginal(question.attrs)[allowed].sum()) / model.total
-    if share < MIN_SHARE:
-        raise InputError(
-            f"The model gives {question.text!r} a share of {share:.2g} of the rows; the minimum is {MIN_SHARE:g}. "
-            "Relax the condition."
-        )
-    wanted = max(1, round(share * model.total)) if rows is None else rows
-    columns = [model.domain.position(name) for name in question.attrs]
-    kept: list[np.ndarray] = []
-    found = 0
-    while found < wanted:
-        codes = model.sample(round(1.1 * (wanted - found) / share) + 100, rng)
-        kept.append(codes[allowed[tuple(codes[:, column] for column in columns)]])
-        found += len(kept[-1])
-    return np.asfortranarray(np.concatenate(kept)[:wanted])

@@ -98,7 +98,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         if info.filename != DOCUMENT and not _MEMBER.fullmatch(info.filename):
-            raise ModelFileError(f"it holds {info.filename[:100]!r}, which is no part of a model")
+            raise ModelFileError(f"it holds {info.filename[:100]!r}, which is not part of a model")
         if info.filename in members:
             raise ModelFileError(f"it holds {info.filename} twice")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:

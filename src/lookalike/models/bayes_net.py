@@ -11,8 +11,7 @@ import numpy as np
 
 from lookalike.models.model import MAX_COUNT, Stored
 from lookalike.sampling.draws import values_at
-from lookalike.schema.cells import cell_keys, counted, mixed_radix
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, cell_keys, counted, mixed_radix
 
 MAX_CELLS = 20_000_000
 """Largest table of an exact marginal; beyond it, marginals are counted in a sample."""

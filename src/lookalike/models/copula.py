@@ -10,8 +10,7 @@ import numpy as np
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.models.model import Stored
-from lookalike.schema.cells import counted
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, counted
 
 SAMPLE_ROWS = 200_000
 """Rows of the sample for marginals of several columns; a cell of probability p has the stddev sqrt(p / 2e5)."""

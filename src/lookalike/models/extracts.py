@@ -1,4 +1,4 @@
-"""What a stored model hands out beside answers: rows under a condition, and its noisy tables as CSV files."""
+"""Rows of a stored model under a condition, and its noisy tables as CSV files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import pyarrow as pa
 
 from lookalike.errors import InputError
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.answers import MIN_SHARE, rows_where
 from lookalike.models.model import Model
 from lookalike.schema import codec
-from lookalike.schema.conditions import cut_points, parse_question
+from lookalike.schema.conditions import Question, cut_points, parse_question
 from lookalike.schema.decode import decode
 from lookalike.schema.enforce import cut_at
 from lookalike.schema.schema import Schema
 
+_MIN_SHARE = 1e-4
+"""Smallest share of rows that satisfy a condition; below it, drawing rows until enough satisfy it takes too long."""
 _MAX_ROUNDS = 1000
 """Rounds of drawing rows of cut bins before giving up."""
 INDEX = "tables.csv"
@@ -36,28 +37,42 @@ def table_where(model: Model, schema: Schema, where: str, rows: int | None, rng:
     """
     text = f"count where {where}"
     question = parse_question(text, schema)
-    if question.exact:
-        return decode(schema, rows_where(model, question, rows, rng), rng=rng)
     share = float((model.marginal(question.attrs) * question.weights).sum()) / model.total
-    if share < MIN_SHARE:
+    if share < _MIN_SHARE:
         raise InputError(
-            f"The model gives {where!r} a share of {share:.2g} of the rows; the minimum is {MIN_SHARE:g}. Relax the "
+            f"The model gives {where!r} a share of {share:.2g} of the rows; the minimum is {_MIN_SHARE:g}. Relax the "
             "condition."
         )
     wanted = max(1, round(share * model.total)) if rows is None else rows
+    if question.exact:
+        return decode(schema, _codes_where(model, question, wanted, rng), rng=rng)
     # Bins that are cut where the condition cuts them tell which of the drawn values satisfy it.
     fine = cut_at(schema, cut_points(text, schema))
     exact = parse_question(text, fine)
     coarse = replace(question, weights=(question.weights > 0).astype(float))
     kept: list[pa.Table] = []
     for _ in range(_MAX_ROUNDS):
-        drawn = decode(schema, rows_where(model, coarse, wanted + 100, rng), rng=rng)
+        drawn = decode(schema, _codes_where(model, coarse, wanted + 100, rng), rng=rng)
         codes = codec.encode(replace(fine, constraints=()), drawn)
         cells = tuple(codes[:, fine.domain.position(name)] for name in exact.attrs)
         kept.append(drawn.filter(pa.array(exact.weights[cells] > 0)))
         if sum(part.num_rows for part in kept) >= wanted:
             return pa.concat_tables(kept).slice(0, wanted)
     raise InputError(f"Too few rows satisfy {where!r} to draw {wanted:,} of them. Relax the condition.")
+
+
+def _codes_where(model: Model, question: Question, wanted: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes of rows in cells of positive weight: rows are drawn and others left out, which works for every model."""
+    allowed = question.weights > 0
+    share = float(model.marginal(question.attrs)[allowed].sum()) / model.total
+    columns = [model.domain.position(name) for name in question.attrs]
+    kept: list[np.ndarray] = []
+    found = 0
+    while found < wanted:
+        codes = model.sample(round(1.1 * (wanted - found) / share) + 100, rng)
+        kept.append(codes[allowed[tuple(codes[:, column] for column in columns)]])
+        found += len(kept[-1])
+    return np.asfortranarray(np.concatenate(kept)[:wanted])
 
 
 def write_noisy_tables(folder: Path, schema: Schema, measurements: Sequence[NoisyMarginal]) -> list[Path]:

@@ -3,7 +3,7 @@
 **Measured counts** have a best linear unbiased estimate whose error is Gaussian with a known standard deviation
 (`linear.py`). The interval is that of Feldman and Cousins (1998) for a mean that cannot be negative: it covers the true
 count with the stated probability, and is never empty. It rests on the noise alone, not on the model. The value to
-show is the model's, as far as the noise allows (`nonnegative.best_estimate`), so that it lies inside the interval.
+show is the model's, as far as the noise allows (`best_estimate`), so that it lies inside the interval.
 
 **Other counts** follow from the model's assumption that columns which were not measured together are independent. The
 release has no information on how wrong that is, so the interval is a bound that holds for every dependence: at most
@@ -20,16 +20,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from lookalike.errors import InputError
 from lookalike.measurements import NoisyMarginal, NoisyResidual
 from lookalike.models.linear import LinearEstimates, axes_outside, spread_over
-from lookalike.models.nonnegative import best_estimate, measured_interval
 from lookalike.schema.domain import ColumnSet, Domain
 
 _MAX_BOUNDS = 8
@@ -217,7 +218,7 @@ def _near_reference(
 
 
 def check_level(level: float) -> None:
-    """Refuse a level that is no probability."""
+    """Refuse a level that is not a probability."""
     if not 0 < level < 1:
         raise InputError(f"The level of an interval is {level}; it must lie between 0 and 1, for instance 0.9.")
 
@@ -225,3 +226,75 @@ def check_level(level: float) -> None:
 def _quantile(level: float, sums: int) -> float:
     """Number of standard deviations that one side must allow so that all its sums hold together."""
     return float(ndtri(1.0 - (1.0 - level) / 2.0 / max(1, sums)))
+
+
+SMALLEST = 1e-12
+"""Smallest standard deviation: estimates from exact numbers have none."""
+
+
+def measured_interval(
+    estimate: np.ndarray | float, stddev: np.ndarray | float, largest_weight: float, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the interval for a count whose estimate has this standard deviation, one per estimate."""
+    stddev = np.maximum(stddev, SMALLEST)
+    low, high = nonnegative_interval(np.asarray(estimate) / stddev, level)
+    # Half a count more on either side, since the noise is rounded, which matters where its stddev is below 2 or 3.
+    slack = 0.5 * largest_weight
+    return np.maximum(0.0, low * stddev - slack), high * stddev + slack
+
+
+def best_estimate(model: np.ndarray | float, estimate: np.ndarray | float, stddev: np.ndarray | float) -> np.ndarray:
+    """Return the estimate to show, from a model's count and the unbiased one: the model's as far as noise allows.
+
+    A model averages noise away where its assumptions hold and is wrong where they do not, and only its difference d
+    from the unbiased estimate tells. Noise explains a share min(1, stddev^2 / d^2) of that difference (the empirical
+    Bayes weight of one observation). So a model within one stddev is kept, one far outside is ignored, and the result
+    never lies more than one stddev from the unbiased estimate: inside every interval of 70 % and above.
+
+    >>> best_estimate(np.array([101.0, 150.0]), 100.0, 2.0).round(2).tolist()
+    [101.0, 100.08]
+    """
+    stddev = np.maximum(stddev, SMALLEST)
+    difference = np.asarray(model, dtype=float) - estimate
+    kept = np.minimum(1.0, (stddev / np.maximum(np.abs(difference), stddev)) ** 2)
+    return np.maximum(0.0, estimate + kept * difference)
+
+
+def nonnegative_interval(observed: np.ndarray | float, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return Feldman-Cousins intervals for the mean of a unit Gaussian that cannot be negative, one per observation.
+
+    >>> low, high = nonnegative_interval([-0.5, 5.0], 0.9)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 3.355], [1.184, 6.645])
+    """
+    observed = np.asarray(observed, dtype=np.float64)
+    half = float(ndtri(0.5 + level / 2.0))
+    means, lows, highs = _acceptance(level)
+    far = observed >= 2 * half
+    low = np.where(far, observed - half, np.interp(observed, highs, means, left=0.0))
+    high = np.where(far, observed + half, np.interp(observed, lows, means))
+    return low, high
+
+
+@cache
+def _acceptance(level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For a grid of means, the ends of the accepted observations, those of the largest likelihood ratio.
+
+    The likelihood ratio of an observation x to its best mean max(x, 0) is exp(-(x - mean)^2 / 2) for x >= 0 and
+    exp(x mean - mean^2 / 2) below; both ends have the same ratio, and `level` of the probability lies between.
+    """
+    half = float(ndtri(0.5 + level / 2.0))
+    means = np.concatenate([np.geomspace(1e-4, half, 200), np.linspace(half, 4 * half, 100)[1:]])
+    lows, highs = means - half, means + half
+
+    def lower_end(mean: float, high: float) -> float:
+        return (mean**2 - (high - mean) ** 2) / (2.0 * mean)
+
+    for i, mean in enumerate(means):
+        if mean < half:
+            excess = lambda high, mean=mean: ndtr(high - mean) - ndtr(lower_end(mean, high) - mean) - level  # noqa: E731
+            start, end = mean + float(ndtri(level)) - 1e-9, mean + half + 1e-9
+            highs[i] = float(brentq(excess, start, end))  # pyright: ignore[reportArgumentType]
+            lows[i] = lower_end(mean, highs[i])
+    # At a mean of 0 all negative observations have the same likelihood ratio, so all are accepted.
+    return np.append(0.0, means), np.append(10 * lows[0], lows), np.append(ndtri(level), highs)

@@ -17,8 +17,7 @@ import numpy as np
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.model import Stored
 from lookalike.sampling.draws import values_at
-from lookalike.schema.cells import first_places
-from lookalike.schema.domain import ColumnSet, Domain
+from lookalike.schema.domain import ColumnSet, Domain, first_places
 
 # Adam's decay rates of the first and second moments, and the constant in its denominator.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12

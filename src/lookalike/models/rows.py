@@ -14,8 +14,7 @@ from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
 from lookalike.models.bayes_net import BayesNet
 from lookalike.models.model import MAX_COUNT, MAX_TOTAL, Model, Stored
 from lookalike.sampling.row_update import GumSettings, Start, Updates, generate_rows
-from lookalike.schema.cells import counted
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, counted
 
 MAX_CELLS = 100_000
 """Largest marginal that is reconstructed from others; larger ones are counted in the rows."""

@@ -16,187 +16,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.engine.executor import compiled, numba_available
-from lookalike.fitting.maximum_entropy import minimise_dual
-from lookalike.measurements import ContrastSpace, NoisyMarginal, group_means
+from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights
+from lookalike.measurements import NoisyMarginal, group_means
 from lookalike.models.diagnosis import misfit_of
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Stored
-from lookalike.sampling.draws import draw_by_weight, gibbs_sweep
+from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import ExchangeSettings, choose_rows
-from lookalike.schema.cells import cell_numbers, counted
-from lookalike.schema.domain import Domain
-
-
-def _add_potentials(cells: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """out[r] += sum over s of values[cells[s, r]], block by block so that a block of `out` stays in the cache."""
-    for start in range(0, cells.shape[1], 4096):
-        stop = min(cells.shape[1], start + 4096)
-        for s in range(cells.shape[0]):
-            for r in range(start, stop):
-                out[r] += values[cells[s, r]]
-
-
-def _add_counts(cells: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
-    """out[cells[s, r]] += weights[r] for all s and r."""
-    for start in range(0, cells.shape[1], 4096):
-        stop = min(cells.shape[1], start + 4096)
-        for s in range(cells.shape[0]):
-            for r in range(start, stop):
-                out[cells[s, r]] += weights[r]
-
-
-def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return for each row the sum of the values of its cells."""
-    out = np.zeros(cells.shape[1])
-    if numba_available() and cells.size > 100_000:
-        compiled(_add_potentials)(cells, values, out)
-    else:
-        for row in cells:
-            out += values[row]
-    return out
-
-
-def cell_counts(cells: np.ndarray, weights: np.ndarray, length: int) -> np.ndarray:
-    """Return the weighted counts of all cells."""
-    out = np.zeros(length)
-    if numba_available() and cells.size > 100_000:
-        compiled(_add_counts)(cells, weights, out)
-    else:
-        for row in cells:
-            out += np.bincount(row, weights, minlength=length)
-    return out
-
-
-class MeasuredCells:
-    """Noisy marginals as flat vectors, and the cells to which rows belong.
-
-    Attributes:
-        scopes: positions of the columns of each marginal.
-        offsets: where each marginal's cells start in the flat vectors, and the end.
-        observed: all noisy counts.
-        sigma: the standard deviation of the noise of each.
-        joint: 1 for the cells of marginals of two or more columns, else 0.
-        measurable: removes from a flat vector the parts that contrasts do not measure; see `ContrastSpace`.
-    """
-
-    def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
-        self.domain = domain
-        self.scopes = [[domain.position(name) for name in m.attrs] for m in measurements]
-        self.groups = [m.groups for m in measurements]
-        self.shapes = [domain.shape(m.attrs) for m in measurements]
-        self.offsets = np.cumsum([0, *(m.values.size for m in measurements)])
-        self.observed = np.concatenate([m.values.ravel() for m in measurements])
-        self.sigma = np.repeat([m.stddev for m in measurements], np.diff(self.offsets))
-        self.measurable = ContrastSpace(
-            int(self.offsets[-1]),
-            (
-                (slice(start, start + m.cells), m.contrasts, np.indices(m.contrasts).reshape(len(m.contrasts), -1))
-                for start, m in zip(self.offsets, measurements, strict=False)
-                if m.contrasts is not None and len(m.contrasts) > 1
-            ),
-        )
-        self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], np.diff(self.offsets))
-
-    def cells(self, codes: np.ndarray) -> np.ndarray:
-        """Return flat cell numbers as a matrix with one row per marginal and one column per row of codes."""
-        result = np.empty((len(self.scopes), len(codes)), np.int32)
-        for s, scope in enumerate(self.scopes):
-            cell, groups = cell_numbers(codes, scope, self.domain.sizes, np.int32), self.groups[s]
-            result[s] = (cell if groups is None else groups.ravel()[cell]) + self.offsets[s]
-        return result
-
-    def misfit(self, codes: np.ndarray, total: float, weights: np.ndarray | None = None) -> float:
-        """Return the mean squared difference of the rows' counts from the noisy ones, in variances of the noise.
-
-        It is about 1 for rows of the true distribution. Without weights all rows have the same weight, and the variance
-        of a sample of so many rows is added to that of the noise.
-        """
-        share = total / max(len(codes), 1)
-        spread = np.full(len(codes), share) if weights is None else total * weights
-        counts = cell_counts(self.cells(codes), spread, self.observed.size)
-        variance = self.sigma**2 + (share * np.maximum(counts, 1.0) if weights is None else 0.0)
-        return float(np.mean(self.measurable(counts - self.observed) ** 2 / variance))
-
-    def tables(self, flat: np.ndarray) -> list[np.ndarray]:
-        """Return a flat vector as one table per marginal; cells of a group have the same entry."""
-        parts = [flat[start:stop] for start, stop in zip(self.offsets, self.offsets[1:], strict=False)]
-        return [
-            part.reshape(shape) if groups is None else part[groups]
-            for part, groups, shape in zip(parts, self.groups, self.shapes, strict=True)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class WeightPenalty:
-    """The penalties that keep parameters small where the noise alone could explain the counts.
-
-    Attributes:
-        ridge: strength of the quadratic penalty (ridge * sigma / 2) theta^2, as in `minimise_dual`.
-        l1: strength of the absolute penalty l1 * sigma * |theta| on parameters of joint marginals. A cell that the
-            other measurements explain to within l1 * sigma keeps the parameter 0.
-        trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
-        grain: sampling variance per unit of count, since the rows are finitely many; added to sigma^2. Without it
-            parameters fit random deviations of these rows, which other rows do not share.
-        single: factor of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
-            ridge * sigma * theta. Joint parameters are small where columns depend little on each other, but those of
-            rare values of single columns are large.
-    """
-
-    ridge: float = 0.5
-    l1: float = 0.3
-    trust: float = 2.0
-    grain: float = 0.0
-    single: float = 1.0
-
-
-def fit_weights(
-    measured: MeasuredCells,
-    cells: np.ndarray,
-    total: float,
-    base: np.ndarray,
-    penalty: WeightPenalty,
-    *,
-    start: np.ndarray | None = None,
-    iterations: int = 60,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
-
-    The problem is that of `minimise_dual` with log Z = log of the mean over rows r of exp((theta - base) . row r); the
-    expected counts are those of the weighted rows. Parameters stay within `trust` of `base`.
-    """
-    sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
-    rows = cells.shape[1]
-    room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)
-    lower, upper = base - room, base + room
-
-    def weigh(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = row_potentials(cells, theta - base)
-        top = float(weights.max())
-        np.exp(weights - top, out=weights)
-        mass = float(weights.sum())
-        weights /= mass
-        return top + np.log(mass / rows), weights
-
-    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        log_z, weights = weigh(theta)
-        return log_z, total * cell_counts(cells, weights, theta.size)
-
-    theta = minimise_dual(
-        evaluate,
-        np.clip(base if start is None else start, lower, upper),
-        observed=measured.observed,
-        sigma=sigma,
-        total=total,
-        measurable=measured.measurable,
-        ridge=penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single),
-        l1=penalty.l1 * sigma * measured.joint,
-        bounds=(lower, upper),
-        iterations=iterations,
-        tolerance=1e-9,
-    )
-    return theta, weigh(theta)[1]
-
+from lookalike.schema.domain import Domain, counted, similar_rows_together
 
 _ROWS_PER_COUNT = 5
 _MIN_ROWS = 20_000
@@ -204,9 +31,14 @@ _RENEWAL_ITERATIONS = 60
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
 _MAX_MISFIT = 3.0
 """Misfit up to which redrawn rows are used even if the network's rows have less; see `MeasuredCells.misfit`."""
-_RAKED = 2.0
-"""Reduced chi-square of a single column above which weights are raked to the network's."""
-_SWEEPS = 3
+_RAKED, _FAR = 2.0, 3.0
+"""Reduced chi-square of a single column above which weights are raked to the network's, and how far one count of it may
+be from the noisy one, in standard deviations: a large column may be right on the whole and one value of it wrong."""
+_NEAR = 0.5
+"""How far, in standard deviations, a count of a column may be from the noisy one where the network misses it, too."""
+_SWEEPS = 10
+_EXCHANGED, _PART = 100_000, 250_000
+"""Rows that are exchanged where all cells are rows, and further rows that are drawn at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +74,17 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedRows:
-    """Rows of codes and weights that add up to 1."""
+    """Rows of codes and weights that add up to 1.
+
+    Attributes:
+        theta: the parameters that the weights follow; None where the rows are all cells of the domain.
+        raked: positions of columns whose counts follow the network instead.
+    """
 
     codes: np.ndarray
     weights: np.ndarray
+    theta: np.ndarray | None = None
+    raked: frozenset[int] = frozenset()
 
 
 class ReweightedModel:
@@ -307,8 +146,8 @@ class ReweightedModel:
             if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _MAX_MISFIT):
                 break
             codes, base = renewed, theta
-        weights = self._fit(measured, codes, base, self.settings.iterations)[1]
-        return WeightedRows(codes, self._with_columns(codes, weights))
+        theta, weights = self._fit(measured, codes, base, self.settings.iterations)
+        return self._with_columns(WeightedRows(codes, weights, theta))
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Return expected counts from the weighted rows, axes in domain order; they sum to `total`."""
@@ -321,17 +160,44 @@ class ReweightedModel:
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of codes whose marginals of few columns are close to the model's; see `exchange`.
 
-        More rows than half the number of weighted ones are made in parts, each from newly drawn weighted rows.
+        So many are chosen that the weighted rows offer a choice. Further ones, whose sampling error matters less, are
+        drawn by weight, and then changed by a Gibbs sweep, so that they are not copies of few.
         """
-        whole = self.domain.cells() <= self.settings.whole_domain
-        part = max(rows if whole else len(self.rows.codes) // 2, 1)
+        source = self.rows
+        first = min(rows, max(_EXCHANGED if source.theta is None else len(source.codes) // 2, 1))
         codes = np.empty((rows, len(self.domain)), np.int32, order="F")
-        for number, first in enumerate(range(0, rows, part)):
-            source = self.rows if number == 0 else self.weighted_rows(seed=number)
-            wanted = min(part, rows - first)
-            chosen = choose_rows(source.codes, source.weights, wanted, self.settings.exchange, self.domain, rng)
-            codes[first : first + wanted] = source.codes[chosen]
+        chosen = choose_rows(source.codes, source.weights, first, self.settings.exchange, self.domain, rng)
+        codes[:first] = source.codes[chosen]
+        for start in range(first, rows, _PART):
+            codes[start : start + _PART] = self._drawn(min(_PART, rows - start), rng)
         return np.asfortranarray(codes[rng.permutation(rows)])
+
+    def _drawn(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Rows drawn by weight, swept if the parameters are good enough for rows that they were not fitted to."""
+        source, sizes = self.rows, self.domain.sizes
+        # In the order of the columns of fewest values, whose counts are the most precise, they are drawn exactly.
+        together = similar_rows_together(source.codes, sorted(range(len(sizes)), key=sizes.__getitem__), sizes, rng)
+        drawn = together[systematic(source.weights[together], rows, rng)]
+        codes = np.asfortranarray(source.codes[rng.permutation(drawn)])
+        return self._swept(codes, rng) if self._sweeps else codes
+
+    def _swept(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        changed, theta = codes.copy(order="F"), self.rows.theta
+        if theta is not None:
+            measured = MeasuredCells(self.domain, self.measurements)
+            free = [i for i in range(len(self.domain)) if i not in self.rows.raked]
+            gibbs_sweep(self.domain, changed, *self._factors(measured, theta), rng, free)
+        return changed
+
+    @cached_property
+    def _sweeps(self) -> bool:
+        """Whether swept rows explain the measurements about as well as rows drawn by weight."""
+        if self.rows.theta is None:
+            return False
+        rng, measured = np.random.default_rng(21), MeasuredCells(self.domain, self.measurements)
+        codes = np.asfortranarray(self.rows.codes[draw_by_weight(self.rows.weights, _MIN_ROWS, rng)])
+        swept = measured.misfit(self._swept(codes, rng), self.total)
+        return swept <= max(1.5 * measured.misfit(codes, self.total), 1.0)
 
     @classmethod
     def from_stored(cls, stored: Stored) -> Self:
@@ -367,32 +233,34 @@ class ReweightedModel:
         penalty = WeightPenalty(self.settings.ridge, self.settings.l1, grain=grain, single=self.settings.single)
         return fit_weights(measured, measured.cells(codes), self.total, base, penalty, iterations=iterations)
 
-    def _with_columns(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The weights, raked to the network's counts of columns that the network explains and the weights do not.
+    def _with_columns(self, rows: WeightedRows) -> WeightedRows:
+        """The rows, raked to the network's counts of columns that the network explains and the weights do not.
 
         A column is in many sets at once, so a fit of few steps gets its counts right last. The network, whose fit is
-        small and converges, has them right.
+        small and converges, has them right, unless sets of many empty cells, which cannot be negative as their noise
+        can, pull it away: then counts are raked to where the column's own noisy counts are near.
         """
         wanted: dict[int, np.ndarray] = {}
+        codes, weights = rows.codes, rows.weights
         for m in (m for m in self.measurements if len(m.attrs) == 1):
             column, network = self.domain.position(m.attrs[0]), self.network.marginal(m.attrs)
             held = self.total * np.bincount(codes[:, column], weights, minlength=network.size)
             own, better = (misfit_of(m, counts, self.total).chi_square for counts in (held, network))
-            if own > max(_RAKED, better):
+            far, nearer = (float(np.abs(counts - m.values).max()) / m.stddev for counts in (held, network))
+            if min(own, better) > _RAKED and m.contrasts is None:
+                near = np.clip(network, m.values - _NEAR * m.stddev, m.values + _NEAR * m.stddev).clip(0.0)
+                wanted[column] = near / near.sum()
+            elif own > max(_RAKED, better) or far > max(_FAR, nearer):
                 wanted[column] = network / self.total
         for _ in range(_SWEEPS):
             for column, shares in wanted.items():
                 held = np.bincount(codes[:, column], weights, minlength=shares.size)
                 factors = np.divide(shares, held, out=np.ones(shares.size), where=held > 0)
                 weights = weights * factors[codes[:, column]]
-        return weights / weights.sum()
+        return WeightedRows(codes, weights / weights.sum(), rows.theta, frozenset(wanted))
 
     def _weighted_domain(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
-        """All cells of the domain with their probabilities.
-
-        Fitted with the same penalty as the network, so that the network's parameters are near the optimum and few steps
-        are needed for the other sets. With other penalties 120 steps are not enough.
-        """
+        """All cells of the domain with their probabilities, fitted with the network's penalty, so that few steps do."""
         penalty = WeightPenalty(self.settings.ridge, l1=0.0, trust=np.inf, single=self.settings.single)
         uniform, steps, cells = np.zeros(start.size), 2 * self.settings.iterations, measured.cells(codes)
         fitted = fit_weights(measured, cells, self.total, uniform, penalty, start=start, iterations=steps)

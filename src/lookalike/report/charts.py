@@ -50,16 +50,18 @@ def bars(
     *,
     beside: Sequence[float] | None = None,
     rest: bool = False,
+    reach: float = 0.0,
     title: str = "",
 ) -> Markup:
     """Return horizontal bars, one per label, with interval whiskers or with a thin second bar `beside` each.
 
-    With `rest`, the last label stands for many values: it has a number but no bar, which would hide the others.
+    With `rest`, the last label stands for many values: it has a number but no bar, which would hide the others. The
+    scale goes to `reach` at least, so that one lone row is not a long bar.
     """
     left = 12 + _LETTER * max((len(short(label)) for label in labels), default=0)
     drawn = len(labels) - rest
     sides = [side[:drawn] for side in (values, high, beside) if side is not None]
-    scale = (WIDTH - left - _VALUE) / _largest(*sides)
+    scale = (WIDTH - left - _VALUE) / _largest(*sides, [reach])
     parts = []
     for i, (label, value) in enumerate(zip(labels, values, strict=True)):
         y = i * _ROW
@@ -136,12 +138,12 @@ def density(
 ) -> Markup:
     """Return a histogram of numbers on their true axis: bars as wide as their bins, of an area in proportion to counts.
 
-    `axis` comes from `axes.number_axis`; of the bins only those that it draws are shown.
+    `axis` comes from `columns.number_axis`; of the bins only those that it draws are shown.
     """
     edges, first, height = axis["edges"], axis["first"], _HISTOGRAM_HEIGHT
     start, span = edges[0], edges[-1] - edges[0]
     bins: list[tuple[int, int, float]] = [
-        (i, first + i, axis["unit"] / (edges[i + 1] - edges[i])) for i in range(len(edges) - 1)
+        (i, first + i, axis["unit"] / max(edges[i + 1] - edges[i], 1e-12 * span)) for i in range(len(edges) - 1)
     ]
     sides = [side for side in (values, high, beside) if side is not None]
     # A bin of a single value is a spike without width: it would flatten all others, so it may leave the scale.
@@ -242,8 +244,7 @@ def lines(
     highest = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
     step = _round_step(highest / 4)
     largest = step * math.ceil(highest / step - 1e-9)
-    left, top, width = 56.0, 28.0 if y_title else 12.0, 320.0
-    height = max(190.0, 16.0 * len(points))
+    left, top, width, height = 48.0, 28.0 if y_title else 12.0, 320.0, 190.0
     span = math.log(xs[-1] / xs[0]) if len(xs) > 1 else 1.0
 
     def across(x: float) -> float:
@@ -273,11 +274,21 @@ def lines(
             parts.append(Markup(dot).format(f"{across(x):.1f}", f"{up(y):.1f}", f"dot {kind}", hint))
             if not math.isnan(error):
                 parts.append(_whisker(up(y + error), up(max(0.0, y - error)), across(x), across=False))
-        legend = top + 8 + number * 16
-        parts.append(_line(left + width + 14, legend, left + width + 32, legend, kind))
-        parts.append(_text(left + width + 38, legend + 4, short(name, 28), "label"))
-    names = max((len(short(name, 28)) for name in points), default=0)
-    return _svg(left + width + 46 + names * _LETTER, top + height + 40, parts, title, natural=True)
+    below, legend = _legend(list(points), left + width)
+    parts += [Markup('<g transform="translate(0 {})">').format(f"{top + height + 48:.0f}"), *legend, Markup("</g>")]
+    return _svg(left + width + 8, top + height + 48 + below, parts, title, natural=True)
+
+
+def _legend(names: Sequence[str], width: float) -> tuple[float, list[Markup]]:
+    """Return the height of a legend and its parts: as many names beside each other as fit."""
+    each = 34 + _LETTER * max((len(short(name, 28)) for name in names), default=0)
+    beside = max(1, int(width // each))
+    parts: list[Markup] = []
+    for number, name in enumerate(names):
+        x, y = number % beside * each, number // beside * 16 + 6
+        parts.append(_line(x, y, x + 18, y, f"series s{number % 8}"))
+        parts.append(_text(x + 24, y + 4, short(name, 28), "label"))
+    return 16.0 * math.ceil(len(names) / beside) + 4, parts
 
 
 def _round_step(width: float) -> float:

@@ -1,15 +1,100 @@
-"""What the public report shows of single columns: estimates, intervals, and how far the published rows agree."""
+"""What the public report shows of single columns: estimates, intervals, axes, and how far the published rows agree.
+
+An axis of numbers or times says where bins lie, what part of them is drawn, and which places are labelled.
+"""
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from lookalike.models.intervals import Cells, ErrorBars
-from lookalike.report.axes import number_axis
-from lookalike.schema.binned import Binned
+from lookalike.schema.binned import Datetime
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Column, Ordinal
+
+_TAIL = 0.01
+"""Share of the rows at either end that need not be drawn."""
+_MAX_STRETCH = 2.0
+"""How many times as long as the part with almost all rows the whole range may be, before its ends are cut off."""
+_TICKS = 4
+_NO_WIDTH = 1e-9
+"""Part of the axis below which a bin counts as one number."""
+
+
+def number_axis(column: Binned, counts: np.ndarray) -> dict[str, Any] | None:
+    """Return the axis of a column's bins as plain values; None where there is one point only.
+
+    The axis has `edges` of the bins that are drawn, from bin `first` to bin `last`, a `unit` of width to which heights
+    refer and its text, `ticks` with labels, and the share of the rows that are `beyond` either end.
+    """
+    low, high = (np.asarray(column.numbers_at(ends), dtype=float) for ends in column.bin_ends())
+    tick = float(column.numbers_at(1)) if column.tick is not None else 0.0
+    edges = np.append(low, high[-1] + tick)
+    if edges[-1] <= edges[0] or (np.diff(edges) <= 0).any():
+        return None
+    shares = counts[: len(low)] / max(float(counts[: len(low)].sum()), 1e-12)
+    first, last = _drawn_bins(edges, shares)
+    shown = edges[first : last + 2]
+    widths = np.diff(shown)
+    # A single number, such as zero, may have a bin of its own next to no width.
+    wide = widths[widths > _NO_WIDTH * (shown[-1] - shown[0])]
+    if shown[-1] - shown[0] < sys.float_info.min / _NO_WIDTH:
+        return None
+    unit = _round_width(float(np.median(wide)), 1.0 if tick == 1 else 0.0)
+    return {
+        "edges": shown.tolist(),
+        "first": first,
+        "last": last,
+        "unit": unit,
+        "unit_text": _unit_text(column, unit),
+        "ticks": _ticks(column, float(shown[0]), float(shown[-1])),
+        "beyond": [float(shares[:first].sum()), float(shares[last + 1 :].sum())],
+    }
+
+
+def _drawn_bins(edges: np.ndarray, shares: np.ndarray) -> tuple[int, int]:
+    """First and last bin to draw: all, unless a small share of the rows would take most of the axis."""
+    sums = np.cumsum(shares)
+    first = int(np.searchsorted(sums, _TAIL, side="right"))
+    last = min(int(np.searchsorted(sums, 1 - _TAIL)), len(shares) - 1)
+    first = min(first, last)
+    stretched = edges[-1] - edges[0] > _MAX_STRETCH * (edges[last + 1] - edges[first])
+    return (first, last) if stretched else (0, len(shares) - 1)
+
+
+def _round_width(width: float, least: float) -> float:
+    """Return 1, 2 or 5 times a power of ten next to a width.
+
+    >>> [_round_width(width, 0.0) for width in (0.7, 3.1, 14.0, 170.0)]
+    [0.5, 2.0, 10.0, 200.0]
+    """
+    power = 10.0 ** math.floor(math.log10(width))
+    nearest = min((power * factor for factor in (1, 2, 5, 10)), key=lambda w: abs(math.log(w / width)))
+    return max(least, float(f"{nearest:.6g}"))
+
+
+def _unit_text(column: Binned, unit: float) -> str:
+    if not isinstance(column, Datetime):
+        return f"{unit:,.10g}"
+    return column.resolution if unit == 1 else f"{unit:,.10g} {column.resolution}s"
+
+
+def _ticks(column: Binned, low: float, high: float) -> list[tuple[float, str]]:
+    """Return labelled places: round numbers, or evenly spaced times."""
+    if isinstance(column, Datetime):
+        places = np.unique(np.linspace(low, max(low, high - 1), _TICKS).round())
+        texts = [column.external(int(place)) for place in places]
+        # Times of day say nothing where the axis spans many days.
+        whole = len({text[:10] for text in texts}) == len(texts)
+        return [(float(place), text[:10] if whole else text) for place, text in zip(places, texts, strict=True)]
+    step = _round_width((high - low) / _TICKS, 0.0)
+    places = np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1) * step
+    return [(float(place), f"{float(f'{place:.10g}'):,.10g}") for place in places]
+
 
 MAX_BARS = 18
 _MAX_BINS = 128
@@ -41,6 +126,7 @@ def column_numbers(
     """
     labels, cells = column.labels(), None
     found: Numbers = {"name": column.name, "kind": type(column).__name__.lower(), "values": len(labels)}
+    found["unit"] = _unit(column)
     if bars.measurements:
         cells = bars.marginal((column.name,), counts, total, level)
         found["basis"] = cells.basis
@@ -52,6 +138,13 @@ def column_numbers(
     found["all"] = _listed(labels, counts, cells)
     found["table"] = _table(labels, counts, cells)
     return found | chart_of(column, counts) | _drawn(column, labels, counts, cells, bars, total, level)
+
+
+def _unit(column: Column) -> str:
+    """Return what a column's codes are called: bins where any of them holds several numbers, else values."""
+    wide = isinstance(column, Binned) and (column.tick is None or bool(np.any(np.not_equal(*column.bin_ends()))))
+    word = "bin" if wide else "value"
+    return word if column.size == 1 else f"{word}s"
 
 
 def _listed(labels: list[str], counts: np.ndarray, cells: Cells | None) -> Numbers:

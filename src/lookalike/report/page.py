@@ -17,10 +17,14 @@ from lookalike.report.charts import amount, bars, density, heat_map, histogram
 
 def render(template: str, **values: Any) -> str:
     """Return the page of a template of this package, with the style sheet in it."""
-    script = _file("search.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    shared = {"style": style_sheet(), "script": script, "script_digest": digest, "version": version("lookalike")}
-    return _environment().get_template(template).render(**shared, **values)
+    shared = {"style": style_sheet(), "script": _file("search.js"), "script_digest": script_digest()}
+    return environment("lookalike.report").get_template(template).render(**shared, **values)
+
+
+@cache
+def script_digest() -> str:
+    """Return the SHA-256 of the script of the report, as a Content-Security-Policy names it."""
+    return base64.b64encode(hashlib.sha256(_file("search.js").encode()).digest()).decode()
 
 
 @cache
@@ -35,9 +39,10 @@ def _file(name: str) -> Markup:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment(package: str) -> jinja2.Environment:
+    """Return what renders the templates of a package, with the number formats and charts that all pages share."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lookalike.report"),
+        loader=jinja2.PackageLoader(package),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -48,11 +53,22 @@ def _environment() -> jinja2.Environment:
         "small": "{:.4g}".format,
         "percent": lambda value, digits=1: f"{value:.{digits}%}",
         "odds": _odds,
+        "power": _power,
         "amount": amount,
         "capitalised": lambda text: text[:1].upper() + text[1:],
     }
     environment.globals |= {"bars": bars, "density": density, "histogram": histogram, "heat_map": heat_map}
+    environment.globals["version"] = version("lookalike")
     return environment
+
+
+def _power(value: float) -> str:
+    """Return a small number as people write it.
+
+    >>> _power(1e-5), _power(2.5e-10), _power(0.001)
+    ('1e-5', '2.5e-10', '0.001')
+    """
+    return f"{value:g}".replace("e-0", "e-")
 
 
 def _odds(value: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import Model
-from lookalike.schema.binned import Binned
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Column, Ordinal
 from lookalike.schema.schema import Schema
 

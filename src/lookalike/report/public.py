@@ -19,7 +19,7 @@ from lookalike.models.model import Model
 from lookalike.report.columns import column_numbers
 from lookalike.report.page import render
 from lookalike.report.pairs import MAX_PAIR_CELLS, pair_numbers
-from lookalike.schema.binned import Binned
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.constraints import rule_text
 from lookalike.schema.schema import Schema
@@ -93,7 +93,8 @@ def public_numbers(
         "association": association,
         "pairs": pairs,
     }
-    numbers["limits"] = [*diagnose(model, bars.measurements).notes, *_limits(schema, numbers, bars)]
+    notes = [*diagnose(model, bars.measurements).notes, *_beside(spent.public)]
+    numbers["limits"] = [*notes, *_limits(schema, numbers, bars)]
     return numbers
 
 
@@ -116,10 +117,9 @@ def public_report(numbers: Numbers) -> str:
     return render("public.html", **numbers)
 
 
-def _guarantee(spent: Account) -> Numbers:
-    """Return what the configured epsilon means for one person: how sure an attacker can become."""
-    epsilon, delta = spent.epsilon, spent.delta
-    factor = math.exp(min(epsilon, 700.0))  # exp of more is no finite float
+def guarantee_in_words(epsilon: float, delta: float) -> Numbers:
+    """Return what an epsilon means for one person: how sure an attacker can become."""
+    factor = math.exp(min(epsilon, 700.0))  # exp of more is not a finite float
     # Bayes' rule: the odds grow by the factor at most, except with probability delta.
     surest = [min(1.0, (factor * p + delta * (1 - p)) / (factor * p + 1 - p)) for p in (0.5, 0.1, 0.01)]
     return {
@@ -127,11 +127,18 @@ def _guarantee(spent: Account) -> Numbers:
         "before": [0.5, 0.1, 0.01],
         "after": surest,
         "in_words": _strength(epsilon),
-        "accounting": {
-            "gdp": "all noise is Gaussian, so the exact privacy curve of the Gaussian mechanism holds",
-            "zcdp": "charges were added up in zero-concentrated differential privacy and converted at the end",
-        }.get(spent.accounting, spent.accounting),
     }
+
+
+_ACCOUNTINGS = {
+    "gdp": "all noise is Gaussian, so the exact privacy curve of the Gaussian mechanism holds",
+    "zcdp": "charges were added up in zero-concentrated differential privacy and converted at the end",
+}
+
+
+def _guarantee(spent: Account) -> Numbers:
+    accounting = _ACCOUNTINGS.get(spent.accounting, spent.accounting)
+    return {**guarantee_in_words(spent.epsilon, spent.delta), "accounting": accounting}
 
 
 def _strength(epsilon: float) -> str:
@@ -191,10 +198,14 @@ def _facts(column: Column) -> Numbers:
     texts = {"missing": ", ".join(marker or "empty" for marker in column.missing) or "never missing"}
     if isinstance(column, Binned):
         texts["bounds"] = f"{column.minimum} to {column.maximum}"
-        texts["bins"] = f"{column.regular:,} bins"
+        texts["bins"] = f"{column.regular:,}"
+        decimals = getattr(column, "decimals", 0)
+        texts["decimals"] = "as many as needed" if decimals is None else str(decimals)
     elif isinstance(column, Categorical):
         listed = ", ".join((column.values or ())[:8])
         texts["values"] = listed + (f" and {column.regular - 8:,} more" if column.regular > 8 else "")
+    elif isinstance(column, Identifier) and column.repeats:
+        texts["repeats"] = f"how many persons have 1 to {len(column.repeats)} rows"
     return {
         "name": column.name,
         "kind": type(column).__name__.lower(),
@@ -203,6 +214,17 @@ def _facts(column: Column) -> Numbers:
             {"fact": fact, "text": texts.get(fact, ""), "provenance": column.fact(fact)} for fact in column.facts
         ],
     }
+
+
+def _beside(public: str) -> list[str]:
+    """Return what is to be said about a public table that the run was given."""
+    if not public:
+        return []
+    return [
+        f"A public table was given beside the private one: {public}. As far as the noisy counts supported it, the "
+        "model follows it too, and rows of it may occur here. It is not protected by the guarantee, and the error bars "
+        "on this page do not use it."
+    ]
 
 
 def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:

@@ -10,8 +10,7 @@ import numpy as np
 
 from lookalike.engine.contraction import Network
 from lookalike.engine.executor import threads_allowed
-from lookalike.schema.cells import cell_numbers, rows_by_cell, similar_rows_together
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, cell_numbers, rows_by_cell, similar_rows_together
 
 
 def systematic(weights: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -85,13 +84,14 @@ def gibbs_sweep(
     scopes: Sequence[Sequence[int]],
     tables: Sequence[np.ndarray],
     rng: np.random.Generator,
+    columns: Sequence[int] | None = None,
 ) -> None:
-    """Redraw every column given the others, in random order and in place.
+    """Redraw every column, or those at some positions, given the others, in random order and in place.
 
     Rows that follow p(x) proportional to exp(sum over m of tables[m][x on scopes[m]]) before the sweep follow it
     afterwards. Within a chunk the random points are stratified over the rows, so that counts vary less.
     """
-    for column in rng.permutation(len(domain)):
+    for column in rng.permutation(len(domain) if columns is None else np.asarray(columns, dtype=np.int64)):
         size = domain.sizes[column]
         if size < 2:
             continue

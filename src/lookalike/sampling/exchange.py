@@ -12,7 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
-from lookalike.engine.executor import compiled, numba_available
+from lookalike.engine.executor import compiled
+from lookalike.guards import numba_available
 from lookalike.sampling.draws import draw_by_weight
 from lookalike.schema.domain import Domain
 

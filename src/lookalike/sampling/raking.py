@@ -15,8 +15,7 @@ import numpy as np
 
 from lookalike.fitting.consistency import ConsistentMarginals
 from lookalike.sampling.draws import draw_given, spread_evenly, systematic
-from lookalike.schema.cells import cell_numbers, similar_rows_together
-from lookalike.schema.domain import ColumnSet
+from lookalike.schema.domain import ColumnSet, cell_numbers, similar_rows_together
 
 Edge = tuple[str, np.ndarray]
 """An anchor and the counts of (anchor, column to draw), the anchor on the first axis."""

@@ -19,7 +19,7 @@ from lookalike.errors import ModelTooLargeError
 from lookalike.fitting.consistency import ConsistentMarginals
 from lookalike.sampling.draws import draw_given
 from lookalike.sampling.raking import Raking, forest_rows, independent_rows, peel_leaves, raked_rows
-from lookalike.schema.cells import mixed_radix, rows_by_cell
+from lookalike.schema.domain import mixed_radix, rows_by_cell
 
 Start = Literal["independent", "tree", "raked"]
 Updates = Literal["gum", "flow"]

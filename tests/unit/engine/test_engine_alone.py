@@ -15,7 +15,12 @@ FOLDER = Path(planner.__file__).parent
 PACKAGE = planner.__name__.rpartition(".")[0]
 README = (FOLDER / "README.md").read_text()
 MODULES = sorted(set(re.findall(r"`(\w+)\.py`", README.partition("## Files")[2].partition("## Used")[0])))
-ALLOWED = {"lookalike.schema.domain", "lookalike.errors", *(f"{PACKAGE}.{name}" for name in MODULES)}
+ALLOWED = {
+    "lookalike.schema.domain",
+    "lookalike.errors",
+    "lookalike.guards",
+    *(f"{PACKAGE}.{name}" for name in MODULES),
+}
 
 
 def imported(module: str) -> set[str]:

@@ -10,9 +10,15 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+import lookalike
 from benchmarks.accuracy import error_bars
 from benchmarks.accuracy.error_bars_tables import CASES
 from benchmarks.common import stored
+from lookalike.measurements import NoisyMarginal
+from lookalike.models.intervals import ErrorBars
+from lookalike.models.statistics import Places, Selection, quantile_answer
+from lookalike.report.public import public_numbers
+from lookalike.schema.domain import Domain
 
 RUNS = 4
 
@@ -39,15 +45,53 @@ def test_stored_runs_hold_as_often_as_they_say():
             groups[line["table"], kind].append(numbers)
     assert {name for name, _ in groups} == set(CASES)
     for (name, kind), runs in groups.items():
-        held, _, sizes = np.array(runs).T
-        share = np.average(held, weights=sizes)
+        held, widths, sizes = np.array(runs).T
+        share, width = np.average(held, weights=sizes), np.average(widths, weights=sizes)
         if kind == "ends":
-            assert share == 0
+            assert share < 0.001
             continue
         assert share >= 0.85, (name, kind, share)
-        # Medians of few values are whole values: they hold more often than an interval needs to.
+        # A median's interval ends at whole values: one of a value or two has no narrower one that holds often enough.
         if kind.endswith("measured") and "median" not in kind:
             assert share <= 0.95, (name, kind, share)
             assert len(runs) >= 10
+        elif kind.endswith("measured") and width >= 2 and sizes.sum() >= 50:
+            assert share <= 0.98, (name, kind, share)
         if kind.startswith("report"):
             assert len(runs) >= 50
+
+
+@pytest.mark.parametrize("name", ["visits of persons", "survey, contrasts", "shop, discovered"])
+@pytest.mark.filterwarnings("ignore")
+def test_report_and_query_give_the_same_numbers(name):
+    """The same count has one estimate and one interval, wherever it is asked for."""
+    case = CASES[name]
+    given = {"epsilon": case.epsilon, "method": case.method, "seed": 1, **case.options}
+    noise = np.random.default_rng([1, 7])
+    release = lookalike.synthesize(case.frame(), schema=case.schema, insecure_rng=noise, **given)
+    fitted = release.fitted
+    numbers = public_numbers(fitted.schema, fitted.model, fitted.spent, fitted.error_bars())
+    assert numbers["columns"]
+    for column in numbers["columns"]:
+        if fitted.schema[column["name"]].derived:
+            continue
+        answers = [answer for _, answer in fitted.query(f"count by `{column['name']}`").rows]
+        found = [(answer.value, answer.low, answer.high) for answer in answers]
+        shown = zip(column["all"]["counts"], column["all"]["low"], column["all"]["high"], strict=True)
+        np.testing.assert_allclose(found, list(shown), atol=1e-6)
+
+
+def test_medians_of_single_values_hold_as_often_as_they_say():
+    """Simulated counts of 30 values, of which the noise leaves several possible: neither too narrow nor too wide."""
+    rng, domain = np.random.default_rng(5), Domain(("age",), (30,))
+    places = Places(*[np.arange(30.0)] * 3)
+    held = []
+    for _ in range(150):
+        counts = 40 * np.exp(-(((np.arange(30) - rng.uniform(10, 20)) / 8) ** 2)).round()
+        noisy = counts + rng.normal(0, 9, 30)
+        bars = ErrorBars(domain, [NoisyMarginal(("age",), noisy, 9.0)])
+        chosen = Selection(("age",), np.maximum(noisy, 0.0), np.ones(30), bars, 0.9)
+        answer = quantile_answer(chosen, "age", places, 0.5)
+        truth = np.searchsorted(np.cumsum(counts), counts.sum() / 2)
+        held.append(answer.low <= truth <= answer.high)
+    assert 0.83 <= np.mean(held) <= 0.98

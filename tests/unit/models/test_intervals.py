@@ -10,9 +10,8 @@ from scipy.special import ndtr
 
 from lookalike.measurements import CellTable, NoisyMarginal, NoisyResidual
 from lookalike.models.graphical import fit
-from lookalike.models.intervals import ErrorBars
+from lookalike.models.intervals import ErrorBars, nonnegative_interval
 from lookalike.models.linear import _parts
-from lookalike.models.nonnegative import nonnegative_interval
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))

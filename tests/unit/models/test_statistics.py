@@ -123,6 +123,8 @@ def test_group_by_table_as_csv():
     [
         ("mean of sex", "needs? numbers"),
         ("mean of nothing", "No column 'nothing'"),
+        ("90% quantile of age", "starts with '90%', which is not a statistic. Ask for instance"),
+        ("sum of age", "starts with 'sum'"),
         ("quantile 90 of age", "between 0 and 1"),
         ("quantile many of age", "between 0 and 1"),
         ("correlation of age", "two columns"),

@@ -7,14 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from lookalike.measurements import Contrasts, NoisyMarginal, completed
-from lookalike.models.archive import model_from_parts
-from lookalike.models.graphical import fit
-from lookalike.models.model import taken_apart
-from lookalike.models.weighted_rows import (
+from lookalike.fitting.row_weights import (
     MeasuredCells,
-    ReweightedModel,
-    SupportSettings,
     WeightPenalty,
     _add_counts,
     _add_potentials,
@@ -22,6 +16,11 @@ from lookalike.models.weighted_rows import (
     fit_weights,
     row_potentials,
 )
+from lookalike.measurements import Contrasts, NoisyMarginal, completed
+from lookalike.models.archive import model_from_parts
+from lookalike.models.graphical import fit
+from lookalike.models.model import taken_apart
+from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import (
     ExchangeSettings,
@@ -321,6 +320,36 @@ def test_single_columns_stay_right_where_rows_cannot_carry_what_was_measured() -
     assert off(weighted, 2) < 0.6 * np.mean(
         [np.abs(independent.marginal(m.attrs) - m.values).sum() / (2 * weighted.total) for m in measured[11:]]
     )
+
+
+def test_a_single_value_that_the_weights_miss_is_raked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty values, one of them 8 stddevs off: the chi-square of the column is about 2, and yet it is raked."""
+    domain = Domain.of({"a": 30, "b": 30, "c": 30, "d": 30})
+    columns = [NoisyMarginal((name,), np.full(30, 1000.0), 10.0) for name in domain.names]
+    made = ReweightedModel(fit(domain, columns, total=30_000.0), columns, SupportSettings(max_rows=20_000))
+    codes = np.random.default_rng(0).integers(0, 30, (20_000, 4)).astype(np.int32)
+    even = np.ones(len(codes))
+    for place in range(4):
+        even /= np.bincount(codes[:, place], even, minlength=30)[codes[:, place]]
+    odd = even * np.where(codes[:, 0] == 3, 1.06, 1.0)
+    held = [
+        30_000 * np.bincount(codes[:, 0], w / w.sum(), minlength=30)
+        for w in (odd, made._with_columns(WeightedRows(codes, odd / odd.sum(), np.empty(0))).weights)
+    ]
+    assert np.mean(((held[0] - 1000) / 10) ** 2) < 2.0 < 3.0 < (held[0].max() - 1000) / 10
+    assert (held[1].max() - 1000) / 10 < 1.0
+
+
+def test_a_column_that_the_network_misses_follows_its_own_noisy_counts() -> None:
+    domain = Domain.of({"a": 3, "b": 30, "c": 30, "d": 30})
+    sizes = dict(zip(domain.names, domain.sizes, strict=True))
+    columns = [NoisyMarginal((name,), np.full(size, 30_000.0 / size), 10.0) for name, size in sizes.items()]
+    missed = [NoisyMarginal(("a",), np.array([9000.0, 10_000.0, 11_000.0]), 10.0), *columns[1:]]
+    made = ReweightedModel(fit(domain, missed, total=30_000.0), columns, SupportSettings(max_rows=20_000))
+    codes = made.network.sample(20_000, np.random.default_rng(0))
+    weights = made._with_columns(WeightedRows(codes, np.full(len(codes), 1 / len(codes)), np.empty(0))).weights
+    held = 30_000 * np.bincount(codes[:, 0], weights, minlength=3)
+    assert np.abs(held - 10_000).max() < 10.0
 
 
 def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ class Account:
     settings: dict[str, Any] = field(default_factory=lambda: {"oneway_share": 0.2})
     epsilon: float = 1.0
     epsilon_spent: float = 0.98
+    public: str = ""
     delta: float = 1e-5
     accounting: str = "gdp"
     neighbours: str = "adding or removing one row"

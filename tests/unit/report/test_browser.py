@@ -5,7 +5,6 @@ Needs Chromium (Debian's `chromium`, say) and the package playwright; the summar
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +14,9 @@ from lookalike.evaluate.evaluation import evaluate_codes
 from lookalike.evaluate.report import comparison_report, internal_report
 from lookalike.report.public import About, public_numbers, public_report
 
+from ..conftest import SCREENS
 from .releases import SCHEMA, Account, bars, model
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-]
-SCREENS = {"desktop": (1280, 900), "phone": (390, 844)}
 PAGES = ("public", "internal", "comparison")
 
 CLIPPED = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
@@ -39,20 +27,6 @@ CLIPPED = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
     return box.width > 0 && (outside || box.y < -2 || box.y + box.height > view.height + 2);
   }).map(text => text.textContent);
 })"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="no browser: the package playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no browser: Chromium is not installed")
-    with api.sync_playwright() as playwright:
-        try:
-            started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        except api.Error as error:
-            pytest.skip(f"no browser: Chromium does not start here ({str(error).splitlines()[0]})")
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +87,14 @@ def test_pages_are_shown_without_network_or_complaint(browser, pages, name, sche
     assert (brightness > 600) == (scheme == "light")
     shot = page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
     assert len(shot) > 20_000
+    page.context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_charts_and_tables_of_a_comparison_are_seen_whole(browser, pages, screen):
+    page, _ = opened(browser, pages["comparison"], screen)
+    hidden = "() => [...document.querySelectorAll('.beside > .scroll')].map(box => box.scrollWidth - box.clientWidth)"
+    assert max(page.evaluate(hidden)) <= 1
     page.context.close()
 
 

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from lookalike.report.axes import number_axis
 from lookalike.report.charts import bars, density, heat_map, histogram, lines
+from lookalike.report.columns import number_axis
 from lookalike.schema.binned import Continuous, Datetime, Integer
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,6 +25,14 @@ def test_bars_are_proportional_and_whiskers_end_at_the_interval():
     assert end - left == pytest.approx(50 / 40 * widths[1], abs=0.3)
     assert [text.text for text in root.iter(f"{SVG}text")][2] == "<b>"
     assert root.get("aria-label") == "t & t"
+
+
+def test_one_lone_row_is_not_a_long_bar():
+    def width(reach: float) -> float:
+        root = ElementTree.fromstring(bars(["missing"], [0.0], beside=[1.0], reach=reach))
+        return float(list(root.iter(f"{SVG}rect"))[1].get("width"))
+
+    assert width(100.0) == pytest.approx(width(0.0) / 100, abs=0.1)
 
 
 def test_second_series_and_empty_charts():
@@ -88,6 +96,19 @@ def test_axes_of_times_and_of_single_points():
     assert axis["ticks"][0][1] == "2020-01-01"
     assert axis["unit_text"] == "20 days"
     assert number_axis(Continuous("x", minimum=2.0, maximum=2.0, bins=1), np.ones(1)) is None
+
+
+@pytest.mark.parametrize("edges", [(-5.0, 0.0, 5e-324, 5.0), (0.0, 5e-324, 5.0), (0.0, 1.0, float(np.nextafter(1, 2)))])
+def test_a_number_with_a_bin_of_its_own_leaves_the_unit_of_the_others(edges: tuple[float, ...]) -> None:
+    column = Continuous("x", minimum=edges[0], maximum=10.0, bins=edges)
+    axis = number_axis(column, np.ones(column.size))
+    assert axis is not None
+    assert axis["unit"] in (1.0, 2.0, 5.0, 10.0)
+
+
+def test_an_axis_of_no_length_is_not_drawn() -> None:
+    column = Continuous("x", minimum=0.0, maximum=1e-322, bins=(0.0, 5e-324))
+    assert number_axis(column, np.ones(column.size)) is None
 
 
 def test_the_rest_of_many_values_does_not_flatten_the_others():

@@ -27,8 +27,7 @@ from lookalike.sampling.row_update import (
     update_rows,
     whole_counts,
 )
-from lookalike.schema.cells import counted
-from lookalike.schema.domain import Domain
+from lookalike.schema.domain import Domain, counted
 
 
 def dependent_table(rows: int, sizes: tuple[int, ...], seed: int) -> tuple[np.ndarray, ConsistentMarginals]:

@@ -1,0 +1,188 @@
+"""The fit of weights of rows to noisy marginals: what rows carry instead of a network.
+
+A log-linear model with parameters theta, one for each measured cell, gives a row a weight that is proportional to the
+exponential of the sum of the parameters of its cells. `fit_weights` finds the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.engine.executor import compiled
+from lookalike.fitting.maximum_entropy import minimise_dual
+from lookalike.guards import numba_available
+from lookalike.measurements import ContrastSpace, NoisyMarginal
+from lookalike.schema.domain import Domain, cell_numbers
+
+
+def _add_potentials(cells: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """out[r] += sum over s of values[cells[s, r]], block by block so that a block of `out` stays in the cache."""
+    for start in range(0, cells.shape[1], 4096):
+        stop = min(cells.shape[1], start + 4096)
+        for s in range(cells.shape[0]):
+            for r in range(start, stop):
+                out[r] += values[cells[s, r]]
+
+
+def _add_counts(cells: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """out[cells[s, r]] += weights[r] for all s and r."""
+    for start in range(0, cells.shape[1], 4096):
+        stop = min(cells.shape[1], start + 4096)
+        for s in range(cells.shape[0]):
+            for r in range(start, stop):
+                out[cells[s, r]] += weights[r]
+
+
+def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return for each row the sum of the values of its cells."""
+    out = np.zeros(cells.shape[1])
+    if numba_available() and cells.size > 100_000:
+        compiled(_add_potentials)(cells, values, out)
+    else:
+        for row in cells:
+            out += values[row]
+    return out
+
+
+def cell_counts(cells: np.ndarray, weights: np.ndarray, length: int) -> np.ndarray:
+    """Return the weighted counts of all cells."""
+    out = np.zeros(length)
+    if numba_available() and cells.size > 100_000:
+        compiled(_add_counts)(cells, weights, out)
+    else:
+        for row in cells:
+            out += np.bincount(row, weights, minlength=length)
+    return out
+
+
+class MeasuredCells:
+    """Noisy marginals as flat vectors, and the cells to which rows belong.
+
+    Attributes:
+        scopes: positions of the columns of each marginal.
+        offsets: where each marginal's cells start in the flat vectors, and the end.
+        observed: all noisy counts.
+        sigma: the standard deviation of the noise of each.
+        joint: 1 for the cells of marginals of two or more columns, else 0.
+        measurable: removes from a flat vector the parts that contrasts do not measure; see `ContrastSpace`.
+    """
+
+    def __init__(self, domain: Domain, measurements: Sequence[NoisyMarginal]) -> None:
+        self.domain = domain
+        self.scopes = [[domain.position(name) for name in m.attrs] for m in measurements]
+        self.groups = [m.groups for m in measurements]
+        self.shapes = [domain.shape(m.attrs) for m in measurements]
+        self.offsets = np.cumsum([0, *(m.values.size for m in measurements)])
+        self.observed = np.concatenate([m.values.ravel() for m in measurements])
+        self.sigma = np.repeat([m.stddev for m in measurements], np.diff(self.offsets))
+        self.measurable = ContrastSpace(
+            int(self.offsets[-1]),
+            (
+                (slice(start, start + m.cells), m.contrasts, np.indices(m.contrasts).reshape(len(m.contrasts), -1))
+                for start, m in zip(self.offsets, measurements, strict=False)
+                if m.contrasts is not None and len(m.contrasts) > 1
+            ),
+        )
+        self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], np.diff(self.offsets))
+
+    def cells(self, codes: np.ndarray) -> np.ndarray:
+        """Return flat cell numbers as a matrix with one row per marginal and one column per row of codes."""
+        result = np.empty((len(self.scopes), len(codes)), np.int32)
+        for s, scope in enumerate(self.scopes):
+            cell, groups = cell_numbers(codes, scope, self.domain.sizes, np.int32), self.groups[s]
+            result[s] = (cell if groups is None else groups.ravel()[cell]) + self.offsets[s]
+        return result
+
+    def misfit(self, codes: np.ndarray, total: float, weights: np.ndarray | None = None) -> float:
+        """Return the mean squared difference of the rows' counts from the noisy ones, in variances of the noise.
+
+        It is about 1 for rows of the true distribution. Without weights all rows have the same weight, and the variance
+        of a sample of so many rows is added to that of the noise.
+        """
+        share = total / max(len(codes), 1)
+        spread = np.full(len(codes), share) if weights is None else total * weights
+        counts = cell_counts(self.cells(codes), spread, self.observed.size)
+        variance = self.sigma**2 + (share * np.maximum(counts, 1.0) if weights is None else 0.0)
+        return float(np.mean(self.measurable(counts - self.observed) ** 2 / variance))
+
+    def tables(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Return a flat vector as one table per marginal; cells of a group have the same entry."""
+        parts = [flat[start:stop] for start, stop in zip(self.offsets, self.offsets[1:], strict=False)]
+        return [
+            part.reshape(shape) if groups is None else part[groups]
+            for part, groups, shape in zip(parts, self.groups, self.shapes, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPenalty:
+    """The penalties that keep parameters small where the noise alone could explain the counts.
+
+    Attributes:
+        ridge: strength of the quadratic penalty (ridge * sigma / 2) theta^2, as in `minimise_dual`.
+        l1: strength of the absolute penalty l1 * sigma * |theta| on parameters of joint marginals. A cell that the
+            other measurements explain to within l1 * sigma keeps the parameter 0.
+        trust: parameters move at most this far from `base` in one fit, and not at all in cells without rows.
+        grain: sampling variance per unit of count, since the rows are finitely many; added to sigma^2. Without it
+            parameters fit random deviations of these rows, which other rows do not share.
+        single: factor of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
+            ridge * sigma * theta. Joint parameters are small where columns depend little on each other, but those of
+            rare values of single columns are large.
+    """
+
+    ridge: float = 0.5
+    l1: float = 0.3
+    trust: float = 2.0
+    grain: float = 0.0
+    single: float = 1.0
+
+
+def fit_weights(
+    measured: MeasuredCells,
+    cells: np.ndarray,
+    total: float,
+    base: np.ndarray,
+    penalty: WeightPenalty,
+    *,
+    start: np.ndarray | None = None,
+    iterations: int = 60,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
+
+    The problem is that of `minimise_dual` with log Z = log of the mean over rows r of exp((theta - base) . row r); the
+    expected counts are those of the weighted rows. Parameters stay within `trust` of `base`.
+    """
+    sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
+    rows = cells.shape[1]
+    room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)
+    lower, upper = base - room, base + room
+
+    def weigh(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = row_potentials(cells, theta - base)
+        top = float(weights.max())
+        np.exp(weights - top, out=weights)
+        mass = float(weights.sum())
+        weights /= mass
+        return top + np.log(mass / rows), weights
+
+    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        log_z, weights = weigh(theta)
+        return log_z, total * cell_counts(cells, weights, theta.size)
+
+    theta = minimise_dual(
+        evaluate,
+        np.clip(base if start is None else start, lower, upper),
+        observed=measured.observed,
+        sigma=sigma,
+        total=total,
+        measurable=measured.measurable,
+        ridge=penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single),
+        l1=penalty.l1 * sigma * measured.joint,
+        bounds=(lower, upper),
+        iterations=iterations,
+        tolerance=1e-9,
+    )
+    return theta, weigh(theta)[1]
