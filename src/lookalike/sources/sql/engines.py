@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from lookalike.errors import InputError
+from lookalike.schema.binned import Integer
 from lookalike.schema.codec import encode_columns
-from lookalike.schema.columns import Column, Identifier
+from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.domain import ColumnSet
 from lookalike.schema.probes import RowProbe, RowsPerPerson, missing_texts
 from lookalike.schema.storage import is_text
@@ -227,13 +228,14 @@ class ServerTable(_Table):
     def statements(self, view: View, sets: Sequence[ColumnSet]) -> list[str]:
         """The statements that count the cells of column sets, each with the place of its set.
 
-        Codes that are dear to compute are computed once for all sets: in a table that the server keeps during the
-        statement, or, of a single column, once for each of its values.
+        Codes that are dear to compute are computed once for all sets, in a table that the server keeps during the
+        statement. Where the schema lists the values of all columns of a set, or one column is dear, they are computed
+        once for each combination of values.
         """
         columns = {column.name: column for column in view.columns}
         codes = {name: self._code(columns[name], view) for names in sets for name in names}
         alone = [names for names in sets if len(names) == 1 and _by_value_only(columns[names[0]], codes[names[0]])]
-        statements = [self._by_value(sets.index(names), columns[names[0]], codes[names[0]]) for names in alone]
+        statements = [self._by_values(sets.index(names), names, codes[names[0]]) for names in alone]
         rest = [names for names in sets if names not in alone]
         used = list(dict.fromkeys(name for names in rest for name in names))
         clause = self._rows.clause(_repeats([columns[name] for name in used]))
@@ -244,14 +246,27 @@ class ServerTable(_Table):
                 _counted(sets.index(names), _cell(names, places, view), "codes") for names in rest
             )
             return [*statements, f"WITH codes AS MATERIALIZED (SELECT {kept} FROM {clause}) {counts}"]
-        return [*statements, *(_counted(sets.index(names), _cell(names, codes, view), clause) for names in rest)]
+        for names in rest:
+            cell, place = _cell(names, codes, view), sets.index(names)
+            listed = len(names) > 1 and all(self._lists_values(columns[name]) for name in names)
+            statements.append(self._by_values(place, names, cell) if listed else _counted(place, cell, clause))
+        return statements
 
-    def _by_value(self, place: int, column: Column, code: str) -> str:
-        """Count values first, so that what is dear to compute is computed once for each."""
-        field = self._rows.field(column.name)
-        value = f'({field.value} COLLATE "C")' if is_text(field.kind) else field.value
-        inner = f"SELECT {value} AS {quoted(column.name)}, count(*) AS n FROM {self._rows.clause()} GROUP BY 1"
-        coded = f"SELECT {code} AS cell, n FROM ({inner}) AS t OFFSET 0"
+    def _lists_values(self, column: Column) -> bool:
+        """Whether the schema says which few values a column has, each with a code of its own."""
+        if isinstance(column, Categorical):
+            return True
+        whole = isinstance(column, Integer) and pa.types.is_signed_integer(self._rows.field(column.name).kind)
+        return whole and bool(np.all(np.diff(column.edges) == 1))
+
+    def _by_values(self, place: int, names: ColumnSet, cell: str) -> str:
+        """Count combinations of values first, so that the cell is computed once for each."""
+        fields = [self._rows.field(name) for name in names]
+        given = [f'({f.value} COLLATE "C")' if is_text(f.kind) else quoted(f.name) for f in fields]
+        listed = ", ".join(f"{value} AS {quoted(name)}" for value, name in zip(given, names, strict=True))
+        grouped = ", ".join(str(number + 1) for number in range(len(names)))
+        inner = f"SELECT {listed}, count(*) AS n FROM {self._rows.clause()} GROUP BY {grouped}"
+        coded = f"SELECT {cell} AS cell, n FROM ({inner}) AS t OFFSET 0"
         return f"SELECT {place}, cell, sum(n)::bigint FROM ({coded}) AS c GROUP BY cell"
 
     def code(self, column: Column) -> str:
