@@ -51,6 +51,7 @@ FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
     page="docs/mosaic.md",
     sets_per_column=3.0,
     rank=10,
+    draws=True,
 )
 class Mosaic(Method):
     """Measure the columns, score every pair, and let one price decide which sets are measured, and how precisely.
