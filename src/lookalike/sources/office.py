@@ -66,7 +66,7 @@ def read(stream: BinaryIO, path: Path, kind: str, *, rows: bool) -> pa.Table:
 def write(
     table: pa.Table, stream: BinaryIO, path: Path, kind: str, numbers: Collection[str], times: Collection[str] = ()
 ) -> None:
-    """Write a table; texts of the columns in `numbers` as numbers where they are some, in a sheet also those in `times`."""
+    """Write a table; texts of the columns in `numbers` become numbers, in a sheet those in `times` days and times."""
     if kind == "excel":
         _write_sheet(table, stream, numbers, times)
     else:
