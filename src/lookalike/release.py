@@ -117,7 +117,8 @@ class FittedModel:
         check_not_read(path, self.inputs)
         style = self.form.csv if self.form.kind == "csv" else None
         numbers = [c.name for c in self.schema.columns if c.field_type in ("integer", "number") or _is_flag(c)]
-        write_tables(tables, path, csv=style, escape_formulas=escape_formulas, numbers=numbers)
+        times = [c.name for c in self.schema.columns if c.field_type in ("date", "datetime")]
+        write_tables(tables, path, csv=style, escape_formulas=escape_formulas, numbers=numbers, times=times)
 
     def batches(
         self, rows: int | None = None, chunk: int = CHUNK_ROWS, *, seed: int | None = None

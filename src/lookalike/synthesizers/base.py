@@ -234,7 +234,7 @@ _PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "
 def create(name: str, settings: dict[str, Any]) -> Method:
     """Return the method of that name with the given settings; raises an error that lists the valid names."""
     if name not in METHODS:
-        near = get_close_matches(name, METHODS, 1)
+        near = get_close_matches(str(name), METHODS, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.{meant}")
     known = {field.name: field for field in setting_fields(METHODS[name])}
