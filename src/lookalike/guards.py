@@ -51,8 +51,8 @@ MAX_CELLS = 200_000_000
 """Cells that a source counts in one request: 1.6 GB of 64-bit counts."""
 
 MAX_BYTES_IN_MEMORY = 1 << 26
-"""Size of table files that are read into memory: 64 MB of Parquet take up to 1 GB there. Larger ones are read in
-batches, in every pass anew."""
+"""Size of table files that are read into memory; larger ones are read in batches, in every pass anew. A value of a
+Parquet file counts at least 4 bytes: 64 MB of few distinct ones would take more than 1 GB in memory."""
 
 MAX_REFERENCE_CELLS = 1_000_000
 """Cells of public references that are stored with a model, so that its file grows by some megabytes only."""

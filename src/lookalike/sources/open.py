@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
 from lookalike.guards import MAX_BYTES_IN_MEMORY
 from lookalike.schema.codec import bind
 from lookalike.schema.columns import Column, Identifier
@@ -18,6 +21,9 @@ from lookalike.sources.files import TableFile, file_style
 from lookalike.sources.frames import TableForm, read_structure, read_table
 from lookalike.sources.memory import MemoryTable
 from lookalike.sources.streams import FileTable, Watch
+
+_BYTES_OF_VALUE = 4
+"""Bytes that a value of a Parquet file counts at least, when it is judged whether the file is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +114,20 @@ def streamed_parts(file: TableFile) -> list[TableFile] | None:
     try:
         parts = file.parts()
         regular = all(part.path.is_file() for part in parts)
-        size = sum(part.path.stat().st_size for part in parts)
-    except OSError:
+        size = sum(_bytes_of(part) for part in parts) if regular else 0
+    except (OSError, pa.ArrowException):  # what cannot be read is refused when it is opened
         return None
     packed = file.kind == "csv" and file.path.suffix.lower() in (".gz", ".bz2", ".zst", ".zip")
     return parts if regular and size > MAX_BYTES_IN_MEMORY // (8 if packed else 1) else None
+
+
+def _bytes_of(part: TableFile) -> int:
+    """The size of a file; of Parquet at least what its values take in memory, since few distinct ones pack densely."""
+    size = part.path.stat().st_size
+    if part.kind != "parquet" or size > MAX_BYTES_IN_MEMORY:
+        return size
+    found = parquet.read_metadata(part.path)
+    return max(size, found.num_rows * found.num_columns * _BYTES_OF_VALUE)
 
 
 def _source(engine: Scanner, columns: Sequence[Column]) -> Source:

@@ -25,7 +25,7 @@ from lookalike.sources.base import Counts, Keep, View
 from lookalike.sources.capping import rows_of_persons
 from lookalike.sources.counting import Tally, smallest_type
 from lookalike.sources.csvfiles import read_parts
-from lookalike.sources.encoding import codes_of_table, text_counts
+from lookalike.sources.encoding import Lookups, codes_of_table, text_counts
 from lookalike.sources.files import TableFile, check_offsets
 
 BATCH_ROWS = 1 << 17
@@ -55,8 +55,9 @@ class FileTable:
         repeats = [column for column in columns if isinstance(column, RowsPerPerson)]
         if repeats and self._kept is None:
             return self.capped(repeats[0].base, _all_rows).scan(view, sets)
+        lookups: Lookups = {}
         for table, kept in self._batches(_columns_read(columns)):
-            codes = codes_of_table([column for column in columns if column not in repeats], table)
+            codes = codes_of_table([column for column in columns if column not in repeats], table, lookups)
             for column in repeats:
                 codes[column.name] = np.minimum(kept, column.regular) - 1
             for name in view.maps.keys() & codes.keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,13 @@ from lookalike.errors import InputError, SourceError
 from lookalike.forecast import passes_of
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.opening import kept_rows
+from lookalike.schema.codec import encode_column
 from lookalike.schema.columns import Categorical, Identifier
+from lookalike.schema.schema import Schema
 from lookalike.sources import capping, csvfiles
 from lookalike.sources import open as opening
 from lookalike.sources.base import View
+from lookalike.sources.encoding import Lookups, codes_of
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure, read_table
 from lookalike.sources.memory import MemoryTable
@@ -77,6 +81,16 @@ def test_large_files_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(opening, "MAX_BYTES_IN_MEMORY", 10)
     assert isinstance(opening.read(path).engine, FileTable)
     assert isinstance(opening.read(path, single_rows=True).engine, MemoryTable)
+
+
+def test_densely_packed_files_are_judged_by_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, rows = tmp_path / "t.parquet", 20_000
+    parquet.write_table(pa.table({"a": pa.array([1] * rows, pa.int8()), "b": pa.array([2] * rows, pa.int8())}), path)
+    assert path.stat().st_size < 2 * rows
+    monkeypatch.setattr(opening, "MAX_BYTES_IN_MEMORY", 8 * rows)
+    assert isinstance(opening.read(path).engine, MemoryTable)
+    monkeypatch.setattr(opening, "MAX_BYTES_IN_MEMORY", 8 * rows - 1)
+    assert isinstance(opening.read(path).engine, FileTable)
 
 
 def test_folders_and_patterns_are_one_table(tmp_path: Path) -> None:
@@ -152,3 +166,17 @@ def test_methods_make_few_passes(method: str, most: int, tmp_path: Path, monkeyp
     synthesize(tmp_path / "t.parquet", schema=sizes, method=method, ledger=tmp_path / "l.jsonl", rows=10)
     assert 1 <= len(passes) <= most
     assert passes_of(method, discovers=False) <= most
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint16()])
+def test_lookups_are_kept_from_batch_to_batch(kind: pa.DataType) -> None:
+    """Batches of other ranges, with and without null, and values that are codes already, have the codec's codes."""
+    listed = Categorical("a", missing=("",), values=("3", "1", "7"), outside="other", storage=str(kind))
+    same = Schema.from_sizes({"a": 9}).columns[0]
+    lookups: Lookups = {}
+    for values in ([1, 3, 7, 5], [1, 3, 7, 5], [None, 3, 7, 1], [8, 0, 2, 4], [100, 1, None, 2]):
+        array = pa.array(values * 1000, kind)
+        for column in (listed, replace(same, name="b")):
+            found = codes_of(column, array, lookups)
+            assert found.tolist() == encode_column(column, array).tolist()
+    assert {name for name, _, _ in lookups} == {"a", "b"}
