@@ -11,6 +11,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lookalike.combining import Combined as Combined
+    from lookalike.combining import combine as combine
     from lookalike.discovery.discover import Discovery as Discovery
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 # Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
+    "Combined": "combining",
     "DatabaseTable": "sources.databases",
     "Discovery": "discovery.discover",
     "Domain": "schema.domain",
@@ -45,6 +48,7 @@ _HOMES = {
     "Schema": "schema.schema",
     "SparkTable": "sources.clusters",
     "TableSynthesizer": "estimators",
+    "combine": "combining",
     "inspect": "inspecting",
     "load": "release",
     "plan_run": "pipeline",

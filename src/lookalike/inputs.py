@@ -18,7 +18,7 @@ from lookalike.schema.storage import draft
 from lookalike.sources.base import Place
 from lookalike.sources.clusters import SparkTable, is_cluster, is_spark_frame
 from lookalike.sources.databases import DatabaseTable, check_new_table, check_url, file_of, is_url
-from lookalike.sources.files import STANDARD, TableFile, kind_of_path
+from lookalike.sources.files import PACKED, STANDARD, TableFile, kind_of_path
 from lookalike.sources.frames import read_structure
 
 
@@ -173,6 +173,23 @@ def check_target(path: Path, *, table: bool) -> None:
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
+def drawn_files(out: Path | None, number: int | None) -> list[Path]:
+    """Return the files for the draws of a release whose own table is `out`: people-1.csv, ... beside people.csv.
+
+    >>> [path.name for path in drawn_files(Path("people.csv.gz"), 2)]
+    ['people-1.csv.gz', 'people-2.csv.gz']
+    """
+    if number is None:
+        return []
+    if number < 2:
+        raise InputError(f"--tables is {number}; intervals need at least 2 tables, and 5 or more to be narrow.")
+    if out is None or out == STANDARD or "*" in out.name:
+        raise InputError("--tables writes several files beside --out, which must be the name of one file.")
+    kept = out.suffixes[-2:] if out.suffix.lower() in PACKED else out.suffixes[-1:]
+    end = "".join(kept)
+    return [out.with_name(f"{out.name.removesuffix(end)}-{i}{end}") for i in range(1, number + 1)]
 
 
 def check_database_target(url: str, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,29 @@ from typing import Any
 from lookalike.errors import InputError, LookalikeError
 from lookalike.inputs import check_apart, check_target, with_side_files
 from lookalike.privacy.ledger import Ledger
-from lookalike.release import Release, write_page
+from lookalike.release import FittedModel, Release, write_page
 from lookalike.schema.explained import save_explained
 
 
-def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, Path | None], book: Ledger) -> None:
+def check_outputs(
+    outputs: dict[str, Path | None], inputs: dict[str, Path | None], book: Ledger, drawn: Sequence[Path] = ()
+) -> None:
     """Refuse outputs that cannot be written, or that would overwrite an input, the ledger or each other."""
     beside = {f"a file of the ledger ({path})": path for path in with_side_files(book.path)}
-    check_apart({f"--{name.replace('_', '-')}": path for name, path in outputs.items()}, {**inputs, **beside})
+    named: dict[str, Path | None] = {f"--{name.replace('_', '-')}": path for name, path in outputs.items()}
+    named |= {f"Table {number} of --tables": path for number, path in enumerate(drawn, 1)}
+    check_apart(named, {**inputs, **beside})
     for name, path in outputs.items():
         if path is not None:
             check_target(path, table=name == "out")
+    for path in drawn:
+        check_target(path, table=True)
+
+
+def write_draws(fitted: FittedModel, files: Sequence[Path | str], **making: Any) -> None:
+    """Write one table of each of as many draws of a model as there are files; `making` is for `FittedModel.write`."""
+    for number, drawn in enumerate(fitted.draws(len(files), seed=making.get("seed"))):
+        drawn.write(files[number], **making)
 
 
 def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
@@ -31,7 +43,7 @@ def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
         release: the finished run.
         told: `files`, a path for each of `out`, `model`, `report`, `write_schema`, `statement` that is wanted; whether
             to `escape_formulas`; `out_table`, where `out` is a database; `about`, the texts for the head of
-            report and statement.
+            report and statement; `drawn`, the files, number of rows and seed of the draws that are wanted.
         book: the ledger of the run.
     """
     files = told["files"]
@@ -42,6 +54,8 @@ def write_results(release: Release, told: dict[str, Any], book: Ledger) -> None:
             release.write(files["out"], escape_formulas=bool(told.get("escape_formulas")))
         if "model" in files:
             release.fitted.save(files["model"])
+        if told.get("drawn"):
+            write_draws(release.fitted, **told["drawn"], escape_formulas=bool(told.get("escape_formulas")))
         if "report" in files:
             write_page(Path(files["report"]), release.report(**told.get("about", {})))
         if "write_schema" in files:

@@ -7,7 +7,7 @@ loaded without pickle, so a file from a stranger runs no code, and its contents 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from lookalike.models.diagnosis import Diagnosis, diagnose
 from lookalike.models.extracts import table_where, write_noisy_tables
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import MAX_COUNT, Model, Stored, taken_apart
+from lookalike.models.redraws import redrawn
 from lookalike.notebook import card, table
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column
-from lookalike.schema.decode import decode
+from lookalike.schema.decode import check_decodable, decode
 from lookalike.schema.domain import Domain
 from lookalike.schema.draw import Part
 from lookalike.schema.schema import Schema
@@ -116,7 +117,8 @@ class FittedModel:
         check_not_read(path, self.inputs)
         style = self.form.csv if self.form.kind == "csv" else None
         numbers = [c.name for c in self.schema.columns if c.field_type in ("integer", "number") or _is_flag(c)]
-        write_tables(tables, path, csv=style, escape_formulas=escape_formulas, numbers=numbers)
+        times = [c.name for c in self.schema.columns if c.field_type in ("date", "datetime")]
+        write_tables(tables, path, csv=style, escape_formulas=escape_formulas, numbers=numbers, times=times)
 
     def batches(
         self, rows: int | None = None, chunk: int = CHUNK_ROWS, *, seed: int | None = None
@@ -158,6 +160,12 @@ class FittedModel:
                 f"The model asks for {self.rows:,} rows of {len(self.schema.columns):,} columns; without a number of "
                 f"rows the limit is {self.max_cells:,} cells. To make them, give --rows {self.rows} (rows={self.rows})."
             )
+
+    def draws(self, number: int, *, seed: int | None = None) -> Iterator[FittedModel]:
+        """Yield draws of the model given the noise of the run, one table of each for `combine`. Costs nothing."""
+        for child in np.random.SeedSequence(seed).spawn(number):
+            model = redrawn(self.model, self.measurements, np.random.default_rng(child))
+            yield replace(self, model=model)
 
     def diagnosis(self) -> Diagnosis:
         """Return how well the model explains the noisy marginals of the run. Computed from released values: no cost."""
@@ -262,7 +270,7 @@ def _fitted(stored: Stored) -> FittedModel:
     domain = schema.domain
     model = stored_model(stored.part("model", "its model"))
     stored.require(model.domain == domain, "has a model whose columns are not those of its schema")
-    _check_writable(schema)
+    check_decodable(schema)
     form = stored.part("form")
     return FittedModel(
         schema=schema,
@@ -289,14 +297,6 @@ def _stored_style(stored: Stored) -> CsvStyle:
     delimiter, line_end = stored.text("delimiter"), stored.choice("line_end", ("\n", "\r\n", "\r"))
     check_delimiter(delimiter)
     return CsvStyle(delimiter, line_end, stored.value("bom", bool))
-
-
-def _check_writable(schema: Schema) -> None:
-    """Decode rows with the lowest, middle and highest codes, so that a schema that cannot be decoded fails now."""
-    sizes = np.array(schema.domain.sizes)
-    codes = np.stack([0 * sizes, sizes // 2, sizes - 1]).astype(np.int32)
-    with np.errstate(all="raise"):
-        decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
 
 
 def check_rows(rows: int | None, max_rows: int | None = None) -> None:

@@ -197,3 +197,36 @@ def test_numbers_of_rows_are_those_after_bounding(call: Call, tmp_path: Path) ->
     rows = int(re.match(r"Rows: (\d+) of", outcome.out)[1])
     assert 250 < rows < 350
     assert said in outcome.out
+
+
+def test_several_tables_are_written_beside_the_first(call: Call, people: Path, tmp_path: Path) -> None:
+    out, model = tmp_path / "o.csv", tmp_path / "m.lookalike"
+    outcome = call("synth", people, "-o", out, "-m", "mst", *HINTS, "--tables", 3, "--model", model, "--json")
+    assert outcome.code == 0, outcome.err
+    drawn = [tmp_path / f"o-{i}.csv" for i in (1, 2, 3)]
+    assert json.loads(outcome.out)["tables"] == [str(path) for path in drawn]
+    heads = {path.read_text().splitlines()[0] for path in (out, *drawn)}
+    assert heads == {"person,age,sex,town"}
+    assert len({path.read_text() for path in (out, *drawn)}) == 4
+    more = call("sample", model, "-o", tmp_path / "n.csv", "--tables", 2, "--seed", 3)
+    assert more.code == 0, more.err
+    assert (tmp_path / "n-1.csv").is_file()
+    assert (tmp_path / "n-2.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tables", 1), "at least 2 tables"),
+        (("--tables", 3, "-m", "privbayes"), "Choose one of auto, mosaic"),
+        (("--tables", 3, "-m", "mst", "--generator", "gum"), "generator model"),
+    ],
+)
+def test_tables_that_cannot_be_drawn_are_refused_before_anything_is_spent(
+    call: Call, people: Path, tmp_path: Path, options, message
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    outcome = call("synth", people, "-o", tmp_path / "o.csv", *HINTS, "--ledger", ledger, *options)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.split())
+    assert not ledger.exists()

@@ -152,6 +152,14 @@ PersonOption = Annotated[
 RowsOption = Annotated[
     int | None, typer.Option("--rows", help="Number of rows to make; by default the noisy number of real rows.")
 ]
+TablesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--tables",
+        metavar="M",
+        help="Also write M tables of draws of the model (people-1.csv, ...), for intervals by 'combine' in Python.",
+    ),
+]
 RulesOption = Annotated[
     bool | None,
     typer.Option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -44,6 +44,7 @@ def synth(
         typer.Option(help="'model' draws rows from the method's model; 'gum' or 'mcf' update rows to fit marginals."),
     ] = "model",
     rows: options.RowsOption = None,
+    tables: options.TablesOption = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
     ] = None,
@@ -70,10 +71,11 @@ def synth(
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     from lookalike.discovery.discover import Discovery
-    from lookalike.inputs import as_ledger, check_apart
+    from lookalike.inputs import as_ledger, check_apart, drawn_files
     from lookalike.outputs import check_outputs, write_results
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
     from lookalike.privacy.kernel.neighbours import Neighbours
+    from lookalike.synthesizers.base import check_draws
 
     file = options.table_of(table, encoding, delimiter, drop, table_name)
     book = as_ledger(ledger, file)
@@ -83,7 +85,7 @@ def synth(
     check_apart({"--ledger": ledger}, inputs)
     target = options.target_of(out, out_table)
     outputs = {"out": target, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
-    check_outputs(outputs, inputs, book)
+    check_outputs(outputs, inputs, book, drawn := drawn_files(target, tables))
     run = prepare(
         file,
         schema=options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids)),
@@ -96,6 +98,9 @@ def synth(
         public=public,
         settings=options.settings_of(method, setting, workload),
     )
+    generation = check_generator(generator, public)
+    if drawn:
+        check_draws(run.method, generation)
     if not as_json:
         notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
         warn_if_long(run, rows)
@@ -103,11 +108,12 @@ def synth(
     about = {"title": title or (target.stem if target else out_table), "issuer": issuer, "contact": contact}
     told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
     told_all |= {"out_table": out_table} if out_table else {}
-    making = Making(check_generator(generator, public), rows, seed, told_all)
+    told_all |= {"drawn": {"files": [str(path) for path in drawn], "rows": rows, "seed": seed}} if drawn else {}
+    making = Making(generation, rows, seed, told_all)
     finish = partial(write_results, told=told_all, book=book)
     with kept_if_stopped(write_schema, book, as_json=as_json), progress_bar() as progress:
         release = execute(run, making, ledger=book, progress=progress, finish=finish)
-    print_summary(release, told, book, as_json=as_json)
+    print_summary(release, told, book, as_json=as_json, drawn=[str(path) for path in drawn])
 
 
 def resume(
@@ -141,12 +147,13 @@ def resume(
     if out is not None:
         told = {key: value for key, value in told.items() if key != "out_table"}
     kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}
-    check_outputs(dict(kept), {"the private table": read}, book)
+    drawn = told.get("drawn", {}).get("files", [])
+    check_outputs(dict(kept), {"the private table": read}, book, [Path(path) for path in drawn])
     notes.print(f"Run {number} goes on. Its {again.answers} noisy answers so far are used again.")
     finish = partial(write_results, told=told, book=book)
     with progress_bar() as progress:
         release = again.finished(progress=progress, finish=finish)
-    print_summary(release, told["files"], book, as_json=as_json)
+    print_summary(release, told["files"], book, as_json=as_json, drawn=drawn)
 
 
 def sample(
@@ -154,6 +161,7 @@ def sample(
     out: options.OutOption,
     out_table: options.OutTableOption = None,
     rows: options.RowsOption = None,
+    tables: options.TablesOption = None,
     where: Annotated[
         str | None, typer.Option(help='Only rows that satisfy a condition such as "age >= 65 and sex = F".')
     ] = None,
@@ -162,20 +170,26 @@ def sample(
     max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
 ) -> None:
     """Draw more rows from a stored model. Reads no private data and costs nothing."""
-    from lookalike.inputs import check_apart, check_target
+    from lookalike.inputs import check_apart, check_target, drawn_files
+    from lookalike.outputs import write_draws
     from lookalike.release import load
 
     target = options.target_of(out, out_table)
+    drawn = drawn_files(target, tables)
     if target is None:
         written = load(model, max_mb=max_model_mb).write_into(out, str(out_table), rows, seed=seed, where=where)
         output.print(f"{written:,} rows written to {out_table}; no budget was spent.")
         return
-    check_apart({"--out": target}, {"the model": model})
-    check_target(target, table=True)
+    targets = {f"Table {number} of --tables": path for number, path in enumerate(drawn, 1)}
+    check_apart({"--out": target, **targets}, {"the model": model})
+    for path in (target, *drawn):
+        check_target(path, table=True)
     fitted = load(model, max_mb=max_model_mb)
+    write_draws(fitted, drawn, rows=rows, seed=seed, where=where, escape_formulas=escape_formulas)
     written = fitted.write(target, rows, seed=seed, where=where, escape_formulas=escape_formulas)
     said, where_to = (notes, "standard output") if str(out) == "-" else (output, str(out))
-    said.print(f"{written:,} rows written to {where_to}; no budget was spent.")
+    further = f", and {_drawn_text(drawn)} of draws of the model" if drawn else ""
+    said.print(f"{written:,} rows written to {where_to}{further}; no budget was spent.")
 
 
 def tables(
@@ -233,7 +247,13 @@ def _file(workload: str | None) -> Path | None:
 # What a run prints at its end: five lines for a person, or JSON.
 
 
-def print_summary(release: Release, files: dict[str, str], book: Ledger, *, as_json: bool) -> None:
+def _drawn_text(drawn: Sequence[str | Path]) -> str:
+    return f"{drawn[0]} to {drawn[-1]}"
+
+
+def print_summary(
+    release: Release, files: dict[str, str], book: Ledger, *, as_json: bool, drawn: Sequence[str] = ()
+) -> None:
     """Print how many rows were made, how, at what price, what could not be seen, and where everything is.
 
     Args:
@@ -241,12 +261,14 @@ def print_summary(release: Release, files: dict[str, str], book: Ledger, *, as_j
         files: what was written, by name.
         book: the ledger.
         as_json: print JSON instead of text.
+        drawn: the tables of draws of the model that were written.
     """
     to_stdout = files.get("out") == "-"
     if as_json:
-        print_json(_facts(release, files, book), stderr=to_stdout)
+        print_json({**_facts(release, files, book), "tables": list(drawn)}, stderr=to_stdout)
     else:
         screen = notes if to_stdout else output
+        files = {**files, "tables": _drawn_text(drawn)} if drawn else files
         for line in _lines(release, files, book):
             screen.print(line)
     for note in release.notes:

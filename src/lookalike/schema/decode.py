@@ -50,6 +50,14 @@ def decode(schema: Schema, codes: np.ndarray, *, rng: np.random.Generator, part:
     return pa.Table.from_arrays(arrays, names=list(schema.names))
 
 
+def check_decodable(schema: Schema) -> None:
+    """Decode rows with the lowest, middle and highest codes, so that a schema that cannot be decoded fails now."""
+    sizes = np.array(schema.domain.sizes)
+    codes = np.stack([0 * sizes, sizes // 2, sizes - 1]).astype(np.int32)
+    with np.errstate(all="raise"):
+        decode(schema, np.asfortranarray(codes), rng=np.random.default_rng(0))
+
+
 def decode_column(column: Column, codes: np.ndarray, *, rng: np.random.Generator, part: Part | None = None) -> pa.Array:
     """Values of one column, in its storage type."""
     kind = storage_type(column)

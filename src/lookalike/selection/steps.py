@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from lookalike.fitting.maximum_entropy import model_zeros
-from lookalike.measurements import CellTable, NoisyMarginal, averaged, completed
+from lookalike.measurements import CellTable, NoisyMarginal, averaged, completed, estimated_total
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.grouping import counted_table, visible_groups
+from lookalike.selection.grouping import counted_table, effective_cells, visible_groups
 
 MAX_SCORED_CELLS = 20_000_000
 """Maximum number of cells of all scored pairs together: their exact counts are held in memory at once."""
+COARSE_COLUMNS = 0.05
+"""Columns are known too coarsely if their noise is more than this part of the rows; docs/laboratory/mosaic.md."""
 
 
 def singles(domain: Domain) -> list[ColumnSet]:
@@ -42,6 +44,17 @@ def scored_pairs(domain: Domain) -> list[ColumnSet]:
 def measure_columns(door: GuardedTable, rho: float, *, step: str) -> list[NoisyMarginal]:
     """The noisy counts of every column for rho in all, shared by numbers of values as `allocate` does."""
     return [with_known(m, door) for m in measure_sets(door, singles(door.domain), rho, step=step)]
+
+
+def wanted_precision(oneways: Sequence[NoisyMarginal]) -> float:
+    """Return by how much the precision of the columns should grow: 1 where their noise is a small part of the rows.
+
+    >>> table = [NoisyMarginal(("x",), np.full(40, 50.0), 64.6)]
+    >>> round(wanted_precision(table), 2)
+    7.37
+    """
+    noise = [m.stddev * effective_cells(np.maximum(m.values, 0.0), m.stddev) for m in oneways]
+    return max(1.0, float(np.mean(noise)) / (COARSE_COLUMNS * estimated_total(oneways))) ** (2 / 3)
 
 
 def with_known(measured: NoisyMarginal, door: GuardedTable) -> NoisyMarginal:

@@ -39,7 +39,7 @@ _ENDS = {
     "feather": (".feather", ".arrow", ".ipc"),
     **office.ENDS,
 }
-_PACKED = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".zip": "zip"}
+PACKED = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".zip": "zip"}
 _TEXTS = ("csv", "jsonl")
 _MAGIC = {
     b"PAR1": ".parquet", b"ARROW1": ".feather", b"\x1f\x8b": ".csv.gz", b"BZh": ".csv.bz2", b"(\xb5/\xfd": ".csv.zst",
@@ -156,7 +156,7 @@ class _Recoded:
 def kind_of_path(path: Path) -> str:
     """The kind of file by the end of its name; the one of texts for standard output."""
     name = path.name.lower()
-    packed = next((end for end in _PACKED if name.endswith(end)), "")
+    packed = next((end for end in PACKED if name.endswith(end)), "")
     inner = name.removesuffix(packed)
     for kind, ends in _ENDS.items():
         if inner.endswith(ends) and (not packed or kind in _TEXTS):
@@ -164,7 +164,7 @@ def kind_of_path(path: Path) -> str:
     if packed == ".zip" or path == STANDARD:
         return "csv"
     listed = ", ".join(end for ends in _ENDS.values() for end in ends)
-    raise InputError(f"{path} has no known suffix. Use one of {listed}; texts may end in {', '.join(_PACKED)} too.")
+    raise InputError(f"{path} has no known suffix. Use one of {listed}; texts may end in {', '.join(PACKED)} too.")
 
 
 def read_file(file: TableFile) -> tuple[pa.Table, str, CsvStyle]:
@@ -274,7 +274,7 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
     """Every error while a file is read becomes an InputError."""
-    packed = _PACKED.get(path.suffix.lower())
+    packed = PACKED.get(path.suffix.lower())
     try:
         yield
     except office.UNREADABLE as error:

@@ -46,6 +46,9 @@ _DATES = {
     "spss": (re.compile(r"[AEJS]?DATE\d+$"), re.compile(r"(DATETIME|YMDHMS)")),
 }
 """Formats of columns that hold days, and of those that hold times."""
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]|$)")
+_MAX_STATA = 2_147_483_620
+"""Larger numbers of 32 bits mean missing values there."""
 _TICKS = {  # microseconds of one unit of days and of times, and days from the program's first day to 1970
     "stata": (86_400_000_000, 1_000, 3653),
     "sas": (86_400_000_000, 1_000_000, 3653),
@@ -60,10 +63,12 @@ def read(stream: BinaryIO, path: Path, kind: str, *, rows: bool) -> pa.Table:
     return _read_statistics(stream, path, kind, rows)
 
 
-def write(table: pa.Table, stream: BinaryIO, path: Path, kind: str, numbers: Collection[str]) -> None:
-    """Write a table; texts of the columns in `numbers` as numbers where they are some."""
+def write(
+    table: pa.Table, stream: BinaryIO, path: Path, kind: str, numbers: Collection[str], times: Collection[str] = ()
+) -> None:
+    """Write a table; texts of the columns in `numbers` become numbers, in a sheet those in `times` days and times."""
     if kind == "excel":
-        _write_sheet(table, stream, numbers)
+        _write_sheet(table, stream, numbers, times)
     else:
         _write_statistics(table, stream, path, numbers)
 
@@ -115,13 +120,17 @@ def _cell(value: Any) -> str | None:
     return str(value).encode("utf-8", "replace").decode()
 
 
-def _write_sheet(table: pa.Table, stream: BinaryIO, numbers: Collection[str]) -> None:
+def _write_sheet(table: pa.Table, stream: BinaryIO, numbers: Collection[str], times: Collection[str]) -> None:
     openpyxl = _library("openpyxl", "excel")
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet()
     sheet.append(table.column_names)
     columns = [_values(table.column(name), name in numbers) for name in table.column_names]
-    for row in zip(*columns, strict=True):
+    dated = [
+        map(_time, values) if name in times else values
+        for name, values in zip(table.column_names, columns, strict=True)
+    ]
+    for row in zip(*dated, strict=True):
         cells = [openpyxl.cell.WriteOnlyCell(sheet, value=value) for value in row]
         for cell in cells:
             if isinstance(cell.value, str):
@@ -137,15 +146,28 @@ def _values(column: pa.ChunkedArray, numbers: bool) -> list[Any]:
 
 
 def _number(text: Any) -> Any:
-    """The number or truth value that a text stands for, or the text."""
+    """The number or truth value that a text stands for; any other text, and what is no text, as it is."""
+    if not isinstance(text, str):
+        return text
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
         try:
             return kind(text)
-        except (TypeError, ValueError):
+        except ValueError:
             continue
     return text
+
+
+def _time(text: Any) -> Any:
+    """The day or time that a text such as 2020-01-31 12:00:00 stands for, if Excel has it; else what was given."""
+    if not isinstance(text, str) or not _ISO.match(text) or text < "1900-03-01":
+        return text
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if found.tzinfo else found.date() if len(text) == len("2020-01-31") else found
 
 
 # Stata, SAS, SPSS.
@@ -182,7 +204,7 @@ def _typed(values: Any, kind: str, form: str, program: str) -> pa.Array:
         stamps = pa.array(whole, mask=absent).cast(pa.timestamp("us"))
         return stamps.cast(pa.date32(), safe=False) if is_day else stamps
     if kind.startswith("int"):
-        return pa.array(np.where(absent, 0, numbers).astype(np.int64), mask=absent)
+        return pa.array(np.where(absent, 0, numbers).astype(np.int32), mask=absent)
     return pa.array(numbers, pa.float64(), mask=absent)
 
 
@@ -210,6 +232,8 @@ def _storable(column: pa.ChunkedArray, numbers: bool) -> tuple[list[Any], Any]:
         return values, "datetime64[us]"
     if pa.types.is_date(kind):
         return values, object
+    if all(value is None or (type(value) is int and abs(value) <= _MAX_STATA) for value in values):
+        return values, "Int32"
     if all(value is None or isinstance(value, int | float) for value in values):
         return [np.nan if value is None else float(value) for value in values], float
     return ["" if value is None else str(value) for value in values], object

@@ -41,6 +41,7 @@ def write_tables(
     csv: CsvStyle | None = None,
     escape_formulas: bool = False,
     numbers: Collection[str] = (),
+    times: Collection[str] = (),
 ) -> None:
     """Write tables of the same columns, one after the other, to a file of the kind that its name shows.
 
@@ -53,10 +54,11 @@ def write_tables(
         csv: delimiter and line ends of the table that was read, for a CSV file of the same kind.
         escape_formulas: put an apostrophe before texts of a CSV file that a spreadsheet would take for formulas.
         numbers: columns of texts that hold numbers or truth values, for formats that distinguish these from texts.
+        times: columns of texts that hold days or times, for sheets, which distinguish these from texts.
     """
     target = Path(path)
     if "*" in target.name:
-        settings = {"csv": csv, "escape_formulas": escape_formulas, "numbers": numbers}
+        settings = {"csv": csv, "escape_formulas": escape_formulas, "numbers": numbers, "times": times}
         _write_folder(target, lambda number, file: write_table(number, file, **settings), tables)
         return
     kind = kind_of_path(target)
@@ -72,7 +74,7 @@ def write_tables(
         elif kind == "feather":
             feather.write_feather(pa.concat_tables(tables), stream)
         else:
-            office.write(pa.concat_tables(tables), stream, target, kind, numbers)
+            office.write(pa.concat_tables(tables), stream, target, kind, numbers, times)
 
     if target == STANDARD:
         write(sys.stdout.buffer)

@@ -31,6 +31,7 @@ MAX_SETS = 3000
     accounting="zcdp",
     sets_per_column=2.8,
     rank=40,
+    draws=True,
 )
 class AIM(Method):
     """Measure the columns; then in each round choose the marginal of largest error, measure it, and fit again.

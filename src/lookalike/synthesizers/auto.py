@@ -23,6 +23,7 @@ MAX_PRICED_COLUMNS = 150
     corrected="nothing to correct; the choice uses public facts only and costs no budget",
     page="docs/choosing_a_method.md",
     rank=0,
+    draws=True,
 )
 class Auto(Method):
     """Choose a method by the number of columns and of their values, which are public, and run it."""

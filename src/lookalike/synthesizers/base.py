@@ -56,6 +56,7 @@ class MethodInfo:
         sets_per_column: about how many sets of several columns it measures per column, if its plan leaves that open.
         rank: place in listings, smallest first.
         is_paper_variant: whether it follows its paper to the letter, beside a variant of ours; listed after all others.
+        draws: whether its models are fitted to noisy counts alone and can be drawn anew; see `models.redraws`.
     """
 
     title: str
@@ -66,6 +67,7 @@ class MethodInfo:
     sets_per_column: float
     rank: int
     is_paper_variant: bool
+    draws: bool
 
 
 class Method(ABC):
@@ -124,6 +126,7 @@ def method(
     sets_per_column: float = 1.0,
     rank: int = 100,
     is_paper_variant: bool = False,
+    draws: bool = False,
 ) -> Callable[[type[M]], type[M]]:
     """Make a class a frozen dataclass of its settings and register it under `name`; see `MethodInfo`.
 
@@ -135,7 +138,8 @@ def method(
             raise SchemaError(f"There is a method {name!r} already: {METHODS[name].__qualname__}.")
         made = dataclass(frozen=True, slots=True)(cls)
         made.name, made.accounting = name, accounting
-        made.info = MethodInfo(title, paper, good_for, corrected, page, sets_per_column, rank, is_paper_variant)
+        places = (sets_per_column, rank, is_paper_variant, draws)
+        made.info = MethodInfo(title, paper, good_for, corrected, page, *places)
         listed = sorted({**METHODS, name: made}.items(), key=_place)
         METHODS.clear()
         METHODS.update(listed)
@@ -209,6 +213,16 @@ def check_choice(setting: str, value: str, choices: tuple[str, ...]) -> None:
         raise SchemaError(f"{setting} is {value!r}; it must be one of {', '.join(choices)}.")
 
 
+def check_draws(method: Method, generator: str) -> None:
+    """Refuse several tables of a method or a generator whose models cannot be drawn anew, before anything is spent."""
+    if not method.info.draws or generator != "model":
+        able = ", ".join(name for name, known in METHODS.items() if known.info.draws)
+        raise SchemaError(
+            f"Several tables need a model that is fitted to noisy counts alone; {method.name} with the generator "
+            f"{generator} has none. Choose one of {able} and the generator model."
+        )
+
+
 # Methods by name.
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -220,7 +234,7 @@ _PLAIN_NAMES = {"int": "a whole number", "float": "a number", "str": "a text", "
 def create(name: str, settings: dict[str, Any]) -> Method:
     """Return the method of that name with the given settings; raises an error that lists the valid names."""
     if name not in METHODS:
-        near = get_close_matches(name, METHODS, 1)
+        near = get_close_matches(str(name), METHODS, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise SchemaError(f"There is no method {name!r}; the methods are {', '.join(METHODS)}.{meant}")
     known = {field.name: field for field in setting_fields(METHODS[name])}

@@ -20,6 +20,7 @@ from lookalike.synthesizers.split import ONEWAYS, Split, Step
     corrected="nothing to correct; the number of rows is noisy, not copied",
     page="docs/choosing_a_method.md",
     rank=20,
+    draws=True,
 )
 class Independent(Method):
     """Measure the one-way marginals and nothing else; the synthetic columns are independent of each other.

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from lookalike.fitting.maximum_entropy import model_zeros
-from lookalike.measurements import NoisyMarginal, estimated_total
+from lookalike.measurements import NoisyMarginal, averaged, estimated_total
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
@@ -23,8 +23,11 @@ from lookalike.selection.steps import (
     active_columns,
     measure_column_contrasts,
     measure_columns,
+    measure_sets,
     score_sets,
     scored_pairs,
+    singles,
+    wanted_precision,
 )
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
@@ -38,6 +41,8 @@ weights of a finite number of rows do not converge. Tables of fewer rows are fit
 to the same number of rows, which would hide all of their cells."""
 TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
+MAX_TOP_UP = 0.8
+"""What the columns of a small table may take, as a part of the share of the first sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""
 
@@ -51,6 +56,7 @@ FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
     page="docs/mosaic.md",
     sets_per_column=3.0,
     rank=10,
+    draws=True,
 )
 class Mosaic(Method):
     """Measure the columns, score every pair, and let one price decide which sets are measured, and how precisely.
@@ -177,7 +183,7 @@ class Mosaic(Method):
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, pair_matrix(domain, pairs, found), typical)
-        first = door.remaining * (1 - self.larger_share if LARGER in split else 1.0)
+        first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
         sets.measure_first(first, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
@@ -207,8 +213,15 @@ class Mosaic(Method):
 
 
 def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """Return counts of every column, and the number of rows estimated from all of them."""
-    oneways = measure_columns(door, split.rho(ONEWAYS), step=ONEWAYS)
+    """Return counts of every column, and the number of rows estimated from all of them.
+
+    The columns of a small table are measured once more, out of the share of the first sets, of which it shows few.
+    """
+    rho = split.rho(ONEWAYS)
+    oneways = measure_columns(door, rho, step=ONEWAYS)
+    more = min(rho * (wanted_precision(oneways) - 1.0), MAX_TOP_UP * split.rho(SETS)) if SETS in split else 0.0
+    if more > 0:
+        oneways = averaged([*oneways, *measure_sets(door, singles(door.domain), more, step=SETS)])
     return oneways, estimated_total(oneways)
 
 

@@ -29,6 +29,7 @@ TREE = "pairs of the tree"
     "mechanisms, so that the run is all-Gaussian and the exact curve applies; the number of rows is noisy",
     page="docs/choosing_a_method.md",
     rank=30,
+    draws=True,
 )
 class MST(Method):
     """Measure the columns, score every pair, and measure the pairs of the tree of largest total score.

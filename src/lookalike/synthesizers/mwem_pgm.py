@@ -28,6 +28,7 @@ from lookalike.synthesizers.split import CHOICES, CHOSEN, Split, Step, count_row
     page="docs/choosing_a_method.md",
     accounting="zcdp",
     rank=110,
+    draws=True,
 )
 class MWEMPGM(Method):
     """In each round, choose the marginal of largest error in a graphical model, measure it, and fit the model again.

@@ -209,6 +209,36 @@ def test_a_sheet_gets_numbers_and_no_formulas(tmp_path: Path) -> None:
     assert rows[1][1].data_type == "s"
 
 
+@pytest.mark.parametrize("end", [".xlsx", ".dta", ".sav"])
+def test_numbers_that_are_no_texts_keep_their_decimals(tmp_path: Path, end: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / f"t{end}"
+    write_table(pa.table({"n": [0.75, -1.5, None]}), path, numbers=["n"])
+    read = {".xlsx": pandas.read_excel, ".dta": pandas.read_stata, ".sav": pandas.read_spss}[end]
+    assert read(path)["n"].tolist()[:2] == [0.75, -1.5]
+
+
+def test_a_sheet_gets_the_days_and_times_that_it_can_hold(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    given = ["2020-01-31", "2020-01-31 12:30:00", "1850-01-01", "31.01.2020", "2020-13-01", None]
+    write_table(pa.table({"t": given, "u": given}), tmp_path / "t.xlsx", times=["t"])
+    cells = [row[0].value for row in openpyxl.load_workbook(tmp_path / "t.xlsx").active.iter_rows(min_row=2)]
+    days = [datetime.datetime(2020, 1, 31), datetime.datetime(2020, 1, 31, 12, 30)]
+    assert cells[:2] == days
+    assert cells[2:5] == given[2:5]
+    assert read_table(tmp_path / "t.xlsx")[0].column("t").to_pylist() == given[:5]
+
+
+def test_whole_numbers_of_stata_stay_whole(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyreadstat")
+    columns = {"n": pa.array([1, None, 3], pa.int32()), "t": ["7", "8", None], "large": [2**31, 1, 2]}
+    write_table(pa.table(columns), tmp_path / "t.dta", numbers=["n", "t"])
+    assert read_structure(tmp_path / "t.dta").types == [pa.int32(), pa.int32(), pa.float64()]
+    assert pandas.read_stata(tmp_path / "t.dta")["large"].tolist() == [2**31, 1, 2]
+
+
 @pytest.mark.parametrize("end", [".dta", ".sav", ".zsav", ".xpt"])
 def test_files_of_statistics_programs_survive(tmp_path: Path, end: str) -> None:
     pytest.importorskip("pyreadstat")

@@ -14,7 +14,7 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.release import load
 from lookalike.schema.domain import Domain
 from lookalike.selection.model_size import FittingSets, tree_first
-from lookalike.selection.steps import scored_pairs
+from lookalike.selection.steps import scored_pairs, wanted_precision
 from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, Step
 
@@ -35,6 +35,32 @@ def test_small_budgets_and_big_columns_skip_the_larger_sets() -> None:
 def test_pairs_are_scored_as_far_as_memory_goes() -> None:
     domain = Domain(("a", "b", "huge", "one"), (3, 4, 9_000_000, 1))
     assert scored_pairs(domain) == [("a", "b")]
+
+
+def test_columns_of_small_tables_are_measured_once_more() -> None:
+    """The noisy number of rows decides: what is spent on sets of one column, beyond the share of all columns."""
+    import pyarrow as pa
+
+    domain, spent = dict.fromkeys("abcde", 12), {}
+    for size in (800, 80_000):
+        codes = np.random.default_rng(0).integers(0, 12, (size, 5))
+        table = pa.table({name: codes[:, i] for i, name in enumerate(domain)})
+        noise = np.random.default_rng(1)
+        made = synthesize(table, schema=domain, epsilon=1.0, method="mosaic", seed=0, insecure_rng=noise)
+        spent[size] = made.spent
+    again = {size: [c for c in run.charges if c.step == SETS and c.releases == 5] for size, run in spent.items()}
+    assert [len(found) for found in again.values()] == [1, 0]
+    shares = {size: sum(float(c.rho) for c in run.charges if c.step == SETS) for size, run in spent.items()}
+    assert shares[800] == pytest.approx(shares[80_000])
+
+
+def test_precision_is_wanted_where_noise_is_a_large_part_of_the_rows() -> None:
+    def counted(rows: float, cells: int) -> list[NoisyMarginal]:
+        return [NoisyMarginal(("a",), np.full(cells, rows / cells), 50.0)]
+
+    assert wanted_precision(counted(100_000, 20)) == 1.0
+    assert 1.0 < wanted_precision(counted(10_000, 20)) < wanted_precision(counted(2_000, 20))
+    assert wanted_precision(counted(2_000, 2)) < wanted_precision(counted(2_000, 40))
 
 
 def test_repeats_are_combined_by_precision() -> None:
