@@ -256,8 +256,9 @@ class ServerTable(_Table):
         """Whether the schema says which few values a column has, each with a code of its own."""
         if isinstance(column, Categorical):
             return True
-        whole = isinstance(column, Integer) and pa.types.is_signed_integer(self._rows.field(column.name).kind)
-        return whole and bool(np.all(np.diff(column.edges) == 1))
+        if not isinstance(column, Integer) or not pa.types.is_signed_integer(self._rows.field(column.name).kind):
+            return False
+        return bool(np.all(np.diff(column.edges) == 1))
 
     def _by_values(self, place: int, names: ColumnSet, cell: str) -> str:
         """Count combinations of values first, so that the cell is computed once for each."""
