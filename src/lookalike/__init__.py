@@ -11,12 +11,12 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookalike.combining import Combined as Combined
-    from lookalike.combining import combine as combine
     from lookalike.discovery.discover import Discovery as Discovery
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
     from lookalike.inspecting import inspect as inspect
+    from lookalike.models.redraws import Combined as Combined
+    from lookalike.models.redraws import combine as combine
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
     from lookalike.privacy.kernel.accounting import Budget as Budget

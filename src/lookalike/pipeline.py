@@ -25,8 +25,8 @@ from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, Recording, journal_path
 from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.run import SYSTEM_ENTROPY, Run, ended
 from lookalike.public_table import PublicTable, as_public
