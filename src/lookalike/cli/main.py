@@ -96,13 +96,15 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
     if how != "sum":
         output.print(f"At the same delta all runs together are proved to be {together:.4g}-private, by {NAMES[how]}.")
-    output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
+    output.print(
+        "A run counts with its whole epsilon once anything was charged; as infinite if its noise was not secret."
+    )
     if any(run.status == STOPPED for run in runs):
         output.print("Strict runs that stopped count with what they had spent, rounded up.")
     output.print(f"File: {book.path}")
     resumable = journals_of(book.path) if book.path else {}
     if resumable:
-        output.print(f"Interrupted, to be finished for free by 'lookalike resume': {', '.join(map(str, resumable))}")
+        output.print(f"Interrupted, finished at no cost by 'lookalike resume': {', '.join(map(str, resumable))}")
 
 
 def _run_json(run: RunSummary) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def synth(
     rows: options.RowsOption = None,
     tables: options.TablesOption = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
+        int | None, typer.Option(help="Seed for rounding and sampling. The privacy noise has no seed.")
     ] = None,
     ledger: options.LedgerOption = None,
     public: options.PublicOption = None,
@@ -123,7 +123,8 @@ def resume(
         int | None, typer.Option("--run", help="Number of the run in the ledger; by default the only one.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Another file for the synthetic table than the run was given.")
+        Path | None,
+        typer.Option("--out", "-o", help="File for the synthetic table, instead of the one that the run was given."),
     ] = None,
     ledger: options.LedgerOption = None,
     as_json: options.JsonOption = False,
@@ -149,7 +150,7 @@ def resume(
     kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}
     drawn = told.get("drawn", {}).get("files", [])
     check_outputs(dict(kept), {"the private table": read}, book, [Path(path) for path in drawn])
-    notes.print(f"Run {number} goes on. Its {again.answers} noisy answers so far are used again.")
+    notes.print(f"Run {number} continues. Its {again.answers} noisy answers so far are used again.")
     finish = partial(write_results, told=told, book=book)
     with progress_bar() as progress:
         release = again.finished(progress=progress, finish=finish)
@@ -208,7 +209,7 @@ COMMANDS = (synth, resume, sample, tables)
 
 
 def warn_if_long(run: PreparedRun, rows: int | None) -> None:
-    """Say before anything is spent that a run will take long, and what to do. The number of rows is never looked at."""
+    """Warn, before anything is spent, of a run that will take long, and say what to do. The rows are not looked at."""
     from lookalike.forecast import forecast
 
     ahead = forecast(run.schema, run.plan, method=run.method.name, neighbours=run.neighbours, rows=rows)

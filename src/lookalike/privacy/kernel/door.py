@@ -98,7 +98,7 @@ class GuardedTable:
     def measure(
         self, cliques: Sequence[ColumnSet], stddev: float | Sequence[float], *, step: str, groups: Groups = None
     ) -> Measured:
-        """Return noisy counts of the marginals, or of groups of their cells; i costs squared_l2 / (2 stddev_i^2)."""
+        """Return noisy counts of marginals, or of groups of their cells; number i costs squared_l2 / (2 stddev_i^2)."""
         cliques = self._checked(cliques)  # 1. check
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         grouped = [None] * len(cliques) if groups is None else groups
@@ -184,7 +184,7 @@ class GuardedTable:
         return self._read(read, entry, tuple(names), stddev, probability)  # 4. read
 
     def release_rows(self, request: RowRelease, *, step: str) -> Any:
-        """Return what a request releases that reads single rows; it costs the whole remaining budget."""
+        """Return the release of a request that reads single rows; it costs the whole remaining budget."""
         source = row_source(self._source)  # 1. check
         priced = request.priced(self.domain, self.budget, self._accountant.spent, self._neighbours)  # 2. price
         self._accountant.charge_rest(step, priced.mechanism, priced.releases, priced.detail)  # 3. charge
@@ -325,8 +325,8 @@ def open_table(
     A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
     from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
     the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
-    the value, after the whole budget is charged. With `keep_rows` they can be encoded anew by a complete schema too;
-    `reader` are settings of `sources.open.read`.
+    the value, after the whole budget is charged. With `keep_rows`, the rows can be encoded again even if the schema is
+    complete. `reader` are settings of `sources.open.read`.
     """
     book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)
