@@ -92,7 +92,7 @@ class Method(ABC):
     def informed(self, known: Sequence[NoisyMarginal]) -> Method:
         """Return the method for a table whose columns were counted before, with noise, as by discovery.
 
-        It is the same method, unless it then spends less on columns. Only which columns are known may matter to it, never
+        It is the same method, unless it then spends less on columns. It may depend on which columns are known, never on
         their counts.
         """
         return self
