@@ -1,6 +1,6 @@
 """What leaves the door: noisy counts of cells, of groups of cells, or of *contrasts*, and arithmetic on them.
 
-The noise of each number is independent, with one stddev. All of it is public once released. The counts x of a table with
+Noise is independent in each number, with one stddev. All of it is public once released. The counts x of a table with
 k_1, ..., k_d values on its axes split into orthogonal parts, one per set of axes (the decomposition behind
 ResidualPlanner, Xiao et al. 2023). With one axis, the contrasts P x are what the counts say beyond their total. With
 more axes, they are what the counts say beyond the total and the single axes: how the axes depend on each other.

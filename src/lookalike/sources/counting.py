@@ -4,6 +4,9 @@ Codes are those of `schema/codec.py`; where an array has few distinct values, ea
 where that pays.
 """
 
+# Arrow makes its compute functions at import time, so a type checker does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import sys
