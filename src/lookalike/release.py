@@ -35,9 +35,10 @@ from lookalike.schema.draw import Part
 from lookalike.schema.schema import Schema
 from lookalike.schema.unseen import Unseen, by_reason, unseen_text
 from lookalike.sources.csvfiles import CsvStyle, check_delimiter
+from lookalike.sources.databases import write_into
 from lookalike.sources.files import KINDS
 from lookalike.sources.frames import TableForm, to_frame
-from lookalike.sources.writing import write_file, write_into, write_tables
+from lookalike.sources.writing import write_file, write_tables
 from lookalike.spent import Spent
 from lookalike.synthesizers.split import Step
 

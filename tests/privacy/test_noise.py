@@ -15,7 +15,7 @@ from lookalike.errors import BudgetError
 from lookalike.privacy.kernel import noise
 from lookalike.privacy.kernel.noise import FLOAT_ERROR, Distribution, Gaussian, rounded_gaussian
 from lookalike.privacy.kernel.normal import upper_tail
-from lookalike.privacy.row_level.laplace_counts import Geometric, two_sided_geometric
+from lookalike.privacy.row_level.seeded_rows import Geometric, two_sided_geometric
 
 FALSE_ALARM = 1e-9
 """Probability with which a right sampler fails one chi-square test; all tests here together stay below 1e-6."""

@@ -121,6 +121,21 @@ def check_password(url: str) -> None:
         )
 
 
+def check_new_table(where: str, name: str) -> None:
+    """Refuse a new table that cannot be created, before any budget is spent on its rows."""
+    from lookalike.sources.sql.writing import check_new
+
+    check_url(where, new=True)
+    check_new(where, name)
+
+
+def write_into(table: pa.Table, where: Any, name: str) -> None:
+    """Write synthetic rows into a new table of a database, completely or not at all."""
+    from lookalike.sources.sql.writing import write_rows
+
+    write_rows(table, where, name)
+
+
 def file_of(url: str) -> Path:
     """The file of a database that is one.
 

@@ -1,0 +1,140 @@
+"""Synthetic rows into a new table of a database: by COPY, or in batches, completely or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from lookalike.errors import InputError, MissingExtraError
+from lookalike.schema.storage import value_type
+from lookalike.sources.databases import SCHEMES, check_password, file_of
+from lookalike.sources.sql.connections import name_parts
+from lookalike.sources.sql.sessions import dialect_of, quoted
+
+_TYPES = {
+    "string": "text", "large_string": "text", "double": "double precision", "float": "real", "int64": "bigint",
+    "int32": "integer", "int16": "smallint", "int8": "smallint", "uint8": "smallint", "uint16": "integer",
+    "uint32": "bigint", "uint64": "numeric(20)", "bool": "boolean", "date32[day]": "date", "time64[us]": "time",
+}  # fmt: skip
+"""Types of columns by those of Arrow; SQLite takes any name."""
+_BATCH = 10_000
+
+
+def write_rows(table: pa.Table, where: Any, name: str) -> None:
+    """Write a table into a new one of a database.
+
+    Args:
+        table: synthetic rows.
+        where: a URL, a SQLAlchemy engine or a DBAPI connection with the right to create tables.
+        name: the new table as SQL names it. A table that exists already is refused.
+    """
+    dialect = SCHEMES[where.partition(":")[0]] if isinstance(where, str) else dialect_of(where)
+    path = ".".join(quoted(part) for part in name_parts(name))
+    listed = ", ".join(f"{quoted(field.name)} {_type(field.type)}" for field in table.schema)
+    with _connected(where, dialect) as connection, _refusing(name):
+        connection.execute(f"CREATE TABLE {path} ({listed})")
+        if dialect == "postgres":
+            with connection.cursor() as cursor, cursor.copy(f"COPY {path} FROM STDIN") as copy:
+                for row in _rows(table):
+                    copy.write_row(row)
+            return
+        if dialect == "duckdb":
+            connection.register("lookalike_made", table)
+            connection.execute(f"INSERT INTO {path} SELECT * FROM lookalike_made")
+            connection.unregister("lookalike_made")
+            return
+        marks = ", ".join("?" * table.num_columns)
+        rows = ([_plain(value) for value in row] for row in _rows(table))
+        connection.executemany(f"INSERT INTO {path} VALUES ({marks})", rows)
+
+
+class _UndoneError(Exception):
+    """Takes back a transaction that was only a trial."""
+
+
+def check_new(where: str, name: str) -> None:
+    """Refuse a table that cannot be created, by creating it in a transaction that is taken back."""
+    path = ".".join(quoted(part) for part in name_parts(name))
+    try:
+        with _connected(where, SCHEMES[where.partition(":")[0]]) as connection:
+            with _refusing(name):
+                connection.execute("BEGIN") if where.startswith("sqlite:") else None
+                connection.execute(f"CREATE TABLE {path} (x integer)")
+            raise _UndoneError
+    except _UndoneError:
+        return
+
+
+def _type(kind: pa.DataType) -> str:
+    value = value_type(kind)
+    if pa.types.is_decimal(value):
+        return f"numeric({value.precision}, {value.scale})"
+    if pa.types.is_timestamp(value):
+        return "timestamp with time zone" if value.tz else "timestamp"
+    return _TYPES.get(str(value), "text")
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for batch in table.to_batches(_BATCH):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _plain(value: Any) -> Any:
+    """A value that SQLite can hold: decimals and times are texts there."""
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+@contextmanager
+def _connected(where: Any, dialect: str) -> Iterator[Any]:
+    """A connection in one transaction, which is taken back if anything fails."""
+    if isinstance(where, str):
+        check_password(where)
+        connection = _opened(where, dialect)
+    else:
+        connection = where.raw_connection().driver_connection if hasattr(where, "raw_connection") else where
+    if dialect == "duckdb":
+        connection.execute("BEGIN TRANSACTION")
+    try:
+        yield connection
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    finally:
+        if isinstance(where, str):
+            connection.close()
+
+
+def _opened(url: str, dialect: str) -> Any:
+    try:
+        if dialect == "postgres":
+            import psycopg
+
+            return psycopg.connect(url, application_name="lookalike")
+        if dialect == "duckdb":
+            import duckdb
+
+            return duckdb.connect(str(file_of(url)))
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "sql", "Writing to this database") from None
+    except Exception:  # noqa: BLE001 - drivers have classes of their own
+        raise InputError("Cannot connect to the database to write to. Check the URL and the password.") from None
+    import sqlite3
+
+    return sqlite3.connect(file_of(url))
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - drivers have classes of their own
+        state, text = str(getattr(error, "sqlstate", None) or ""), str(error)
+        if state == "42P07" or "already exists" in text:
+            raise InputError(f"The table {name} exists already. Give --out-table another name.") from None
+        if state == "42501":
+            raise InputError(f"No permission to create {name}. Ask for CREATE on its schema.") from None
+        raise InputError(f"The table {name} could not be written; nothing of it is left.") from None
