@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
-    "Combined": "combining",
+    "Combined": "models.redraws",
     "DatabaseTable": "sources.databases",
     "Discovery": "discovery.discover",
     "Domain": "schema.domain",
@@ -48,7 +48,7 @@ _HOMES = {
     "Schema": "schema.schema",
     "SparkTable": "sources.clusters",
     "TableSynthesizer": "estimators",
-    "combine": "combining",
+    "combine": "models.redraws",
     "inspect": "inspecting",
     "load": "release",
     "plan_run": "pipeline",
