@@ -72,7 +72,7 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """The noisy number of rows of the private table (of each person, those that are used): the default number."""
+        """The noisy number of rows of the private table, after persons are bounded: how many are made by default."""
         return max(1, round(self.model.total))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
