@@ -14,7 +14,7 @@ import numpy as np
 
 from lookalike.discovery import binning, forms
 from lookalike.discovery.forms import Histogram
-from lookalike.discovery.grids import SIGNIFICANT, Grid, Rows
+from lookalike.discovery.grids import LEFT_OVER, Grid, Rows
 from lookalike.measurements import NoisyMarginal
 from lookalike.schema.binned import Binned
 from lookalike.schema.codec import holds_other
@@ -27,6 +27,9 @@ _MIN_BINS, _FULL_BINS_SIGNAL = 4, 3000.0
 """Fewest bins, and the signal from which a column gets more than `max_bins`."""
 _IDENTIFIER_SHARE = 0.5
 """A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
+_LEFT_BESIDE_ONE = 1.3
+"""Standard deviations by which rows must be left over beside a single text to make others: a column that is not constant
+should not become so."""
 _REUSED_VARIANCE = 1.5
 """Factor on the variance of counts that are used again: which codes there are was chosen by the same noise."""
 
@@ -90,7 +93,7 @@ def with_values(column: Categorical, answers: Answers) -> Column:
         shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
         return Identifier(column.name, pattern="text-########", **shared)
     names = tuple(sorted(values, key=lambda value: -values[value]))
-    more = column.has_other or answers.left_over(column.name) > SIGNIFICANT
+    more = column.has_other or answers.left_over(column.name) > (LEFT_OVER if len(names) > 1 else _LEFT_BESIDE_ONE)
     found = measured(column, "values", values=names, outside="absorb")
     return replace(found, outside="other") if more and holds_other(found) else found
 
