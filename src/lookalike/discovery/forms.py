@@ -33,7 +33,7 @@ _NO_TIMES = 0.01
 """Share of rows beyond the day up to which whole numbers can be clock times: noise, or a few odd ones."""
 _COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
 """Forms that are looked for where none stands out among all."""
-_MANY_COLUMNS, _USUAL = 10, 0.1
+_MANY_COLUMNS, _USUAL = 30, 0.05
 """Where forms stand out in this many columns of texts, only those of this share of them are looked for in the others."""
 _NUMBER_AXES = ("power", "float", "decimal", "whole")
 """Axes of numbers, the coarsest first."""
@@ -201,15 +201,15 @@ def with_habits(histograms: Sequence[Histogram]) -> list[Histogram]:
     texts = [histogram for histogram in histograms if "text" in histogram.probe.starts]
     clear = [found for histogram in texts if (found := histogram.masses(_VALUES, CERTAIN))]
     columns = Counter(name for found in clear for name in found)
-    usual = [name for name, number in columns.most_common() if number > max(_USUAL * len(clear), 1)]
-    numbers = [name for name in columns if NAMED[name].is_number]
-    mostly = sum(NAMED[max(found, key=lambda name: found[name])].is_number for found in clear)
-    counted = bool(numbers) and mostly > _MOSTLY_NUMBERS * len(clear)
-    default = max(numbers, key=lambda name: columns[name]) if counted else "text"
-    known = tuple(usual) if len(clear) >= _MANY_COLUMNS and usual else _COMMON
+    usual = tuple(name for name, number in columns.most_common() if number > max(_USUAL * len(clear), 1))
+    known = usual if len(clear) >= _MANY_COLUMNS and usual else _COMMON
+    likely = [found for histogram in texts if (found := histogram.most_likely(_VALUES))]
+    counted = sum(NAMED[max(found, key=lambda name: found[name])].is_number for found in likely)
+    numbers = [name for name in usual if NAMED[name].is_number]
+    default = (numbers[0] if numbers else "whole") if counted > _MOSTLY_NUMBERS * len(texts) else "text"
     limit = max(LIKELY, NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(texts), 1)))
     told = {"usual": known, "default": default, "beside": limit}
-    return [replace(h, **told) if "text" in h.probe.starts else h for h in histograms]
+    return [replace(h, **told, _likely={}) if "text" in h.probe.starts else h for h in histograms]
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:

@@ -27,6 +27,8 @@ _MIN_BINS, _FULL_BINS_SIGNAL = 4, 3000.0
 """Fewest bins, and the signal from which a column gets more than `max_bins`."""
 _IDENTIFIER_SHARE = 0.5
 """A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
+_HIDDEN_VALUES = 25.0
+"""Rows that five values just below the threshold hold, in standard deviations of noise."""
 _LEFT_BESIDE_ONE = 1.3
 """Standard deviations by which rows must be left over beside a single text to make others: a column that is not constant
 should not become so."""
@@ -84,8 +86,10 @@ class Answers:
 
 def with_values(column: Categorical, answers: Answers) -> Column:
     """The column with its frequent values; an identifier where few rows hold one."""
-    values = answers.found[column.name]
-    known = sum(values.values()) >= _IDENTIFIER_SHARE * answers.rows_of(column.name).number
+    values, rows = answers.found[column.name], answers.rows_of(column.name).number
+    left = rows - sum(values.values())
+    # On a small table a few values that the threshold hides may hold most of the rows.
+    known = left <= (1 - _IDENTIFIER_SHARE) * rows or (values and left < _HIDDEN_VALUES * answers.noise[column.name])
     if not values and column.storage.startswith("dictionary"):
         values = {any_value(column): 0.0}
     elif not known and holds_identifiers(column):

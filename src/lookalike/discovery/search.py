@@ -66,7 +66,7 @@ _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 _MANY_LEFT, _MAX_MORE = 2.0, 12.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
 deviations. It has at most the second constant times its share."""
-_TEXT_WEIGHT, _TINY = 2.5, 40.0
+_TEXT_WEIGHT, _TINY = 2.5, 25.0
 """How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
 and the signal below which numbers get nothing more."""
 _DETAIL_SHARE = 0.1

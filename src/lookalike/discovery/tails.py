@@ -11,7 +11,7 @@ factor of three; their mean is what is expected of the cells beyond. Post-proces
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri  # pyright: ignore[reportMissingTypeStubs]
@@ -39,8 +39,6 @@ cells within the range."""
 _REACH, _FURTHEST = 10.0, 1e4
 """Tails end before this many times the numbers that stand out, values beside a single one before the second constant;
 tails of times before their width."""
-_KNEE = 1.5
-"""Cells within the range that are left out of a tail, because it bends there, each cost this as a logarithm of chances."""
 _RARE = 0.001
 """Share of the rows beyond the end of a range: the values of fewer rows are not made."""
 _AGREE = math.log(3.0)
@@ -82,19 +80,6 @@ class _Side:
     widths: np.ndarray
     single: np.ndarray
 
-    def without(self, cells: int) -> _Side:
-        """The side if its tail begins after the first cells, within the range."""
-        inner, variance = self.counts[:cells], 1 / self.weights[:cells]
-        return replace(
-            self, places=self.places[cells:], known=self.known - cells, depth=self.depth[cells:] - self.depth[cells],
-            counts=self.counts[cells:], weights=self.weights[cells:], left=self.left - float(inner.sum()),
-            left_weight=1 / (1 / self.left_weight + float(variance.sum())),
-        )  # fmt: skip
-
-    def fitted(self, cells: int) -> float:
-        """By how much counts of the first cells that explain themselves are more likely than no rows, as a logarithm."""
-        return float((self.weights[:cells] * np.maximum(self.counts[:cells], 0.0) ** 2).sum() / 2)
-
     @property
     def share(self) -> float:
         """The share of the rows that the tail holds."""
@@ -124,14 +109,9 @@ def beyond(grid: Grid, first: int, last: int, way: int, rows: Rows) -> np.ndarra
     if side is None:
         return np.zeros(0)
     inward = grid.has_zero and (grid.edges[side.places[0]] >= 0) != (way > 0)
-    found: list[_Explanations] = []
-    for skipped in range(max(side.known, 1)):
-        part = side.without(skipped)
-        own = [_explained(part, *_ending(part, _POWERS[_POWERS > 0] if inward else _POWERS), _ENDING)]
-        if grid.has_zero:
-            own.append(_explained(part, *_log_normal(part), 1 - _ENDING))
-        told = side.fitted(skipped) - part.left_weight * part.left**2 / 2 - _KNEE * skipped
-        found += [_Explanations(each.scores + told, each.rows) for each in own]
+    found = [_explained(side, *_ending(side, _POWERS[_POWERS > 0] if inward else _POWERS), _ENDING)]
+    if grid.has_zero:
+        found.append(_explained(side, *_log_normal(side), 1 - _ENDING))
     return _agreed(_Explanations.joined(found), side, _NARROW)
 
 
