@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates, random_larger_sets, useful_candidates
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
 from lookalike.selection.grouping import effective_cells
+from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, useful_cells
@@ -53,10 +55,16 @@ class PricedSets:
     """
 
     def __init__(
-        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, errors: np.ndarray, typical: float
+        self,
+        pricing: SetPricing,
+        door: GuardedTable,
+        independent: GraphicalModel,
+        errors: np.ndarray,
+        typical: float,
+        related: Related | None = None,
     ) -> None:
         self.pricing, self.door, self.independent, self.errors = pricing, door, independent, errors
-        self.chosen: list[NoisyMarginal] = []
+        self.related, self.chosen = related, list[NoisyMarginal]()
         self.measured = MeasuredSets()
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
@@ -75,7 +83,29 @@ class PricedSets:
             groups = cell_groups(independent.marginals(sets), noise, pricing.group_mass)
             self.chosen = door.measure(sets, noise, step=step, groups=groups)
         self.measured = MeasuredSets(sets, self._cells.weights(sets), shares)
-        self.inside.offer(tree_first(sets, self.errors, door.domain))
+        self.inside.offer(tree_first([*sets, *self._likely_pairs()], self._strengths(), door.domain))
+
+    def _likely_pairs(self) -> list[ColumnSet]:
+        """Return the pairs that no chosen set holds and of which a joint table is likely, the most dependent first."""
+        if self.related is None:
+            return []
+        held = {pair for attrs in self.measured.cliques for pair in combinations(attrs, 2)}
+        strengths = self.related.strengths()
+        return sorted((pair for pair in strengths if pair not in held), key=lambda pair: -strengths[pair])
+
+    def _strengths(self) -> np.ndarray:
+        """Return how far each pair is from independent: its error, and what the likely table explains."""
+        if self.related is None:
+            return self.errors
+        known = self.related.strengths()
+        return self.errors + pair_matrix(self.door.domain, list(known), np.array(list(known.values())))
+
+    def likely_tables(self) -> list[NoisyMarginal]:
+        """Return the likely tables of pairs that no chosen set holds."""
+        if self.related is None:
+            return []
+        wanted = set(self._likely_pairs())
+        return [table for table in self.related.tables() if table.attrs in wanted]
 
     def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
         """Return the sets worth measuring and the rho of each; where no error is positive, all pairs."""
