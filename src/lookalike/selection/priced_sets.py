@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from lookalike.measurements import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates, random_larger_sets, useful_candidates
+from lookalike.selection.determined import determined, impossible_cells, left_open, owned_pairs
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
 from lookalike.selection.grouping import effective_cells
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
@@ -43,6 +46,28 @@ class SetPricing:
     network_ms: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PairScores:
+    """Released distances of pairs from independence.
+
+    Attributes:
+        errors: symmetric matrix of noisy L1 distances in counts.
+        stddev: their noise.
+    """
+
+    errors: np.ndarray
+    stddev: float
+
+    @classmethod
+    def of(
+        cls, door: GuardedTable, pairs: Sequence[ColumnSet], independent: GraphicalModel, rho: float, *, step: str
+    ) -> Self:
+        """Release the distances of these pairs, for rho in all."""
+        score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
+        stddev = door.score_stddev_for(score, rho)
+        return cls(pair_matrix(door.domain, pairs, door.noisy_scores(score, stddev, step=step)), stddev)
+
+
 class PricedSets:
     """The column sets that mosaic has measured so far, and the choice of further ones by price.
 
@@ -53,13 +78,15 @@ class PricedSets:
     """
 
     def __init__(
-        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, errors: np.ndarray, typical: float
+        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, scores: PairScores, typical: float
     ) -> None:
-        self.pricing, self.door, self.independent, self.errors = pricing, door, independent, errors
+        self.pricing, self.door, self.independent, self.errors = pricing, door, independent, scores.errors
         self.chosen: list[NoisyMarginal] = []
         self.measured = MeasuredSets()
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
+        self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
+        self._owned = owned_pairs(self._left, scores.errors, door.domain)
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
 
@@ -72,16 +99,22 @@ class PricedSets:
             self.chosen = measure_set_contrasts(door, independent, sets, shares, **masses, step=step)
         else:
             noise = [door.stddev_for(share) for share in shares]
-            groups = cell_groups(independent.marginals(sets), noise, pricing.group_mass)
+            found = cell_groups(independent.marginals(sets), noise, pricing.group_mass)
+            groups = [None if attrs in self._owned else group for attrs, group in zip(sets, found, strict=True)]
             self.chosen = door.measure(sets, noise, step=step, groups=groups)
         self.measured = MeasuredSets(sets, self._cells.weights(sets), shares)
         self.inside.offer(tree_first(sets, self.errors, door.domain))
+
+    def impossible(self) -> dict[ColumnSet, np.ndarray]:
+        """Return the cells of measured pairs that cannot occur where one column determines the other."""
+        counted = {m.attrs: m for m in self.chosen if m.contrasts is None and m.attrs in self.inside.cliques}
+        return {pair: impossible_cells(counted[pair], axis) for pair, axis in self._owned.items() if pair in counted}
 
     def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
         """Return the sets worth measuring and the rho of each; where no error is positive, all pairs."""
         domain, pricing = self.door.domain, self.pricing
         limits = SetLimits(pricing.order, pricing.cells, self._useful)
-        grown = GrownSets(domain, self.errors, self._cells, limits, by_contrasts)
+        grown = GrownSets(domain, self.errors, self._cells, limits, self._left, by_contrasts)
         chosen, weights = greedy_cover(grown, rho, pricing.caution, at_least_one=True)
         if chosen:
             return [grown.names(key) for key in chosen], rho * (weights / weights.sum())
@@ -98,11 +131,15 @@ class PricedSets:
         pricing, door, measured = self.pricing, self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
 
+        follows = determined(self._left, self.errors)
+
         def fits(clique: ColumnSet) -> bool:
-            return door.domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
+            places = [door.domain.position(name) for name in clique]
+            small = door.domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
+            return small and not follows[np.ix_(places, places)].any()
 
         limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
-        sets = random_larger_sets(door.domain, self.errors, measured.cliques, fits, rng, **limits)
+        sets = random_larger_sets(door.domain, np.where(follows | follows.T, 0.0, self.errors), measured.cliques, fits, rng, **limits)
         prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
         if sets:
             found = score_sets(door, sets, references, score_rho, step=step)

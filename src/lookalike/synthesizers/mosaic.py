@@ -16,15 +16,13 @@ from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.sampling.exchange import ExchangeSettings
 from lookalike.schema.domain import Domain
-from lookalike.selection.pair_selection import pair_matrix
-from lookalike.selection.priced_sets import PricedSets, SetPricing
+from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
     active_columns,
     measure_column_contrasts,
     measure_columns,
     measure_sets,
-    score_sets,
     scored_pairs,
     singles,
     wanted_precision,
@@ -178,11 +176,11 @@ class Mosaic(Method):
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        found = score_sets(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
+        found = PairScores.of(door, pairs, independent, split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
-        sets = PricedSets(pricing, door, independent, pair_matrix(domain, pairs, found), typical)
+        sets = PricedSets(pricing, door, independent, found, typical)
         first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
         sets.measure_first(first, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
@@ -207,7 +205,7 @@ class Mosaic(Method):
         kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in sets.inside.cliques]
         counted = any(m.contrasts is None for m in measured)
         total = estimated_total(measured) if counted else independent.total
-        zeros, domain = independent.zeros, independent.domain
+        zeros, domain = {**sets.impossible(), **independent.zeros}, independent.domain
         network = fit(domain, kept, total=total, penalty=self.penalty, single=single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
 
