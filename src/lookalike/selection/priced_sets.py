@@ -44,6 +44,8 @@ class SetPricing:
     value_mass: float
     caution: float
     network_ms: float
+    target: str | None
+    target_worth: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +104,7 @@ class PricedSets:
             found = cell_groups(independent.marginals(sets), noise, pricing.group_mass)
             groups = [None if attrs in self._owned else group for attrs, group in zip(sets, found, strict=True)]
             self.chosen = door.measure(sets, noise, step=step, groups=groups)
-        self.measured = MeasuredSets(sets, self._cells.weights(sets), shares)
+        self.measured = MeasuredSets(sets, self._cells.weights(sets) * self._precision(sets), shares)
         self.inside.offer(tree_first(sets, self.errors, door.domain))
 
     def impossible(self) -> dict[ColumnSet, np.ndarray]:
@@ -114,10 +116,12 @@ class PricedSets:
         """Return the sets worth measuring and the rho of each; where no error is positive, all pairs."""
         domain, pricing = self.door.domain, self.pricing
         limits = SetLimits(pricing.order, pricing.cells, self._useful)
-        grown = GrownSets(domain, self.errors, self._cells, limits, self._left, by_contrasts)
+        grown = GrownSets(domain, self.errors * self._worth, self._cells, limits, self._left, by_contrasts)
         chosen, weights = greedy_cover(grown, rho, pricing.caution, at_least_one=True)
         if chosen:
-            return [grown.names(key) for key in chosen], rho * (weights / weights.sum())
+            sets = [grown.names(key) for key in chosen]
+            weights = weights * self._precision(sets)
+            return sets, rho * (weights / weights.sum())
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
@@ -130,21 +134,14 @@ class PricedSets:
         """
         pricing, door, measured = self.pricing, self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
-
-        follows = determined(self._left, self.errors)
-
-        def fits(clique: ColumnSet) -> bool:
-            places = [door.domain.position(name) for name in clique]
-            small = door.domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
-            return small and not follows[np.ix_(places, places)].any()
-
-        limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
-        sets = random_larger_sets(door.domain, np.where(follows | follows.T, 0.0, self.errors), measured.cliques, fits, rng, **limits)
+        sets = self._larger_candidates(rng)
         prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
         if sets:
             found = score_sets(door, sets, references, score_rho, step=step)
             prices = np.array([effective_cells(table, self._cells.stddev) for table in references]) ** (2 / 3)
-            worth = measured.worth_adding(sets, found, prices, door.remaining - kept, pricing.caution)
+            weighted = found * self._precision(sets) ** 1.5
+            worth = measured.worth_adding(sets, weighted, prices, door.remaining - kept, pricing.caution)
+            prices = prices * self._precision(sets)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
         noise = [door.stddev_for(share) for share in shares]
         groups = {m.attrs: m.groups for m in self.chosen}
@@ -155,6 +152,32 @@ class PricedSets:
         larger = door.measure(now, noise, step=step, groups=[groups[attrs] for attrs in now])
         self.chosen = averaged([*self.chosen, *larger])
         self.inside.offer(measured.cliques[known:])
+
+    def _larger_candidates(self, rng: np.random.Generator) -> list[ColumnSet]:
+        """Return random sets of three and more columns that no measured set holds, none of which determines another."""
+        pricing, domain, follows = self.pricing, self.door.domain, determined(self._left, self.errors)
+
+        def fits(clique: ColumnSet) -> bool:
+            places = [domain.position(name) for name in clique]
+            small = domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
+            return small and not follows[np.ix_(places, places)].any()
+
+        errors = np.where(follows | follows.T, 0.0, self.errors * self._worth)
+        limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
+        return random_larger_sets(domain, errors, self.measured.cliques, fits, rng, **limits)
+
+    @property
+    def _worth(self) -> np.ndarray:
+        """What errors of pairs are worth: more for those that hold the target."""
+        worth, names = np.ones_like(self.errors), self.door.domain.names
+        if self.pricing.target in names:
+            place = names.index(self.pricing.target)
+            worth[place] = worth[:, place] = self.pricing.target_worth
+        return worth
+
+    def _precision(self, sets: Sequence[ColumnSet]) -> np.ndarray:
+        """What the share of each set is multiplied by: worth^(2/3), which has the least expected error by worth."""
+        return np.array([self.pricing.target_worth if self.pricing.target in attrs else 1.0 for attrs in sets]) ** (2 / 3)
 
 
 @dataclass(slots=True)

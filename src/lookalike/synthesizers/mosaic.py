@@ -27,7 +27,7 @@ from lookalike.selection.steps import (
     singles,
     wanted_precision,
 )
-from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
 
 SETS, LARGER = "chosen sets", "larger sets and their choice"
@@ -89,6 +89,9 @@ class Mosaic(Method):
         support: maximum number of weighted rows at a time.
         renewals: Gibbs renewals of the weighted rows.
         passes: passes over the rows that exchange them for better ones.
+        target: a column that will be predicted from the others; sets that hold it are worth more. Public: it costs no
+            budget. A name that is not among the modelled columns changes nothing.
+        target_worth: factor on the errors of sets that hold the target.
     """
 
     oneway_share: float = tuned(0.08)
@@ -116,6 +119,8 @@ class Mosaic(Method):
     support: int = tuned(150_000)
     renewals: int = tuned(1)
     passes: int = tuned(3)
+    target: str | None = choice(None)
+    target_worth: float = tuned(3.0, "docs/target.md")
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share, self.larger_score_share)
@@ -124,6 +129,7 @@ class Mosaic(Method):
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
             larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
+            target_worth=self.target_worth,
         )  # fmt: skip
 
     def informed(self, known: Sequence[NoisyMarginal]) -> Method:
