@@ -36,7 +36,7 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.frames import index_columns
 from lookalike.spent import Spent
 from lookalike.synthesizers import Step, create, settings_of
-from lookalike.synthesizers.base import Method, Progress, between, with_passes
+from lookalike.synthesizers.base import Method, Progress, between, check_target, with_passes
 from lookalike.synthesizers.split import UNKNOWN, Kind, check_sets, limits_of, noise_source, reads_rows, with_discovery
 
 if TYPE_CHECKING:
@@ -381,7 +381,9 @@ def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) 
     """Return the steps of discovery and those of the method, which gets what discovery leaves."""
     found = discovery_steps(schema, budget, search)
     left = float(budget.rho) - sum(step.rho for step in found)
-    return with_discovery(found, method.split(search.nominal(schema), left), method.name)
+    domain = search.nominal(schema)
+    check_target(method, domain)
+    return with_discovery(found, method.split(domain, left), method.name)
 
 
 def discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:

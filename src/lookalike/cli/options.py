@@ -141,6 +141,14 @@ WorkloadOption = Annotated[
         help="Marginals that matter, for methods with a workload: all-3way, target:COLUMN, or a YAML or JSON file.",
     ),
 ]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help="A column that will be predicted from the others: more of the budget goes to what depends on it. Public.",
+    ),
+]
 NeighboursOption = Annotated[
     str,
     typer.Option(
@@ -279,19 +287,19 @@ def schema_of(
     return aligned(hints.applied(found)) if hints is not None else found
 
 
-def settings_of(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:
-    """Return the settings of NAME=VALUE texts, each value read as JSON where it is JSON, and the workload if given."""
+def settings_of(
+    method: str, given: list[str] | None, workload: str | None, target: str | None = None
+) -> dict[str, Any]:
+    """Return the settings of NAME=VALUE texts, each value read as JSON where it is JSON, and workload and target."""
     settings: dict[str, Any] = {}
     if workload is not None:
         from lookalike.selection.workload import read_workload
-        from lookalike.synthesizers import METHODS, default_settings
 
-        with_workload = [name for name in METHODS if "workload" in default_settings(name)]
-        if method in METHODS and method not in with_workload:
-            raise SchemaError(
-                f"The method {method} has no workload. Leave out --workload, or use {', '.join(with_workload)}."
-            )
+        _check_has(method, "workload")
         settings["workload"] = read_workload(workload)
+    if target is not None:
+        _check_has(method, "target")
+        settings["target"] = target
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals:
@@ -301,3 +309,12 @@ def settings_of(method: str, given: list[str] | None, workload: str | None) -> d
         except (ValueError, RecursionError):
             settings[name] = value
     return settings
+
+
+def _check_has(method: str, setting: str) -> None:
+    """Refuse an option that is a setting of other methods."""
+    from lookalike.synthesizers import METHODS, default_settings
+
+    able = [name for name in METHODS if setting in default_settings(name)]
+    if method in METHODS and method not in able:
+        raise SchemaError(f"The method {method} has no {setting}. Leave out --{setting}, or use {', '.join(able)}.")

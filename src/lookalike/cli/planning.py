@@ -58,6 +58,7 @@ def plan(
         typer.Option(metavar="COLUMN,COLUMN", help="A pair of columns to predict the error of; may be repeated."),
     ] = None,
     workload: options.WorkloadOption = None,
+    target: options.TargetOption = None,
     setting: options.SettingOption = None,
     rules: options.RulesOption = None,
     as_json: options.JsonOption = False,
@@ -80,7 +81,7 @@ def plan(
     file = None if table is None else options.table_of(table, encoding, delimiter, drop, table_name)
     described = options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids))
     public, people = with_persons(described, person, relation)
-    settings = options.settings_of(method, setting, workload)
+    settings = options.settings_of(method, setting, workload, target)
     given = {"settings": settings, "discovery": Discovery(rules=rules)}
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, **given)
     if reads_rows(steps):

@@ -63,6 +63,7 @@ def synth(
     max_rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
     workload: options.WorkloadOption = None,
+    target: options.TargetOption = None,
     setting: options.SettingOption = None,
     rules: options.RulesOption = None,
     strict: options.StrictOption = False,
@@ -83,9 +84,9 @@ def synth(
     inputs = {"the private table": read, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
     inputs["the public table"] = public
     check_apart({"--ledger": ledger}, inputs)
-    target = options.target_of(out, out_table)
-    outputs = {"out": target, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
-    check_outputs(outputs, inputs, book, drawn := drawn_files(target, tables))
+    written = options.target_of(out, out_table)
+    outputs = {"out": written, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
+    check_outputs(outputs, inputs, book, drawn := drawn_files(written, tables))
     run = prepare(
         file,
         schema=options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids)),
@@ -96,7 +97,7 @@ def synth(
         person=person,
         discovery=Discovery(rules=rules, strict=strict),
         public=public,
-        settings=options.settings_of(method, setting, workload),
+        settings=options.settings_of(method, setting, workload, target),
     )
     generation = check_generator(generator, public)
     if drawn:
@@ -105,7 +106,7 @@ def synth(
         notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
         warn_if_long(run, rows)
     told = {"out": str(out), **{name: str(path) for name, path in outputs.items() if path is not None}}
-    about = {"title": title or (target.stem if target else out_table), "issuer": issuer, "contact": contact}
+    about = {"title": title or (written.stem if written else out_table), "issuer": issuer, "contact": contact}
     told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
     told_all |= {"out_table": out_table} if out_table else {}
     told_all |= {"drawn": {"files": [str(path) for path in drawn], "rows": rows, "seed": seed}} if drawn else {}

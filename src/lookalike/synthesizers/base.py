@@ -213,6 +213,15 @@ def check_choice(setting: str, value: str, choices: tuple[str, ...]) -> None:
         raise SchemaError(f"{setting} is {value!r}; it must be one of {', '.join(choices)}.")
 
 
+def check_target(method: Method, domain: Domain) -> None:
+    """Refuse a target that is not among the columns, before anything is spent."""
+    target = settings_of(method).get("target")
+    if target is not None and target not in domain:
+        near = get_close_matches(target, domain.names, 1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise SchemaError(f"The target is {target!r}; it must be a column with values: {', '.join(domain.names)}.{meant}")
+
+
 def check_draws(method: Method, generator: str) -> None:
     """Refuse several tables of a method or a generator whose models cannot be drawn anew, before anything is spent."""
     if not method.info.draws or generator != "model":

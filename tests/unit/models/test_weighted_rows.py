@@ -223,6 +223,21 @@ def test_gibbs_leaves_the_model_unchanged_and_finds_it() -> None:
     assert np.abs(counts / 40_000 - exact).max() < 0.015
 
 
+def test_gibbs_moves_columns_that_determine_each_other() -> None:
+    domain = Domain(("a", "b", "c"), (2, 3, 3))
+    rng = np.random.default_rng(4)
+    tables = [rng.normal(size=(2, 3)), np.where(np.eye(3) > 0, 0.0, -np.inf), rng.normal(size=3)]
+    scopes = [(0, 1), (1, 2), (2,)]
+    codes = np.asfortranarray(np.zeros((40_000, 3), np.int32))
+    for _ in range(12):
+        gibbs_sweep(domain, codes, scopes, tables, rng)
+    assert (codes[:, 1] == codes[:, 2]).all()
+    exact = np.exp(tables[0] + tables[2])
+    counts = np.zeros((2, 3))
+    np.add.at(counts, (codes[:, 0], codes[:, 1]), 1)
+    assert np.abs(counts / 40_000 - exact / exact.sum()).max() < 0.015
+
+
 def test_exchange_beats_a_plain_draw_in_every_order() -> None:
     rng = np.random.default_rng(1)
     cells = rng.choice(DOMAIN.cells(), 20_000, p=joint().ravel())
