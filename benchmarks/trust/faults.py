@@ -171,11 +171,15 @@ def interrupts(count: int, folder: Path, rng: random.Random) -> Line:
         outcomes[code] += 1
         wrong["tracebacks"] += "Traceback" in said
         wrong["half_written"] += output.exists() and len(output.read_text().splitlines()) < ROWS // 2
-        spent = one_command(("ledger", str(table)), None)
-        wrong["ledgers_lost"] += spent[0] != 0
+        wrong["ledgers_lost"] += one_command(("ledger", str(table)), None)[0] != 0
+        resumed, said = one_command(("resume", str(table)), None) if code else (0, "")
+        begun = "Nothing to resume" not in said and "stopped before it had spent" not in said
+        wrong["finished_by_resume"] += code != 0 and begun
+        wrong["not_finished"] += begun and (resumed != 0 or not output.exists())
     return {
         "fault": "Ctrl-C at random moments", "interrupts": count, "runs_cut_off": count - outcomes[0],
         "exit_codes": {str(code): number for code, number in sorted(outcomes.items())},
+        **{name: wrong[name] for name in ("finished_by_resume", "not_finished")},
         **{name: wrong[name] for name in ("tracebacks", "half_written", "ledgers_lost")},
         "seconds": round(time.perf_counter() - started, 1),
     }  # fmt: skip

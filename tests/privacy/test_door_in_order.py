@@ -148,6 +148,18 @@ def test_views_price_for_the_neighbours_of_their_table(view: str, people: Neighb
     assert seen.stddev_for(0.01) == stddev_for(Fraction(0.01) / people.squared_l2)
 
 
+def test_every_charge_of_a_part_is_in_the_ledger_of_the_whole() -> None:
+    """Plant: what is released of parts leaves no line, because the split has paid for it."""
+    ledger = Ledger(None, "t")
+    one, two = door_to(LARGE, ledger).parts(RandomParts((0.5, 0.5)), step="split")
+    one.measure([("a",)], 40.0, step="first")
+    two.choose(SCORE, 0.1, step="second")
+    written = [(line["step"], line["mechanism"], line["rho"]) for line in charges(ledger)]
+    assert written[1:] == [("first", "gaussian", "0"), ("second", "exponential", "0")]
+    for part, line in enumerate(charges(ledger)[1:], 1):
+        assert line["detail"].endswith(f"of part {part}, paid for by the split")
+
+
 def test_the_delta_of_every_threshold_is_charged() -> None:
     """Plants: delta is not added up over calls, or only the first call is charged for it."""
     ledger = Ledger(None, "t")
