@@ -510,3 +510,15 @@ def test_a_process_that_is_killed_again_and_again_finishes(tmp_path: Path) -> No
     assert summary.rho <= la.Budget(2.0, 1e-5, summary.accounting, summary.threshold_delta).rho
     assert summary.status == "done"
     assert not journal.exists()
+
+
+def test_an_answer_is_given_to_its_own_charge_and_request_alone(tmp_path: Path) -> None:
+    """Plants: only the charge, or only the request, decides whether a kept answer is taken."""
+    journal = Journal.start(tmp_path / "l.jsonl-run1.answers", "begun", {})
+    journal.keep("charge", (("a",), 40.0), np.array([1.5]))
+    assert journal.kept(0, "charge", (("a",), 40.0)) == np.array([1.5])
+    for charge, request in (("charge", (("b",), 40.0)), ("another", (("a",), 40.0))):
+        with pytest.raises(LedgerError, match="asks for something else"):
+            journal.kept(0, charge, request)
+    assert journal.kept(1, "charge", (("a",), 40.0)) is None
+    journal.discard()
