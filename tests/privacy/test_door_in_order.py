@@ -54,10 +54,13 @@ def table_of(texts: tuple[str, ...]) -> pa.Table:
     )
 
 
-def door_to(texts: tuple[str, ...] = SMALL, ledger: Ledger | None = None) -> GuardedTable:
+def door_to(
+    texts: tuple[str, ...] = SMALL, ledger: Ledger | None = None, neighbours: Neighbours | None = None
+) -> GuardedTable:
     """The door to a table with two coded columns, and one whose list of values is open."""
-    run = (ledger or Ledger(None, "t")).begin(method="m", schema="s", budget=BUDGET, neighbours=Neighbours())
-    return open_table(table_of(texts), SCHEMA, BUDGET, run, neighbours=Neighbours())
+    people = neighbours or Neighbours()
+    run = (ledger or Ledger(None, "t")).begin(method="m", schema="s", budget=BUDGET, neighbours=people)
+    return open_table(table_of(texts), SCHEMA, BUDGET, run, neighbours=people)
 
 
 SCORE = ResidualL1((("a",), ("b",)), (np.zeros(2), np.zeros(3)))
@@ -130,6 +133,29 @@ def test_views_spend_from_the_accountant_of_their_table(view: str) -> None:
     for table in (door, seen):
         with pytest.raises(BudgetExceededError):
             table.measure([("a",)], most, step="again")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("people", [Neighbours("add-remove", 3), Neighbours("replace", 1)])
+def test_views_price_for_the_neighbours_of_their_table(view: str, people: Neighbours) -> None:
+    """Plant: a view that hides one added row, whatever the table was opened for."""
+    ledger = Ledger(None, "t")
+    seen = VIEWS[view](door_to(LARGE, ledger, people))
+    seen.measure([("a",)], 400.0, step="view")
+    assert ledger.runs()[0].rho == people.squared_l2 * gaussian_rho(1, 400.0)
+    assert seen.stddev_for(0.01) == stddev_for(Fraction(0.01) / people.squared_l2)
+
+
+def test_every_charge_of_a_part_is_in_the_ledger_of_the_whole() -> None:
+    """Plant: what is released of parts leaves no line, because the split has paid for it."""
+    ledger = Ledger(None, "t")
+    one, two = door_to(LARGE, ledger).parts(RandomParts((0.5, 0.5)), step="split")
+    one.measure([("a",)], 40.0, step="first")
+    two.choose(SCORE, 0.1, step="second")
+    written = [(line["step"], line["mechanism"], line["rho"]) for line in charges(ledger)]
+    assert written[1:] == [("first", "gaussian", "0"), ("second", "exponential", "0")]
+    for part, line in enumerate(charges(ledger)[1:], 1):
+        assert line["detail"].endswith(f"of part {part}, paid for by the split")
 
 
 def test_the_delta_of_every_threshold_is_charged() -> None:

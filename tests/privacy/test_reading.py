@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 import warnings
 from collections.abc import Callable
@@ -117,6 +118,15 @@ def test_every_failure_is_the_same_error_and_takes_the_whole_budget(act: str, er
     assert door.remaining == 0
     assert ledger.runs()[0].rho == door.budget.rho
     assert ledger.spent()[0] == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("act", ["rows", "parts"])
+def test_a_value_outside_the_schema_takes_the_guarantee_also_where_nothing_is_left(act: str) -> None:
+    """These charge all that is left before they read, and the error names a column without noise."""
+    door, ledger = opened(OutOfDomainError("a", "rule", "remedy"))
+    with pytest.raises(OutOfDomainError):
+        ACTS[act](door)
+    assert ledger.spent()[0] == math.inf
 
 
 @pytest.mark.parametrize("act", ["measure", "scores", "choose", "coarsened"])

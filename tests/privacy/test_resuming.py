@@ -24,7 +24,10 @@ from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import journal as journals
 from lookalike.privacy.journal import Journal, journal_path, request_hash, restored, written
 from lookalike.privacy.kernel import door, reading
+from lookalike.privacy.kernel.accounting import Budget, Charge
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.run import NO_NOISE, SYSTEM_ENTROPY, Run
 from lookalike.privacy.scores import ResidualL1
 from lookalike.release import FittedModel
 from lookalike.resuming import interrupted, reopen, resume
@@ -510,3 +513,49 @@ def test_a_process_that_is_killed_again_and_again_finishes(tmp_path: Path) -> No
     assert summary.rho <= la.Budget(2.0, 1e-5, summary.accounting, summary.threshold_delta).rho
     assert summary.status == "done"
     assert not journal.exists()
+
+
+def test_an_answer_is_given_to_its_own_charge_and_request_alone(tmp_path: Path) -> None:
+    """Plants: only the charge, or only the request, decides whether a kept answer is taken."""
+    journal = Journal.start(tmp_path / "l.jsonl-run1.answers", "begun", {})
+    journal.keep("charge", (("a",), 40.0), np.array([1.5]))
+    assert journal.kept(0, "charge", (("a",), 40.0)) == np.array([1.5])
+    for charge, request in (("charge", (("b",), 40.0)), ("another", (("a",), 40.0))):
+        with pytest.raises(LedgerError, match="asks for something else"):
+            journal.kept(0, charge, request)
+    assert journal.kept(1, "charge", (("a",), 40.0)) is None
+    journal.discard()
+
+
+def test_answers_are_on_disk_before_anything_uses_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant: an answer is written and not synced, so that a power loss would let it be drawn again."""
+    synced: list[tuple[str, int]] = []
+    real = os.fsync
+
+    def watched(handle: int) -> None:
+        synced.append((os.readlink(f"/proc/self/fd/{handle}"), os.fstat(handle).st_size))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    path = tmp_path / "l.jsonl-run1.answers"
+    journal = Journal.start(path, "begun", {})
+    for number in range(2):
+        journal.keep("charge", (number,), np.array([1.5]))
+        assert synced[-1] == (str(path), path.stat().st_size)
+    journal.discard()
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["disjoint parts", "plausible deniability", "laplace", "thresholded histogram", "stopped", "none"]
+)
+def test_a_journal_that_is_put_back_does_not_resume_what_read_single_rows(tmp_path: Path, mechanism: str) -> None:
+    """Plant: a mechanism that gives numbers out while it reads counts as one whose answers are kept."""
+    facts = {"method": "m", "schema": "s", "budget": Budget(1.0, 1e-5, "gdp"), "neighbours": Neighbours()}
+    book = Ledger(tmp_path / "l.jsonl", "t")
+    run = book.begin(**facts, noise=NO_NOISE if mechanism == "none" else SYSTEM_ENTROPY)
+    run.charge(Charge("rows", mechanism, 1, Fraction(1, 1000)))
+    journal = Journal.start(journal_path(tmp_path / "l.jsonl", 1), run.begun, {})
+    again = Run(book, 1, facts["budget"], begun=run.begun, made=[(2, book.runs()[0].charges[0])])
+    with pytest.raises(LedgerError, match="after which no run can be resumed"):
+        again.record(journal)
+    journal.discard()

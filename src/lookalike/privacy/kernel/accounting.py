@@ -174,9 +174,9 @@ class Accountant:
         """Charge the whole remaining budget, for a release that fits (epsilon, delta) with all charges before it.
 
         The caller has proved that it fits, in a way that rho cannot express. No release can follow, so how it composes
-        with later ones does not matter.
+        with later ones does not matter. A stop, which releases nothing, is charged even where nothing is left.
         """
-        if self.remaining <= 0:
+        if releases and self.remaining <= 0:
             raise BudgetExceededError(f"Step {step!r}", 0.0, 0.0, "rho", "Nothing was read or released.")
         self.book.keep(None, -1)  # what follows is seen while rows are read, so it cannot be kept first
         entry = self.book.charge(Charge(step, mechanism, releases, self.remaining, detail))

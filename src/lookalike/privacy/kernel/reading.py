@@ -49,8 +49,8 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *refused: type[E
         passed = (SourceError, *refused)
         charged, shown = not isinstance(error, passed), _shown(error, passed)
     # Raised after the handler has ended: else the exception would carry the one that caused it.
-    if charged and accountant.remaining > 0:
-        mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+    mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+    if charged and (accountant.remaining > 0 or mechanism == NO_GUARANTEE):
         accountant.charge_rest("stopped", mechanism, 0, "the run stopped while it read private rows")
     raise shown
 
