@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import chdtri
 
 from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights
 from lookalike.measurements import NoisyMarginal, group_means
@@ -33,13 +34,11 @@ _RENEWAL_ITERATIONS = 60
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
 _MAX_MISFIT = 3.0
 """Misfit up to which redrawn rows are used even if the network's rows have less; see `MeasuredCells.misfit`."""
-_SHOWN, _OUTSIDE = 0.9, 0.1
-"""Level of the intervals that reports show, and the part of a column's counts that may lie outside of them before the
-weights are raked to the column's estimates."""
-_FAR = 0.997
-"""Level of intervals that hold all counts of a column together, or the weights are raked, too."""
+_NOISE = 0.997
+"""Probability that noise explains the differences of a column's counts from their estimates, and each of them; beyond
+that, the weights are raked to the estimates. Nearer counts are left alone: the model may be closer than its noise."""
 _NEAR = 0.5
-"""Level of the intervals into which counts are raked."""
+"""Level of the intervals of the estimates into which counts are raked."""
 _SWEEPS, _MOVED = 100, 1e-4
 """Rounds of raking at most, and the share of the rows that a column moves in the last one."""
 _EXCHANGED, _PART = 100_000, 250_000
@@ -239,7 +238,7 @@ class ReweightedModel:
         return fit_weights(measured, measured.cells(codes), self.total, base, penalty, iterations=iterations)
 
     def _with_columns(self, rows: WeightedRows) -> WeightedRows:
-        """The rows, raked to estimates of single columns whose counts lie outside the intervals that reports show.
+        """The rows, raked to estimates of single columns whose counts are further from these than noise explains.
 
         A column is in many sets at once, so a fit of few steps gets its counts right last, and sets of many empty
         cells, which cannot be negative as their noise can, pull it away. The best linear estimates of its counts suffer
@@ -253,8 +252,7 @@ class ReweightedModel:
             if np.isnan(found[0]).any():  # not measured
                 continue
             held = self.total * np.bincount(codes[:, column], weights, minlength=found[0].size)
-            shown, far = (_outside(held, *found, level) for level in (_SHOWN, 1 - (1 - _FAR) / held.size))
-            if shown.mean() > _OUTSIDE or far.any():
+            if _beyond_noise(held, *found):
                 near = _nearest(held, *measured_interval(*found, 1.0, _NEAR))
                 wanted[column] = near / near.sum()
         # Columns of few values, whose shares are the most precise, come last and hold exactly.
@@ -278,10 +276,11 @@ class ReweightedModel:
         return WeightedRows(codes, fitted[1])
 
 
-def _outside(counts: np.ndarray, estimates: np.ndarray, stddevs: np.ndarray, level: float) -> np.ndarray:
-    """Which counts lie outside their intervals."""
-    low, high = measured_interval(estimates, stddevs, 1.0, level)
-    return (counts < low) | (counts > high)
+def _beyond_noise(counts: np.ndarray, estimates: np.ndarray, stddevs: np.ndarray) -> bool:
+    """Whether differences from estimates are too large for noise: their squares together, or a single one."""
+    low, high = measured_interval(estimates, stddevs, 1.0, 1 - (1 - _NOISE) / counts.size)
+    squares = float(np.square((counts - estimates) / stddevs).sum())
+    return squares > float(chdtri(counts.size, 1 - _NOISE)) or bool(((counts < low) | (counts > high)).any())
 
 
 def _nearest(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
