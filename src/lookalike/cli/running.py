@@ -283,7 +283,8 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
 
     places = {**files, "ledger": str(book.path)} if book.path else files
     places = {name: "standard output" if path == "-" else path for name, path in places.items()}
-    listed = ", ".join(path if name == "out" else f"{name.replace('_', ' ')} {path}" for name, path in places.items())
+    said = {"out": "", "write_schema": "schema "}
+    listed = ", ".join(f"{said.get(name, f'{name} ')}{path}" for name, path in places.items())
     return [
         f"Rows: {_rows(release)}",
         f"Method: {_method(release)}",

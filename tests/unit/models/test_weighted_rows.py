@@ -19,6 +19,7 @@ from lookalike.fitting.row_weights import (
 from lookalike.measurements import Contrasts, NoisyMarginal, completed
 from lookalike.models.archive import model_from_parts
 from lookalike.models.graphical import fit
+from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import taken_apart
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
@@ -335,6 +336,19 @@ def test_single_columns_stay_right_where_rows_cannot_carry_what_was_measured() -
     assert off(weighted, 2) < 0.6 * np.mean(
         [np.abs(independent.marginal(m.attrs) - m.values).sum() / (2 * weighted.total) for m in measured[11:]]
     )
+
+
+def test_columns_lie_in_the_intervals_that_reports_show_whatever_the_fit() -> None:
+    """The rows of a network of columns alone cannot carry the pairs; the columns are right all the same."""
+    domain, measured = measured_survey(6.0)
+    network = fit(domain, [m for m in measured if len(m.attrs) == 1])
+    model = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=20))
+    bars = ErrorBars(domain, measured)
+    for name in domain.names:
+        counts = model.marginal((name,))
+        shown = bars.marginal((name,), counts, model.total)
+        assert np.mean((counts >= shown.low) & (counts <= shown.high)) >= 0.9, name
+    assert model.rows.raked
 
 
 def test_a_single_value_that_the_weights_miss_is_raked(monkeypatch: pytest.MonkeyPatch) -> None:
