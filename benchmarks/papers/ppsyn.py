@@ -57,8 +57,8 @@ EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
 RIVALS = ("aim", "mst", "privmrf")
 PAPER = "ppsyn-paper"
 COMPARED = ("ppsyn", *RIVALS, PAPER)
-REPEATED = ("ppsyn", "aim")
-REPEATS, MAX_REPEATED = 3, 0.5
+PARTS = ("compare", "eta", "workload", "printed", "loans")
+REPEATS = 5
 RANGES = ((3, 210), (5, 37))
 SVM_VALUES = 2
 """Columns with at most so many values are the SVMs' targets."""
@@ -164,30 +164,20 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
 def jobs(
     parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], epsilons: Iterable[float], repeats: int
 ) -> list[Job]:
-    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload).
-
-    `repeats` is that of the parts eta and workload.
-    """
-    tables, methods, epsilons = list(tables), list(methods), list(epsilons)
-    listed: list[Job] = []
-    if "compare" in parts:
-        listed += jobs_of(tables, methods, epsilons, 1, train_share=0.8)
-    if "workload" in parts:
-        names = [f"{name}, {k}-way" for k in WORKLOADS for name in WORKLOAD_METHODS]
-        listed += jobs_of(["br2000"], names, [0.1], repeats, train_share=0.8)
-    if "eta" in parts:
-        names, chosen = [f"ppsyn, eta {eta:g}" for eta in ETAS], [name for name in ETA_TABLES if name in tables]
-        listed += jobs_of(chosen, names, [ETA_EPSILON], repeats, train_share=0.8)
-    if "loans" in parts:
-        listed += jobs_of([LOANS], LOANS_METHODS, [LOANS_EPSILON], 1, train_share=0.8)
-    if "printed" in parts:
-        chosen = [name for name in PRINTED_TABLES if name in tables]
-        listed += jobs_of(chosen, [PRINTED, PAPER], PRINTED_EPSILONS, 2, train_share=0.8)
-    if "compare" in parts:
-        again = [name for name in methods if name in REPEATED]
-        small = [epsilon for epsilon in epsilons if epsilon <= MAX_REPEATED]
-        listed += [job for job in jobs_of(tables, again, small, REPEATS, train_share=0.8) if job.repeat]
-    return listed
+    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload), the
+    printed algorithm, and LOANS."""
+    tables, epsilons = list(tables), list(epsilons)
+    sets = [f"{name}, {k}-way" for k in WORKLOADS for name in WORKLOAD_METHODS]
+    etas = [f"ppsyn, eta {eta:g}" for eta in ETAS]
+    grids: dict[str, tuple[Sequence[str], Iterable[str], Sequence[float]]] = {
+        "compare": (tables, methods, epsilons),
+        "workload": (["br2000"], sets, [0.1]),
+        "eta": ([name for name in ETA_TABLES if name in tables], etas, [ETA_EPSILON]),
+        "loans": ([LOANS], LOANS_METHODS, [LOANS_EPSILON]),
+        "printed": ([name for name in PRINTED_TABLES if name in tables], [PRINTED, PAPER], PRINTED_EPSILONS),
+    }
+    listed = [job for part in parts for job in jobs_of(*grids[part], repeats, train_share=0.8)]
+    return list(dict.fromkeys(listed))
 
 
 # The document.
@@ -342,8 +332,8 @@ def document(results: list[Line]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    parser.add_argument("--parts", nargs="+", default=["compare", "eta", "workload", "printed", "loans"])
-    add_grid(parser, tables=TABLES, methods=COMPARED, epsilons=EPSILONS, repeats=1)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS))
+    add_grid(parser, tables=TABLES, methods=COMPARED, epsilons=EPSILONS, repeats=REPEATS)
     given = parser.parse_args(arguments)
     if given.action == "run":
         listed = jobs(given.parts, given.tables, given.methods, given.epsilons, given.repeats)
