@@ -3,7 +3,8 @@
     python -m benchmarks.papers run [--parts ppsyn privmrf] [--repeats 5] [--predict]
 
 Runs that are stored in benchmarks/results are not repeated and each is stored as it ends, so that the command may be
-killed and continues where it stopped. First runs of all cells come before second ones, and of these the quickest first.
+killed and continues where it stopped. Runs come in the order of their predicted time multiplied by how many runs their
+cell has with them: quick ones first, and second runs of slow methods before fifth ones.
 The prediction adds up processor seconds, measuring included, of stored runs of the same cell; where there are none, of
 the same method and table, of the same method, of the same part. `--repeats` is the number of runs per cell; without it,
 every part has its own. `--predict` prints the prediction and runs nothing. NOT PRIVATE.
@@ -149,10 +150,10 @@ def job_runs(repeats: int | None) -> Iterator[Run]:
 
 
 def missing(repeats: int | None = None, parts: Sequence[str] | None = None) -> list[Run]:
-    """All runs that are not stored: first ones of all cells before second ones, the quickest first."""
+    """All runs that are not stored, in the order in which they are made."""
     listed = [*bsg_runs(repeats), *privsyn_runs(repeats), *job_runs(repeats)]
     chosen = [one for one in listed if parts is None or one.part in parts]
-    return sorted(chosen, key=lambda one: (one.repeat, one.seconds))
+    return sorted(chosen, key=lambda one: one.seconds * (one.repeat + 1))
 
 
 def main(arguments: Sequence[str]) -> None:
