@@ -4,7 +4,7 @@
     python -m benchmarks.papers privsyn accuracy  epsilon 1, 80 % split, 5 repeats: 3-way and 5-way distances
     python -m benchmarks.papers privsyn wide      200 columns x 100,000 rows of made data: CPU seconds, memory, error
     python -m benchmarks.papers privsyn mcf       GUM against min-cost flow, small tables without noise
-    python -m benchmarks.papers privsyn table     means of the stored accuracy runs as a Markdown table
+    python -m benchmarks.papers privsyn document  writes the tables of docs/reproductions/privsyn.md
 
 One JSON line per run is appended to benchmarks/results/privsyn.jsonl. Runs use reproducible noise and are NOT PRIVATE.
 Distances are total variation, mean over 300 random k-way marginals of a fixed seed, between the rows that were
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import Line, append, markdown, parser_of, results_of, stored
+from benchmarks.common import REPRODUCTIONS, Line, append, markdown, parser_of, replace_parts, results_of, stored
 from benchmarks.engine.cases import counts_of
 from benchmarks.runs import marginal_distance, table_of
 from lookalike.fitting.consistency import ConsistentMarginals
@@ -32,7 +32,7 @@ from lookalike.sampling.raking import independent_rows
 from lookalike.sampling.row_update import GumSchedule, flow_rows, mean_l1, update_rows
 from lookalike.schema.domain import Domain, cell_numbers
 
-RESULTS = results_of("privsyn")
+RESULTS, DOCUMENT = results_of("privsyn"), REPRODUCTIONS / "privsyn.md"
 PAPER = {"score_share": 0.1, "oneway_share": 0.1, "noise_weight": 1.0, "combine": "cliques", "start": "independent"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -196,33 +196,57 @@ def _gap(codes: np.ndarray, domain: Domain, pair: tuple[int, int]) -> float:
     return float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
 
 
+MCF_TABLES = {"nltcs": 8, "adult": 6, "br2000": 8}
+"""Numbers of columns on which GUM is compared with flows."""
+MCF_ROWS = 10_000
+SWEEPS = {"gum": (1, 5, 20, 100, 500), "mcf": (1, 5, 20)}
+"""Numbers of sweeps; those of GUM reach the time of the flows."""
+
+
 def run_mcf() -> None:
-    """GUM against min-cost flow on the exact pairs of small tables."""
-    for table, columns, rows in (("nltcs", 8, 10_000), ("adult", 6, 10_000), ("br2000", 8, 10_000)):
-        codes, domain = load(table)
-        codes = codes[np.random.default_rng(0).permutation(len(codes))]
-        domain = domain.project(domain.names[:columns])
-        targets = all_pairs(np.asfortranarray(codes[:rows, :columns]), domain)
-        start = independent_rows(targets, rows, np.random.default_rng(0))
-        for method, sweeps in itertools.product(("gum", "mcf"), (1, 5, 20)):
-            began = time.process_time()
-            rng = np.random.default_rng(1)
-            if method == "gum":
-                made = update_rows(start, targets, rng, GumSchedule(sweeps))
-            else:
-                made = flow_rows(start, targets, rng, sweeps=sweeps)
-            store(
-                "mcf",
-                table=table,
-                columns=columns,
-                rows=rows,
-                method=method,
-                sweeps=sweeps,
-                mean_l1_at_start=round(mean_l1(start, targets), 5),
-                mean_l1=round(mean_l1(made, targets), 5),
-                tvd3=round(distance(codes[:rows, :columns], made, domain, 3), 5),
-                cpu_seconds=round(time.process_time() - began, 2),
-            )
+    """GUM against min-cost flow on the exact pairs of small tables; what is stored is not repeated."""
+    lines = [line for line in stored(RESULTS) if line["run"] == "mcf"]
+    found = {(line["table"], line["method"], line["sweeps"]) for line in lines}
+    for table, method in itertools.product(MCF_TABLES, SWEEPS):
+        for sweeps in SWEEPS[method]:
+            if (table, method, sweeps) not in found:
+                store_mcf(table, method, sweeps)
+
+
+def store_mcf(table: str, method: str, sweeps: int) -> None:
+    """Store the error that GUM or flows leave after a number of sweeps."""
+    codes, domain = load(table)
+    codes = codes[np.random.default_rng(0).permutation(len(codes))][:MCF_ROWS, : MCF_TABLES[table]]
+    domain = domain.project(domain.names[: MCF_TABLES[table]])
+    targets = all_pairs(np.asfortranarray(codes), domain)
+    start = independent_rows(targets, len(codes), np.random.default_rng(0))
+    began, rng = time.process_time(), np.random.default_rng(1)
+    if method == "gum":
+        made = update_rows(start, targets, rng, GumSchedule(sweeps))
+    else:
+        made = flow_rows(start, targets, rng, sweeps=sweeps)
+    seconds = time.process_time() - began
+    store(
+        "mcf",
+        table=table,
+        columns=len(domain),
+        rows=len(codes),
+        method=method,
+        sweeps=sweeps,
+        mean_l1_at_start=round(mean_l1(start, targets), 5),
+        mean_l1=round(mean_l1(made, targets), 5),
+        tvd3=round(distance(codes, made, domain, 3), 5),
+        cpu_seconds=round(seconds, 2),
+    )
+
+
+def mcf_rows(lines: list[Line]) -> list[str]:
+    """The stored comparison of GUM with flows, by table and CPU seconds."""
+    own = [line for line in lines if line["run"] == "mcf"]
+    own.sort(key=lambda line: (list(MCF_TABLES).index(line["table"]), line["method"], line["sweeps"]))
+    heads = ("table", "columns", "method", "sweeps", "mean L1 at start", "mean L1", "3-way", "CPU s")
+    names = ("table", "columns", "method", "sweeps", "mean_l1_at_start", "mean_l1", "tvd3", "cpu_seconds")
+    return markdown(heads, [[line[name] for name in names] for line in own])
 
 
 def table_of_means(lines: list[Line]) -> list[str]:
@@ -239,8 +263,14 @@ def table_of_means(lines: list[Line]) -> list[str]:
     return markdown(("table", "epsilon", "variant", "3-way", "5-way", "goal", "CPU s", "repeats"), rows)
 
 
+def document() -> None:
+    """Write the tables of the page."""
+    lines = stored(RESULTS)
+    replace_parts(DOCUMENT, {"accuracy": table_of_means(lines), "mcf": mcf_rows(lines)})
+
+
 def main(arguments: Sequence[str]) -> None:
-    parser = parser_of(__name__, __doc__, "gum", "accuracy", "wide", "mcf", "table")
+    parser = parser_of(__name__, __doc__, "gum", "accuracy", "wide", "mcf", "document")
     parser.add_argument("--tables", nargs="+", default=list(GOALS))
     parser.add_argument("--variants", nargs="+", default=list(COMPARED))
     parser.add_argument("--repeats", type=int, default=REPEATS)
@@ -253,6 +283,6 @@ def main(arguments: Sequence[str]) -> None:
         "accuracy": lambda: run_accuracy(given.tables, given.variants, given.repeats, given.epsilon),
         "wide": lambda: run_wide(given.columns, given.rows),
         "mcf": run_mcf,
-        "table": lambda: print("\n".join(table_of_means(stored(RESULTS)))),
+        "document": document,
     }
     actions[given.action]()

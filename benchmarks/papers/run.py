@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -51,21 +51,35 @@ class Run:
 
 @dataclass(frozen=True)
 class InFreshProcess:
-    """Runs a job in a process that has imported everything and done nothing else; adds its processor seconds."""
+    """Runs a job in a process that has imported everything and done nothing else; adds its processor seconds.
+
+    The process ends by itself, at the latest with its job, should this one be killed.
+    """
 
     run: Callable[[Job], Result]
 
     def __call__(self, job: Job) -> Result:
         context = get_context("forkserver")
         context.set_forkserver_preload([__name__])
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            return pool.submit(timed, self.run, job).result()
+        answer, end = context.Pipe(duplex=False)
+        process = context.Process(target=send_numbers, args=(end, self.run, job), daemon=True)
+        process.start()
+        end.close()
+        try:
+            return answer.recv()
+        except EOFError:
+            return {"error": "the process ended without a result, perhaps for lack of memory"}
+        finally:
+            process.join()
 
 
-def timed(run: Callable[[Job], Result], job: Job) -> Result:
-    """The numbers of a run, and the processor seconds of its process up to the end."""
-    numbers = run(job)
-    return {**numbers, "job_seconds": round(time.process_time(), 2)}
+def send_numbers(end: Connection, run: Callable[[Job], Result], job: Job) -> None:
+    """Send the numbers of a run, and the processor seconds of its process up to the end."""
+    try:
+        numbers = {**run(job), "job_seconds": round(time.process_time(), 2)}
+    except Exception as error:  # noqa: BLE001 (a failed run is a result; the others continue)
+        numbers = {"error": f"{type(error).__name__}: {error}"}
+    end.send(numbers)
 
 
 def runs_of(part: str, jobs: Sequence[Job], run: Callable[[Job], Result], path: Path) -> Iterator[Run]:
@@ -119,9 +133,13 @@ def bsg_runs(repeats: int | None) -> Iterator[Run]:
 def privsyn_runs(repeats: int | None) -> Iterator[Run]:
     """The experiments of PrivSyn: those without noise once, accuracy several times."""
     lines = stored(privsyn.RESULTS)
-    for name in ("gum", "wide", "mcf"):
+    for name in ("gum", "wide"):
         if all(line["run"] != name for line in lines):
             yield Run("privsyn", 0, 60.0, lambda name=name: privsyn.main([name]))
+    flows = {(line["table"], line["method"], line["sweeps"]) for line in lines if line["run"] == "mcf"}
+    wanted = [(table, method, n) for table in privsyn.MCF_TABLES for method, ns in privsyn.SWEEPS.items() for n in ns]
+    for one in [one for one in wanted if one not in flows]:
+        yield Run("privsyn", 0, 5.0, lambda one=one: privsyn.store_mcf(*one))
     done = [line for line in lines if line["run"] == "accuracy"]
     found = {(line["table"], line["variant"], line["repeat"]) for line in done if line["epsilon"] == 1}
     for repeat in range(repeats or privsyn.REPEATS):

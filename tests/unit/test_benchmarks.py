@@ -24,7 +24,7 @@ MODULES = sorted(
 COMMANDS = sorted(name.removesuffix(".__main__") for name in MODULES if name.endswith(".__main__"))
 PAGES = [
     f"papers.{name}"
-    for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "queries")
+    for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privsyn", "queries")
 ]
 PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
 PAGES += ["accuracy.public_tables", "accuracy.references"]
