@@ -51,9 +51,7 @@ def _legend(names: Sequence[str], left: int, y: int) -> list[str]:
     return parts
 
 
-def bars(
-    labels: Sequence[str], series: Mapping[str, Sequence[Any]], errors: Mapping[str, Sequence[Any]] | None, title: str
-) -> str:
+def bars(labels: Sequence[str], series: Mapping[str, Any], errors: Mapping[str, Any] | None, title: str) -> str:
     """Grouped bars, one group per label, with whiskers of `errors` to both sides."""
     width, left, top, bottom = 760, 55, 30, 240
     flat = [value for values in series.values() for value in values]

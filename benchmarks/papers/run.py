@@ -146,7 +146,7 @@ def privsyn_runs(repeats: int | None) -> Iterator[Run]:
         for table in privsyn.GOALS:
             for variant in privsyn.COMPARED:
                 if (table, variant, repeat) not in found:
-                    start = lambda one=(table, variant, repeat): privsyn.store_accuracy(*one, 1.0)  # noqa: E731
+                    start = lambda t=table, v=variant, r=repeat: privsyn.store_accuracy(t, v, r, 1.0)  # noqa: E731
                     known = [{**line, "method": line["variant"]} for line in done]
                     yield Run("privsyn", repeat, predicted(known, table, variant, 1.0), start)
 
@@ -158,8 +158,9 @@ def job_runs(repeats: int | None) -> Iterator[Run]:
         yield from runs_of(name, grid, runs.run_one, results_of(name))
     jobs = privmrf.jobs(privmrf.PARTS, privmrf.TABLES, privmrf.EPSILONS, repeats or privmrf.REPEATS)
     yield from runs_of("privmrf", jobs, privmrf.run_one, privmrf.RESULTS)
-    given = (privmrf_svm.TABLES, privmrf_svm.METHODS, privmrf_svm.EPSILONS, repeats or privmrf_svm.REPEATS)
-    yield from runs_of("privmrf_svm", privmrf_svm.jobs(*given), privmrf_svm.run_one, privmrf_svm.RESULTS)
+    count = repeats or privmrf_svm.REPEATS
+    jobs = privmrf_svm.jobs(privmrf_svm.TABLES, privmrf_svm.METHODS, privmrf_svm.EPSILONS, count)
+    yield from runs_of("privmrf_svm", jobs, privmrf_svm.run_one, privmrf_svm.RESULTS)
     jobs = ppsyn.jobs(ppsyn.PARTS, ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS, repeats or ppsyn.REPEATS)
     yield from runs_of("ppsyn", jobs, ppsyn.run_one, ppsyn.RESULTS)
     methods = [name for name in METHODS if name != "auto"]
