@@ -112,7 +112,7 @@ def svm(*methods: str, table: str = "nltcs", epsilon: float = 0.8) -> str:
 
 
 def best_eta(method: str, epsilon: float) -> str:
-    """The eta of the smallest workload error by table, and how far eta 0.7 is from it."""
+    """The eta of the smallest workload error by table, and how far eta 0.7 is from it; nothing without runs."""
     cells, text = summary(lines("ppsyn"), "tvd.3"), []
     for table in ppsyn.ETA_TABLES:
         found = {eta: cells.get((table, name, epsilon)) for eta, name in ppsyn.eta_names(method).items()}
@@ -122,7 +122,7 @@ def best_eta(method: str, epsilon: float) -> str:
         best = min(known, key=lambda eta: known[eta][0])
         first, usual = (spread(known[eta]) for eta in (best, 0.7))
         text.append(f"{table}: best {best:g} with {first}, 0.7 has {usual}")
-    return f"{method}, epsilon {epsilon:g}: " + "; ".join(text)
+    return f"{method}, epsilon {epsilon:g}: " + "; ".join(text) if text else ""
 
 
 def seconds_by_epsilon(method: str, table: str) -> str:
