@@ -18,7 +18,7 @@ import pyarrow as pa
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
 from lookalike.inputs import check_not_read
-from lookalike.measurements import NoisyMarginal, NoisyResidual
+from lookalike.measurements import NoisyMarginal, NoisyResidual, total_stddev
 from lookalike.models.answers import AnsweredQuestion, answer_question
 from lookalike.models.archive import read_archive, stored_model, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
@@ -72,8 +72,8 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """The noisy number of rows of the private table, after persons are bounded: how many are made by default."""
-        return max(1, round(self.model.total))
+        """How many rows are made by default: the noisy number of the private table, persons bounded, or its noise."""
+        return max(1, round(max(self.model.total, total_stddev(self.measurements))))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
         """Return a synthetic table of the same frame type, columns and formats as the private one.
