@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import View
-from lookalike.sources.databases import DatabaseTable
+from lookalike.sources.databases import DatabaseTable, check_new_table, write_into
 from lookalike.sources.sql.engines import ServerTable
 from lookalike.sources.sql.expressions import OTHER_DIALECTS, code_of, rendered
 from lookalike.sources.sql.sessions import Field
@@ -179,6 +180,82 @@ def test_a_connection_inside_a_transaction_is_refused(tmp_path: Path) -> None:
 def test_other_objects_are_refused() -> None:
     with pytest.raises(InputError, match="Cannot read a table through dict"):
         DatabaseTable({}, "t").structure()
+
+
+# Rows written back.
+
+
+def some_parts(number: int, then: Exception | None = None) -> Iterator[pa.Table]:
+    """Tables that are made one by one, and a fault after the last if there is one."""
+    for _ in range(number):
+        yield PEOPLE
+    if then is not None:
+        raise then
+
+
+def count_in(where: Any, name: str) -> int:
+    place = DatabaseTable(where, name)
+    scanner = place.scanner()
+    found = int(scanner.scan(View.of(SCHEMA.columns), [()])[0])
+    scanner.close()
+    return found
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A database to write to: a file that is not there yet, or a server without the table."""
+    if request.param != "postgres":
+        return f"{request.param}:///{tmp_path}/made.db"
+    with admin() as connection:
+        connection.execute("DROP TABLE IF EXISTS made")
+    return server()
+
+
+def test_rows_are_written_part_by_part(target: str) -> None:
+    write_into(some_parts(3), target, "made")
+    assert count_in(target, "made") == 3 * PEOPLE.num_rows
+    with pytest.raises(InputError, match="exists already"):
+        write_into(some_parts(1), target, "made")
+    assert count_in(target, "made") == 3 * PEOPLE.num_rows
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), InputError("no more")], ids=["interrupt", "fault"])
+def test_a_table_that_is_not_finished_is_not_there(target: str, fault: Exception, tmp_path: Path) -> None:
+    with pytest.raises(type(fault)):
+        write_into(some_parts(2, fault), target, "made")
+    assert not (tmp_path / "made.db").exists()
+    check_new_table(target, "made")
+    assert not (tmp_path / "made.db").exists()  # nor is a file that was a trial
+
+
+def test_a_fault_of_the_database_is_one_message(target: str) -> None:
+    odd = pa.table({"sex": ["F"], "age": ["my secret"]})  # no whole number
+    tables = [PEOPLE, odd if target.startswith("postgres") else pa.table({"sex": ["F"]})]
+    with pytest.raises(InputError, match="could not be written; nothing of it is left") as caught:
+        write_into(tables, target, "made")
+    assert "my secret" not in str(caught.value)
+    write_into([PEOPLE], target, "made")
+
+
+def test_engines_and_connections_are_written_through(tmp_path: Path) -> None:
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/made.db")
+    write_into([PEOPLE], engine, "made")
+    assert count_in(engine, "made") == PEOPLE.num_rows
+    engine.dispose()
+    with admin() as connection:
+        connection.execute("DROP TABLE IF EXISTS made")
+        other = psycopg.connect(server(), cursor_factory=PlainCursor)
+        write_into([PEOPLE], other, "made")
+        other.close()
+    assert count_in(server(), "made") == PEOPLE.num_rows
+
+
+class PlainCursor(psycopg.Cursor[Any]):
+    """A cursor as drivers without COPY have it."""
+
+    @property
+    def copy(self) -> Any:
+        raise AttributeError
 
 
 # Faults.
