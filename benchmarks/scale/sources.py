@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale sources pairs [--rows 1000000]      all pairs of 15 columns in memory
     python -m benchmarks.scale sources parquet [--rows 1000000]    the same from Parquet, as codes and as texts
+                                      [--kinds codes]              one of the two
     python -m benchmarks.scale sources csv [--rows 300000]         writing CSV
 
 Each appends a line to results/scale.jsonl. The peers do not change with the package: one NumPy `bincount` per marginal
@@ -132,7 +133,7 @@ def pairs(rows: int) -> Line:
     return {"ours": ours, "bincount": peer, "ratio": ours / peer, "same_counts": same}
 
 
-def from_parquet(rows: int) -> Line:
+def from_parquet(rows: int, kinds: Sequence[str] = ("codes", "texts")) -> Line:
     """All pairs from files of codes and of texts, reading included."""
     from lookalike.schema.columns import Categorical
     from lookalike.schema.schema import Schema
@@ -145,7 +146,7 @@ def from_parquet(rows: int) -> Line:
     found: Line = {}
     warm()
     with tempfile.TemporaryDirectory() as folder:
-        for kind in ("codes", "texts"):
+        for kind in kinds:
             path = Path(folder) / f"{kind}.parquet"
             write_parquet(path, rows, texts=kind == "texts")
             columns = Schema.from_sizes(dict(zip(NAMES, SIZES, strict=True))).columns
@@ -191,10 +192,12 @@ def writing(rows: int) -> Line:
 
 
 def main(arguments: Sequence[str]) -> None:
-    tasks: dict[str, Callable[[int], Line]] = {"pairs": pairs, "parquet": from_parquet, "csv": writing}
-    parser = parser_of(__name__, __doc__, *tasks)
+    tasks: dict[str, Callable[[int], Line]] = {"pairs": pairs, "csv": writing}
+    parser = parser_of(__name__, __doc__, *tasks, "parquet")
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--kinds", nargs="+", default=["codes", "texts"])
     given = parser.parse_args(arguments)
-    found = tasks[given.action](given.rows)
+    parquets = given.action == "parquet"
+    found = from_parquet(given.rows, given.kinds) if parquets else tasks[given.action](given.rows)
     print(given.action, given.rows, found, flush=True)
     append(RESULTS, {"task": given.action, "rows": given.rows, **found})
