@@ -59,7 +59,7 @@ class RowParts:
         first = number * self.chunk
         rows = min(self.chunk, self.rows - first)
         rng = np.random.default_rng(np.random.SeedSequence(self.seed.entropy, spawn_key=(number,)))
-        codes = self.model.sample(rows, rng) if self.apart else self._codes[first : first + rows]
+        codes = self._drawn(number, rows, rng) if self.apart else self._codes[first : first + rows]
         return decode(self.schema, codes, rng=rng, part=Part(first, self.rows, self._order))
 
     def __iter__(self) -> Iterator[pa.Table]:
@@ -75,6 +75,11 @@ class RowParts:
         """Names and types of the columns."""
         none = np.zeros((1, len(self.schema.columns)), np.int32, order="F")
         return decode(self.schema, none, rng=np.random.default_rng(0)).schema
+
+    def _drawn(self, number: int, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Codes of one part; models that choose rows with care do so in the first part, as they would in one table."""
+        further = getattr(self.model, "further_rows", self.model.sample) if number else self.model.sample
+        return further(rows, rng)
 
     @property
     def _order(self) -> tuple[int, ...]:
