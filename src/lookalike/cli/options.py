@@ -66,9 +66,7 @@ OutOption = Annotated[
 ]
 OutTableOption = Annotated[
     str | None,
-    typer.Option(
-        "--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is no file."
-    ),
+    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is no file."),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
