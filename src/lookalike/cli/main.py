@@ -233,6 +233,10 @@ for command in (*running.COMMANDS, planning.inspect, ledger, serve, *planning.CO
     app.command()(command)
 
 
+_INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended."""
+
+
 def main() -> NoReturn:
     """Run the command line. A user's mistake ends in one paragraph and exit code 2, not in a traceback.
 
@@ -252,15 +256,17 @@ def main() -> NoReturn:
     except (Exception, KeyboardInterrupt) as error:
         # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
-            notes.print(
-                "Stopped. What was charged stays charged; see 'lookalike ledger TABLE'. If a run was going on, "
-                "'lookalike resume TABLE' finishes it without paying again."
-            )
-            sys.exit(130)
-        if not hasattr(error, "format_message"):
+            code = _INTERRUPTED
+        elif hasattr(error, "format_message"):
+            _print_usage(error)
+            sys.exit(getattr(error, "exit_code", 2))
+        else:
             raise
-        _print_usage(error)
-        sys.exit(getattr(error, "exit_code", 2))
+    if code == _INTERRUPTED:  # some versions of typer return it
+        notes.print(
+            "Stopped. What was charged stays charged; see 'lookalike ledger TABLE'. If a run was going on, "
+            "'lookalike resume TABLE' finishes it without paying again."
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -64,12 +64,12 @@ OutOption = Annotated[
         "-o",
         parser=place,
         metavar="FILE",
-        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database.",
+        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database or Spark.",
     ),
 ]
 OutTableOption = Annotated[
     str | None,
-    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is a database."),
+    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is no file."),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
@@ -238,7 +238,7 @@ def _asked() -> str:
 def target_of(out: Path | str, name: str | None) -> Path | None:
     """Return the file to write the table to; None for a database, where the new table must be named."""
     if isinstance(out, str) and name is None:
-        raise InputError(f"--out {out.partition('://')[0]}:// is a database. Name the new table by --out-table NAME.")
+        raise InputError(f"--out {out.partition(':')[0]} is no file. Name the new table by --out-table NAME.")
     if isinstance(out, Path) and name is not None:
         raise InputError(f"--out-table {name} was given, but --out {out} is a file. Leave one of the two out.")
     if isinstance(out, Path):

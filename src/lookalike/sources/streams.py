@@ -30,6 +30,8 @@ from lookalike.sources.csvfiles import read_parts
 from lookalike.sources.files import TableFile, check_offsets
 
 BATCH_ROWS = 1 << 17
+_BATCH_VALUES = 1 << 23
+"""Values of a batch of a wide table, which has fewer rows then: decoding takes some 8 bytes for each."""
 _MAX_CELLS = 1 << 16
 MAX_HELD = 1 << 24
 """Rows whose persons are held at a time: 24 bytes each."""
@@ -167,8 +169,10 @@ def _parquet_tables(path: Path, names: Sequence[str]) -> Iterator[tuple[pa.Table
     chunks = [first.column(i) for i in range(first.num_columns)] if first is not None else []
     short = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
     coded, done = [name for name in names if name in short and is_text(types.field(name).type)], 0
-    with parquet.ParquetFile(path, read_dictionary=coded) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+    rows = min(BATCH_ROWS, _BATCH_VALUES // len(types) + 1)  # the same in every pass, whichever columns it reads
+    # Buffered in advance, all bytes that were read would be held until the end of the pass.
+    with parquet.ParquetFile(path, read_dictionary=coded, pre_buffer=False) as file:
+        for batch in file.iter_batches(rows, columns=list(names)):
             done += batch.num_rows
             yield pa.Table.from_batches([batch]), done / max(metadata.num_rows, 1)
 

@@ -29,7 +29,7 @@ from lookalike.sources.counting import Lookups, codes_of
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure, read_table
 from lookalike.sources.open import MemoryTable
-from lookalike.sources.streams import FileTable
+from lookalike.sources.streams import FileTable, _tables
 
 COLUMN = Categorical("a", missing=("",), values=("x", "y"), outside="other")
 
@@ -91,6 +91,27 @@ def test_densely_packed_files_are_judged_by_their_values(tmp_path: Path, monkeyp
     assert isinstance(opening.read(path).engine, MemoryTable)
     monkeypatch.setattr(opening, "MAX_BYTES_IN_MEMORY", 8 * rows - 1)
     assert isinstance(opening.read(path).engine, FileTable)
+
+
+def test_a_pass_over_a_parquet_file_holds_a_row_group_not_the_file(tmp_path: Path) -> None:
+    """Arrow would keep all bytes that were read until the end of the pass."""
+    path, numbers = tmp_path / "t.parquet", np.random.default_rng(0).integers(0, 2**62, 1_000_000)
+    parquet.write_table(pa.table({"a": numbers}), path, row_group_size=20_000)
+    before, held = pa.total_allocated_bytes(), []
+    for table, _ in _tables(TableFile(path), ["a"]):
+        held.append(pa.total_allocated_bytes() - before - table.nbytes)
+    assert len(held) > 5
+    assert max(held) < path.stat().st_size / 4
+
+
+def test_batches_of_wide_tables_have_fewer_rows(tmp_path: Path) -> None:
+    """As many in every pass, whichever columns it reads: the rows that are kept of persons are known by batch."""
+    path, rows = tmp_path / "t.parquet", 50_000
+    parquet.write_table(pa.table({f"c{i}": np.zeros(rows, np.int8) for i in range(500)}), path)
+    parts = [[t.num_rows for t, _ in _tables(TableFile(path), names)] for names in (["c0"], ["c1", "c2", "c3"])]
+    assert parts[0] == parts[1]
+    assert sum(parts[0]) == rows
+    assert max(parts[0]) * 500 < 1 << 24
 
 
 def test_folders_and_patterns_are_one_table(tmp_path: Path) -> None:
