@@ -32,8 +32,9 @@ from lookalike.schema.domain import ColumnSet
 from lookalike.schema.schema import Schema
 from lookalike.selection.grouping import halved_boxes
 
-NOISE = 0.02
-"""Noise of a correlation, of two columns cut into equal halves, for which the budget is enough on large tables."""
+SHARE, NOISE = 0.3, 0.02
+"""Largest part of the budget for chosen sets, and the noise of a correlation of two columns cut into equal halves for
+which less is enough; docs/laboratory/mosaic.md."""
 _LARGEST = 0.97
 _GRID = np.linspace(-_LARGEST, _LARGEST, 195)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -149,16 +150,16 @@ class Related:
         return {p: float(np.abs(self.excess(p, r)).sum()) for p, r in zip(self.pairs, self.correlations, strict=True)}
 
 
-def measure_halves(door: GuardedTable, independent: GraphicalModel, max_rho: float, *, step: str) -> Related | None:
-    """Measure how the halves of all pairs of ordered columns go together, for at most `max_rho`; None without pairs."""
+def measure_halves(door: GuardedTable, independent: GraphicalModel, rho: float, *, step: str) -> Related | None:
+    """Measure how the halves of all pairs of ordered columns go together, for a part of rho; None without pairs."""
     columns = {column.name: column for column in ordered_columns(door.schema, independent)}
     pairs: list[ColumnSet] = [door.domain.canonical(pair) for pair in combinations(columns, 2)]
     if not pairs:
         return None
     tables = [merged_columns(pair, [columns[name].halves for name in pair]) for pair in pairs]
-    wanted = 4 * NOISE * independent.total / (2 * np.pi)
-    lowest = door.stddev_for(max_rho / len(pairs), table=tables[0])
-    noise = max(lowest, wanted / 2)
+    # Near independence the mean of the four contrasts is rows * r / (2 pi), with half of their noise.
+    enough = NOISE * independent.total / np.pi
+    noise = max(door.stddev_for(SHARE * rho / len(pairs), table=tables[0]), enough)
     measured = door.measure_contrasts(tables, [noise] * len(tables), step=step)
     return _related(independent, columns, tables, measured)
 

@@ -38,7 +38,7 @@ def schema() -> Schema:
     return Schema(tuple(Integer(name, minimum=0, maximum=99, bins=12, missing=("",)) for name in "abc"))
 
 
-def related_of(table: pa.Table, max_rho: float, neighbours: Neighbours | None = None) -> tuple[Related, float]:
+def related_of(table: pa.Table, rho: float, neighbours: Neighbours | None = None) -> tuple[Related, float]:
     """What is found with a budget, and what it cost."""
     run = Ledger(None, "test").begin(
         method="test",
@@ -53,7 +53,7 @@ def related_of(table: pa.Table, max_rho: float, neighbours: Neighbours | None = 
     )
     oneways = door.measure([(name,) for name in "abc"], 1.0, step="columns")
     before = door.remaining
-    found = measure_halves(door, fit(door.domain, oneways), max_rho, step="halves")
+    found = measure_halves(door, fit(door.domain, oneways), rho, step="halves")
     assert found is not None
     return found, before - door.remaining
 
@@ -88,7 +88,7 @@ def test_correlations_are_found_with_missing_values():
 @pytest.mark.parametrize("neighbours", [Neighbours(), Neighbours("replace")])
 def test_no_more_is_spent_than_is_given_or_needed(neighbours: Neighbours):
     _, small = related_of(normal_table(0.5, 1000), 1e-3, neighbours)
-    assert small == pytest.approx(1e-3)
+    assert small == pytest.approx(halves.SHARE * 1e-3)
     _, large = related_of(normal_table(0.5, 50_000), 1.0, neighbours)
     assert large < 1e-3
 
