@@ -25,12 +25,12 @@ _SPREADS = np.array([0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0])
 """Standard deviations of the logarithms of log-normal numbers."""
 _CELL = math.log(1.5)
 """Logarithm of the factor by which numbers grow along one cell."""
-_GOES_ON, _SHORT = 0.5, 2.5
+_GOES_ON, _SHORT = 0.5, 2.0
 """Prior chance that a range that ends at once goes on beyond the cells that stand out; the chance that it is w times as
 wide is w to the power of minus the second constant."""
 _ENDING = 0.7
 """Prior chance that a tail is a power law that ends, rather than log-normal."""
-_NARROW, _NARROW_ONE = 0.8, 0.25
+_NARROW, _NARROW_ONE = 0.4, 0.25
 """Explanations by which a range becomes w times as wide count for w to the power of minus this: beside a range, and
 beside a single value, of which the width says little."""
 _TAIL_ROWS, _TAIL_SHARE, _TAIL_STEPS = 6.0, 0.03, 4.0
