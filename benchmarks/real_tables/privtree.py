@@ -83,7 +83,7 @@ def ours(texts: np.ndarray, bounds: Bounds, rng: np.random.Generator, ledger: Pa
     counts = np.maximum(np.array(found.schema.known_counts[0].counts), 0.0)
     codes = rng.choice(len(counts), len(texts), p=counts / counts.sum()).astype(np.int32)
     made = decode_column(found.schema.columns[0], codes, rng=rng).to_pylist()
-    return np.array(["" if value is None else str(value) for value in made], dtype=object), len(counts), found.spent.rho
+    return np.array([str(value) for value in made], dtype=object), len(counts), float(found.spent.rho)
 
 
 def _places(tick: float) -> int:
@@ -104,13 +104,13 @@ def one_run(table: str, column: str, repeat: int, folder: Path) -> Line:
     bounds = bounds_of(real.texts, real.values)
     rng = np.random.default_rng([repeat, len(real.texts)])
     made, bins, rho = ours(real.texts, bounds, rng, folder / f"{table}-{repeat}.jsonl")
-    numbers, leaves = privtree(real.values, bounds, math.sqrt(2 * float(rho)), rng)
+    numbers, leaves = privtree(real.values, bounds, math.sqrt(2 * rho), rng)
     written = np.array([f"{number:.{_places(bounds[2])}f}" for number in numbers.tolist()], dtype=object)
     found = {"ours": made, "privtree": written}
     distances = {
         name: round(distance(*cells_of(real, column_of(texts, real.kind))), 4) for name, texts in found.items()
     }
-    key = {"table": table, "column": column, "repeat": repeat, "rows": len(real.texts), "rho": float(rho)}
+    key = {"table": table, "column": column, "repeat": repeat, "rows": len(real.texts), "rho": rho}
     return key | {"bins": bins, "leaves": leaves} | distances
 
 
