@@ -232,6 +232,26 @@ def test_tables_that_cannot_be_drawn_are_refused_before_anything_is_spent(
     assert not ledger.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("o.sas7bdat", "can only be read. Write an .xpt file"),
+        ("o.dta", "'home town' contains a space"),
+        ("o.sav", "'home town' contains a space"),
+    ],
+)
+def test_a_format_that_cannot_hold_the_table_is_refused_before_anything_is_spent(
+    call: Call, tmp_path: Path, name: str, message: str
+) -> None:
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / "t.csv"
+    path.write_text("home town,b\n" + "Ox,1\nEly,2\n" * 50)
+    outcome = call("synth", path, "-o", tmp_path / name, "-m", "independent")
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert json.loads(call("ledger", path, "--json").out)["runs"] == []
+
+
 def test_a_run_with_persons_is_resumed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The continuation keeps the column and the maximum of the persons, which the resuming command does not name."""
     path, out, page = tmp_path / "visits.csv", tmp_path / "o.csv", tmp_path / "o.html"

@@ -219,8 +219,9 @@ class Schema:
             if isinstance(column, Identifier) and column.person:
                 rows = "1 row" if column.max_rows == 1 else f"{column.max_rows} rows"
                 return (
-                    f"At most {rows} of each person ({column.name}) are used, chosen at random; all numbers, that of "
-                    "the rows too, speak of the table that is left."
+                    f"At most {rows} of each person ({column.name}) are used, chosen at random; further ones are "
+                    "dropped, and how many is private. All numbers, that of the rows too, speak of the table that is "
+                    "left."
                 )
         return None
 
