@@ -68,9 +68,6 @@ def check_writable(path: Path, kind: str, names: Sequence[str] = ()) -> None:
     if kind == "excel":
         _library("openpyxl", kind)
         return
-    end = path.suffix.lower()
-    if end not in _WRITERS:
-        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
     pandas = _library("pandas", kind)
     _written(pandas.DataFrame({name: [0.0] for name in names or ["a"]}), path)
 
@@ -230,6 +227,8 @@ def _write_statistics(table: pa.Table, stream: BinaryIO, path: Path, numbers: Co
 def _written(frame: Any, path: Path) -> bytes:
     """The contents of a file of that suffix with the frame's columns."""
     pyreadstat, end = _library("pyreadstat", "statistics"), path.suffix.lower()
+    if end not in _WRITERS:
+        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / f"table{end}"
         try:
