@@ -321,7 +321,8 @@ class Schema:
         rows = []
         for column in self.columns:
             size = "open" if column.open_facts else f"{column.size:,}"
-            facts = ", ".join(f"{fact}: {column.fact(fact)}" for fact in column.facts)
+            origins = dict.fromkeys(column.fact(fact) for fact in column.facts)
+            facts = "; ".join(f"{o}: {', '.join(f for f in column.facts if column.fact(f) == o)}" for o in origins)
             labels = [] if column.open_facts else column.labels()
             listed = ", ".join(labels[:6]) + (f", ... {len(labels) - 6} more" if len(labels) > 6 else "")
             rows.append((column.name, type(column).__name__, size, listed, facts))
