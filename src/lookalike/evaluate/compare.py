@@ -40,7 +40,7 @@ class Job:
         table: name of the table in results.
         method: name of the method.
         epsilon: privacy budget.
-        delta: probability that the bound epsilon fails to hold.
+        delta: probability with which the bound epsilon may fail.
         repeat: number of the repetition, also the seed of the split and of sampling (not of the noise).
         train_share: share of the rows to synthesise; the rest is for testing classifiers.
     """

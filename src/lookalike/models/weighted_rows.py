@@ -164,17 +164,26 @@ class ReweightedModel:
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of codes whose marginals of few columns are close to the model's; see `exchange`.
 
-        So many are chosen that the weighted rows offer a choice. Further ones, whose sampling error matters less, are
-        drawn by weight, and then changed by a Gibbs sweep, so that they are not copies of few.
+        So many are chosen that the weighted rows offer a choice; the rest are `further_rows`.
         """
         source = self.rows
         first = min(rows, max(_EXCHANGED if source.theta is None else len(source.codes) // 2, 1))
         codes = np.empty((rows, len(self.domain)), np.int32, order="F")
         chosen = choose_rows(source.codes, source.weights, first, self.settings.exchange, self.domain, rng)
         codes[:first] = source.codes[chosen]
-        for start in range(first, rows, _PART):
-            codes[start : start + _PART] = self._drawn(min(_PART, rows - start), rng)
+        if rows > first:
+            codes[first:] = self.further_rows(rows - first, rng)
         return np.asfortranarray(codes[rng.permutation(rows)])
+
+    def further_rows(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Return rows beyond those of `sample`, whose sampling error matters less.
+
+        They are drawn by weight, and then changed by a Gibbs sweep, so that they are not copies of few.
+        """
+        codes = np.empty((rows, len(self.domain)), np.int32, order="F")
+        for start in range(0, rows, _PART):
+            codes[start : start + _PART] = self._drawn(min(_PART, rows - start), rng)
+        return codes
 
     def _drawn(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Rows drawn by weight, swept if the parameters are good enough for rows that they were not fitted to."""
