@@ -152,9 +152,11 @@ def test_resume_finishes_what_an_interrupt_left(
     run = ("synth", people, "-o", out, "--model", model, "-m", "mst", "--rows", 50, *HINTS)
     with monkeypatch.context() as patched:
         patched.setattr("lookalike.release.FittedModel.save", interrupted)
-        assert call(*run).code == 130
+        stopped = call(*run)
+        assert stopped.code == 130
+        assert "'lookalike resume TABLE' finishes it" in " ".join(stopped.err.split())
     assert not model.exists()
-    assert "to be finished for free by 'lookalike resume': 1" in call("ledger", people).out
+    assert "finished at no cost by 'lookalike resume': 1" in call("ledger", people).out
     (charged,) = json.loads(call("ledger", people, "--json").out)["runs"]
     outcome = call("resume", people)
     assert outcome.code == 0, outcome.err

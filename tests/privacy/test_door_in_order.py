@@ -26,11 +26,10 @@ from lookalike.inputs import as_ledger, table_identity
 from lookalike.measurements import CellTable, Contrasts
 from lookalike.privacy import chain
 from lookalike.privacy.journal import Recording
-from lookalike.privacy.kernel import noise, opening
+from lookalike.privacy.kernel import noise, reading
 from lookalike.privacy.kernel.accounting import Budget, gaussian_rho, stddev_for
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.critic_sums import CriticSums
@@ -40,8 +39,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources import writing
-from lookalike.sources.memory import MemorySource
-from lookalike.sources.open import OpenedTable, read
+from lookalike.sources.open import MemorySource, OpenedTable, read
 
 from . import test_critic_sums as critic_case
 
@@ -197,7 +195,7 @@ def test_a_release_carries_no_source() -> None:
     """Plants: the source in the form of the table or in the model, and so in their pickle."""
     release = lookalike.synthesize(table_of(LARGE), schema=SCHEMA, epsilon=2.0, method="independent")
     for part in (release, release.fitted, release.model):
-        assert b"lookalike.sources.memory" not in pickle.dumps(part)
+        assert b"lookalike.sources.open" not in pickle.dumps(part)
         assert b"lookalike.sources.open" not in pickle.dumps(part)
     assert not any(isinstance(held, MemorySource | OpenedTable | GuardedTable) for held in reached(release))
 
@@ -279,7 +277,7 @@ def test_batches_and_parts_are_dealt_by_no_seed(monkeypatch: pytest.MonkeyPatch)
 def test_rows_of_a_person_are_kept_by_no_seed() -> None:
     """Plant: which rows of a person are kept follows from a fixed seed."""
     persons = np.repeat(np.arange(500), 2)
-    assert not np.array_equal(opening.kept_rows(persons, 1), opening.kept_rows(persons, 1))
+    assert not np.array_equal(reading.kept_rows(persons, 1), reading.kept_rows(persons, 1))
 
 
 # On disk.

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from lookalike.errors import BudgetExceededError
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.laplace_counts import LaplaceCounts, advanced_epsilon, epsilon_of_each

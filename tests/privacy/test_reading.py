@@ -22,9 +22,8 @@ from lookalike.errors import (
 )
 from lookalike.measurements import CellTable
 from lookalike.privacy.kernel.accounting import Accountant, Budget
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.scores import ResidualL1
@@ -190,7 +189,7 @@ def test_a_failure_while_values_are_encoded_is_charged(monkeypatch: pytest.Monke
     def fails(*_: object) -> np.ndarray:
         raise OverflowError(SECRET)
 
-    monkeypatch.setattr("lookalike.sources.encoding.encode_column", fails)
+    monkeypatch.setattr("lookalike.sources.counting.encode_column", fails)
     ledger, error = run_of(pa.table({"a": [0, 1]}), Schema.from_sizes({"a": 2}))
     assert isinstance(error, RunStoppedError)
     assert error.__context__ is None

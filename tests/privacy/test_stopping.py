@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from lookalike.errors import BudgetExceededError
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger

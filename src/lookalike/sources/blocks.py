@@ -18,9 +18,9 @@ import pyarrow as pa
 from lookalike.schema.columns import Column
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.probes import RowsPerPerson
+from lookalike.schema.storage import value_type
 from lookalike.sources.base import Maps
-from lookalike.sources.counting import Tally, smallest_type
-from lookalike.sources.encoding import codes_of_table, text_counts
+from lookalike.sources.counting import Tally, codes_of_table, smallest_type, text_counts
 
 BLOCK_ROWS = 1 << 16
 PIECE = 1 << 12
@@ -186,3 +186,44 @@ def joined(pieces: dict[int, np.ndarray], cells: int) -> np.ndarray:
     for place, counts in pieces.items():
         total[place * PIECE : place * PIECE + len(counts)] = counts
     return total
+
+
+_UNSIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.decimal128(20)}
+"""Types that Spark does not have, and those that hold their values."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """Makes parts of a synthetic table from their numbers: no private row is near.
+
+    Attributes:
+        parts: the tables by number.
+        structure: names and types of their columns.
+    """
+
+    parts: Any
+    structure: pa.Schema
+
+    def types(self) -> pa.Schema:
+        """The types in which Spark holds the columns."""
+        return pa.schema([(field.name, self._type(value_type(field.type))) for field in self.structure])
+
+    def spark_types(self) -> Any:
+        """The same in the words of Spark."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return from_arrow_schema(self.types())
+
+    @staticmethod
+    def _type(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_timestamp(kind):
+            return pa.timestamp("us", kind.tz)
+        if pa.types.is_time(kind) or pa.types.is_null(kind):
+            return pa.string()
+        return _UNSIGNED.get(str(kind), kind)
+
+    def made(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the parts whose numbers come in."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self.parts[number].cast(self.types()).to_batches(BLOCK_ROWS)

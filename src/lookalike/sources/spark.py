@@ -10,7 +10,6 @@ partition Spark takes one result.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import warnings
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ from lookalike.schema.probes import RowProbe, RowsPerPerson, missing_texts
 from lookalike.schema.storage import is_text
 from lookalike.sources.base import LEAST_COUNT, Counts, Keep, View
 from lookalike.sources.blocks import PIECE, REPEATS, Counting, Listing, Packing, added, joined, sums
-from lookalike.sources.clusters import quoted
+from lookalike.sources.clusters import no_logs, quoted
 
 MAX_CELLS = 1 << 16
 """Cells of the widest set that is counted in order to sum it down."""
@@ -156,7 +155,7 @@ class SparkRows:
     def _running(self) -> Iterator[None]:
         """Run a job: a session that ended and a table that changed are faults that no row causes."""
         try:
-            with warnings.catch_warnings(), _no_logs():
+            with warnings.catch_warnings(), no_logs():
                 warnings.simplefilter("ignore")
                 yield
         except Exception:
@@ -181,17 +180,6 @@ class SparkRows:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A table holds private rows and cannot be pickled.")
-
-
-@contextmanager
-def _no_logs() -> Iterator[None]:
-    """Keep the libraries of this process from logging: Spark's logs errors with the values that caused them."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _columns_read(columns: Sequence[Column]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.errors import BudgetExceededError
 from lookalike.measurements import NoisyMarginal
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.rows import Codes
