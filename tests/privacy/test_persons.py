@@ -184,7 +184,7 @@ def test_the_column_that_the_schema_names_may_be_named_again() -> None:
 def test_a_run_is_priced_for_as_many_rows_as_a_person_may_have(named: str) -> None:
     """Plants: the schema's maximum caps the rows and is not priced; one row more is kept than is priced."""
     fields: list[dict[str, Any]] = [
-        {"name": "who", "type": "string", "dp": {"pattern": "p-###"}},
+        {"name": "who", "type": "string", "dp": {"pattern": "p-####"}},
         {"name": "a", "type": "integer", "constraints": {"minimum": 0, "maximum": 1}},
     ]
     if named != "beside it":
