@@ -122,7 +122,7 @@ def warm() -> None:
 def pairs(rows: int) -> Line:
     """All pairs in memory."""
     from lookalike.schema.domain import Domain
-    from lookalike.sources.memory import MemorySource
+    from lookalike.sources.open import MemorySource
 
     codes = codes_of(rows)
     source = MemorySource(Domain(NAMES, SIZES), codes)

@@ -16,10 +16,10 @@ from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 from lookalike.sources.base import Place
-from lookalike.sources.clusters import SparkTable, is_cluster, is_spark_frame
+from lookalike.sources.clusters import SparkTable, is_cluster
 from lookalike.sources.databases import DatabaseTable, check_new_table, check_url, file_of, is_url
 from lookalike.sources.files import PACKED, STANDARD, TableFile, kind_of_path
-from lookalike.sources.frames import read_structure
+from lookalike.sources.frames import is_spark_frame, read_structure
 
 
 def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:

@@ -184,8 +184,9 @@ class FittedModel:
     ) -> str:
         """Return the public report as one HTML page, made from released values only.
 
-        `published` are synthetic rows of this model that are published with it, or the first of so many `rows`: the
-        report says how far they agree with its estimates. Title, issuer and contact are public texts for its head.
+        `published` are the synthetic rows that are published with it, or the first of them, if there are `rows` in all.
+        The report says how closely they agree with its estimates. Title, issuer and contact are public texts
+        for its head.
         """
         from lookalike.report.public import About, public_numbers, public_report
 
@@ -293,12 +294,10 @@ def _stored_style(stored: Stored) -> CsvStyle:
     return CsvStyle(delimiter, line_end, stored.value("bom", bool))
 
 
-def check_rows(rows: int | None, max_rows: int | None = None) -> None:
-    """Refuse a number of rows to make that is below 1, or above what the settings of the method allow."""
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of rows to make that is below 1."""
     if rows is not None and rows < 1:
         raise InputError(f"{rows} rows were asked for; ask for at least 1.")
-    if rows is not None and max_rows is not None and rows > max_rows:
-        raise InputError(f"{rows:,} rows were asked for, but these settings make {max_rows:,}; set seeded_rows={rows}.")
 
 
 def write_page(path: Path, page: str) -> None:
@@ -314,9 +313,9 @@ class Release:
         first: the synthetic rows as an Arrow table; only the first CHUNK_ROWS where there are more.
         fitted: the model that made it, for more rows, queries and storage.
         plan: what each step of the run was allowed to spend.
-        notes: what people should know: what could not be seen, rules that were found, a model that does not fit.
-        unseen: what could not be seen: columns, what was seen and done, what to declare.
-        making: number and seed of the rows where there are more than `first`.
+        notes: sentences for people: what could not be seen, which rules were found, where the model does not fit.
+        unseen: for columns that were not seen clearly, what was seen, what was done instead, and what to declare.
+        making: the number of rows and the seed that makes them, where `first` does not hold them all.
     """
 
     first: pa.Table

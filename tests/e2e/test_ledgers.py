@@ -119,7 +119,7 @@ def test_runs_without_secret_noise(
     capped = Ledger(tmp_path / "capped", "t")
     capped.set_cap(50.0)
     opened: list[object] = []
-    monkeypatch.setattr("lookalike.privacy.kernel.opening.read", lambda *given, **_: opened.append(given))
+    monkeypatch.setattr("lookalike.privacy.kernel.door.read", lambda *given, **_: opened.append(given))
     with pytest.raises(BudgetExceededError, match="infinite epsilon"):
         la.synthesize(TABLE, schema=SIZES, ledger=capped, seed=0, **options)
     assert opened == []

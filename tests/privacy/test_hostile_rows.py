@@ -23,8 +23,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.probes import Roundness, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
-from lookalike.sources.memory import MemorySource, MemoryTable
-from lookalike.sources.open import OpenedTable, ReadTable
+from lookalike.sources.open import MemorySource, MemoryTable, OpenedTable, ReadTable
 
 from .hostile import CASES, GROUPS, Case
 

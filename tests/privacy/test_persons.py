@@ -15,13 +15,12 @@ import lookalike as la
 from lookalike.errors import SchemaError
 from lookalike.inputs import as_schema, with_persons
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import with_capped_persons
+from lookalike.privacy.kernel.reading import with_capped_persons
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.schema import Schema
-from lookalike.sources.memory import MemoryTable
-from lookalike.sources.open import OpenedTable, read
+from lookalike.sources.open import MemoryTable, OpenedTable, read
 
 MARKER = "NA"
 Row = tuple[str | None, int, int]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -31,19 +33,35 @@ _NO_TIMES = 0.01
 """Share of rows beyond the day up to which whole numbers can be clock times: noise, or a few odd ones."""
 _COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
 """Forms that are looked for where none stands out among all."""
+_MANY_COLUMNS, _USUAL = 30, 0.05
+"""Where forms stand out in this many columns of texts, only those of this share of them are looked for in the others."""
 _NUMBER_AXES = ("power", "float", "decimal", "whole")
 """Axes of numbers, the coarsest first."""
+_BY_CHANCE = 0.001
+"""Chance that a further form seems to stand out in some column of a table, for each form that is looked for."""
 _PART = 2.5
 """Standard deviations by which a further form must stand out in the cells of the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Noisy counts of the classes of one column's values."""
+    """Noisy counts of the classes of one column's values.
+
+    Attributes:
+        probe: the classes.
+        counts: their noisy counts.
+        stddev: standard deviation of the noise.
+        usual: forms that are looked for where none stands out among all.
+        default: the form of values where none of these does either.
+        beside: standard deviations by which a further form must stand out in the cells where most values are.
+    """
 
     probe: ValueClasses
     counts: np.ndarray
     stddev: float
+    usual: tuple[str, ...] = _COMMON
+    default: str = ""
+    beside: float = LIKELY
     _seen: dict[float, dict[str, np.ndarray]] = field(default_factory=dict)
     _likely: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)
 
@@ -85,7 +103,7 @@ class Histogram:
         """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
         names = tuple(forms)
         if names not in self._likely:
-            self._likely[names] = self.masses(names, CERTAIN) or self._most_of([n for n in _COMMON if n in names])
+            self._likely[names] = self.masses(names, CERTAIN) or self._most_of([n for n in self.usual if n in names])
         return self._likely[names]
 
     def _most_of(self, names: list[str]) -> dict[str, float]:
@@ -98,18 +116,15 @@ class Histogram:
         return {}
 
 
-def decided(
-    column: Column, histogram: Histogram, facts: dict[str, Any], default: str = ""
-) -> tuple[Column, dict[str, float]]:
+def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tuple[Column, dict[str, float]]:
     """The column with its kind and missing markers, and the estimated rows of each marker.
 
     Args:
         column: as far as it is known.
         histogram: noisy counts of the classes of its values.
         facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
-        default: name of the form of its values where none stands out.
     """
-    forms = text_forms(histogram, default) if "text" in histogram.probe.starts else {}
+    forms = text_forms(histogram) if "text" in histogram.probe.starts else {}
     if "text" in histogram.probe.starts:
         if isinstance(column, Undeclared):
             column = _kind(column, forms, facts)
@@ -133,14 +148,16 @@ def decided(
     return column, {marker: rows for marker, rows in absent.items() if marker in column.missing}
 
 
-def text_forms(histogram: Histogram, default: str = "") -> dict[Form, float]:
+_VALUES = tuple(form.name for form in FORMS if form.family not in ("missing", "word"))
+
+
+def text_forms(histogram: Histogram) -> dict[Form, float]:
     """Rows of each form of texts that stands out; where no form of values does, of the most likely, or the default.
 
     Forms of the kind that most values have need less to stand out: the others are much more numerous.
     """
     markers = [form.name for form in FORMS if form.family in ("missing", "word")]
-    values = [form.name for form in FORMS if form.family not in ("missing", "word")]
-    found = histogram.most_likely(values) or ({default: 1.0} if default else {})
+    found = histogram.most_likely(_VALUES) or ({histogram.default: 1.0} if histogram.default else {})
     if found:
         most = max(found, key=lambda name: found[name])
         alike = [form.name for form in FORMS if form.is_number and _alike(form, NAMED[most])]
@@ -162,7 +179,7 @@ def _beside(histogram: Histogram, most: str, names: list[str]) -> dict[str, floa
     found = {}
     for name in names if core.any() else []:
         own = histogram.of(name)[_near(axes[name].axis, axes[most].axis, core)]
-        if own.size and own.sum() > LIKELY * histogram.stddev * np.sqrt(own.size):
+        if own.size and own.sum() > histogram.beside * histogram.stddev * np.sqrt(own.size):
             found[name] = float(own.sum())
     return found
 
@@ -175,13 +192,24 @@ def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
     return before[np.searchsorted(wanted, ends)] > before[np.searchsorted(stops, edges, side="right")]
 
 
-def usual_form(histograms: Iterable[Histogram]) -> str:
-    """The form to expect of columns of texts of which nothing can be seen: numbers where most others are numbers."""
-    texts = [text_forms(histogram) for histogram in histograms if "text" in histogram.probe.starts]
-    numbers = [sum(rows for form, rows in found.items() if form.is_number) for found in texts]
-    words = [found.get(NAMED["text"], 0.0) for found in texts]
-    counted = sum(number > word for number, word in zip(numbers, words, strict=True))
-    return "whole" if counted > _MOSTLY_NUMBERS * max(len(texts), 1) else "text"
+def with_habits(histograms: Sequence[Histogram]) -> list[Histogram]:
+    """The histograms with the forms to expect of columns of texts of which little can be seen: those of the others.
+
+    A table is mostly written by one program. Where most columns are numbers, one of which nothing is seen is taken for
+    numbers as most of the others write them.
+    """
+    texts = [histogram for histogram in histograms if "text" in histogram.probe.starts]
+    clear = [found for histogram in texts if (found := histogram.masses(_VALUES, CERTAIN))]
+    columns = Counter(name for found in clear for name in found)
+    usual = tuple(name for name, number in columns.most_common() if number > max(_USUAL * len(clear), 1))
+    known = usual if len(clear) >= _MANY_COLUMNS and usual else _COMMON
+    likely = [found for histogram in texts if (found := histogram.most_likely(_VALUES))]
+    counted = sum(NAMED[max(found, key=lambda name: found[name])].is_number for found in likely)
+    numbers = [name for name in usual if NAMED[name].is_number]
+    default = (numbers[0] if numbers else "whole") if counted > _MOSTLY_NUMBERS * len(texts) else "text"
+    limit = max(LIKELY, NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(texts), 1)))
+    told = {"usual": known, "default": default, "beside": limit}
+    return [replace(h, **told, _likely={}) if "text" in h.probe.starts else h for h in histograms]
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
@@ -256,6 +284,11 @@ def class_grid(column: Binned, histogram: Histogram) -> Grid:
     if more:
         extra, noise = _summed(histogram, more, axis, core)
         counts, variances = counts + extra, variances + noise
+    # Elsewhere any form with fewer decimals may hold rows: large amounts are often round.
+    rest = [form for form in forms if form not in found and _may_hold_rows(form, found)]
+    if rest:
+        extra, noise = _summed(histogram, rest, axis, ~core)
+        counts, variances = counts + extra, variances + noise
     return _on_ticks(column, AXES[axis], counts, variances)
 
 
@@ -265,6 +298,7 @@ def _standing(histogram: Histogram, forms: list[FormAxis]) -> list[FormAxis]:
     Over a hundred forms have thousands of cells, so one of them stands out a little by chance, and far away.
     """
     found = histogram.most_likely(form.name for form in forms)
+    found = found or {histogram.default: 1.0}
     return [form for form in forms if form.name in found] or forms[:1]
 
 
@@ -302,6 +336,18 @@ def _summed(
 def _cells_on(form: FormAxis, axis: str) -> np.ndarray:
     """The cell of an axis in which each cell of a form begins."""
     return np.maximum(np.searchsorted(AXES[axis], AXES[form.axis], side="right") - 1, 0)
+
+
+def _may_hold_rows(form: FormAxis, found: list[FormAxis]) -> bool:
+    """Whether a form writes the same kind of numbers as one that stands out, with fewer decimals."""
+    if form.name not in NAMED or form.axis == "power":
+        return False
+    own, others = NAMED[form.name], [NAMED[other.name] for other in found if other.name in NAMED]
+    return any(_alike(own, other) and _decimals(own) < _decimals(other) for other in others)
+
+
+def _decimals(form: Form) -> float:
+    return np.inf if form.decimals is None else form.decimals
 
 
 def _has_rows(histogram: Histogram, form: FormAxis, axis: str, core: np.ndarray) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lookalike.models.model import Model
 from lookalike.schema import codec
 from lookalike.schema.conditions import Question, cut_points, parse_question
 from lookalike.schema.decode import decode
+from lookalike.schema.documents import write_whole
 from lookalike.schema.draw import Part
 from lookalike.schema.enforce import cut_at
 from lookalike.schema.schema import Schema
@@ -175,7 +177,11 @@ def _lines(schema: Schema, measured: NoisyMarginal) -> Iterator[tuple[Any, ...]]
 
 
 def _write(path: Path, headings: Sequence[str], lines: Any) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+    def write(stream: BinaryIO) -> None:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
         writer.writerow(headings)
         writer.writerows(lines)
+        text.detach()
+
+    write_whole(path, write)

@@ -36,8 +36,8 @@ class ExchangeSettings:
     passes: int = 3
     candidates: int = 2
     orders: tuple[int, ...] = (2, 3, 4)
-    cells: int = 1_000_000
-    sets: int = 2500
+    cells: int = 3_000_000
+    sets: int = 4000
 
 
 class MarginalCells:

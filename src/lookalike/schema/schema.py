@@ -28,7 +28,7 @@ from lookalike.schema import fields
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import MAX_CODES, Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
-from lookalike.schema.documents import Reader, as_text, first_repeated
+from lookalike.schema.documents import Reader, as_text, first_repeated, write_whole
 from lookalike.schema.domain import Domain
 from lookalike.schema.fields import field_of
 
@@ -305,9 +305,9 @@ class Schema:
         return dumped(self.to_dict())
 
     def save(self, path: str | Path) -> None:
-        """Write the YAML file."""
+        """Write the YAML file, completely or not at all."""
         try:
-            Path(path).write_text(self.to_yaml(), encoding="utf-8")
+            write_whole(Path(path), lambda stream: stream.write(self.to_yaml().encode()))
         except OSError as error:
             raise SchemaError(f"Cannot write the schema to {path}: {error.strerror}. Choose another place.") from None
 

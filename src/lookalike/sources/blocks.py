@@ -20,8 +20,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.storage import value_type
 from lookalike.sources.base import Maps
-from lookalike.sources.counting import Tally, smallest_type
-from lookalike.sources.encoding import codes_of_table, text_counts
+from lookalike.sources.counting import Tally, codes_of_table, smallest_type, text_counts
 
 BLOCK_ROWS = 1 << 16
 PIECE = 1 << 12

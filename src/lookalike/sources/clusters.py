@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, MissingExtraError
+from lookalike.sources.frames import is_spark_frame
 
 if TYPE_CHECKING:
     from lookalike.sources.base import Scanner
@@ -42,11 +43,6 @@ def is_cluster(address: str | os.PathLike[str]) -> bool:
     (True, True, False)
     """
     return _ADDRESS.fullmatch(os.fspath(address)) is not None
-
-
-def is_spark_frame(table: Any) -> bool:
-    """Whether an object is a DataFrame of Spark. Nothing is imported for it."""
-    return type(table).__module__.startswith("pyspark.sql") and hasattr(table, "mapInArrow")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

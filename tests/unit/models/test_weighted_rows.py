@@ -22,6 +22,7 @@ from lookalike.models import weighted_rows
 from lookalike.models.archive import model_from_parts
 from lookalike.models.extracts import RowParts
 from lookalike.models.graphical import fit
+from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import taken_apart
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
@@ -249,6 +250,21 @@ def test_gibbs_leaves_the_model_unchanged_and_finds_it() -> None:
     assert np.abs(counts / 40_000 - exact).max() < 0.015
 
 
+def test_gibbs_moves_columns_that_determine_each_other() -> None:
+    domain = Domain(("a", "b", "c"), (2, 3, 3))
+    rng = np.random.default_rng(4)
+    tables = [rng.normal(size=(2, 3)), np.where(np.eye(3) > 0, 0.0, -np.inf), rng.normal(size=3)]
+    scopes = [(0, 1), (1, 2), (2,)]
+    codes = np.asfortranarray(np.zeros((40_000, 3), np.int32))
+    for _ in range(12):
+        gibbs_sweep(domain, codes, scopes, tables, rng)
+    assert (codes[:, 1] == codes[:, 2]).all()
+    exact = np.exp(tables[0] + tables[2])
+    counts = np.zeros((2, 3))
+    np.add.at(counts, (codes[:, 0], codes[:, 1]), 1)
+    assert np.abs(counts / 40_000 - exact / exact.sum()).max() < 0.015
+
+
 def test_exchange_beats_a_plain_draw_in_every_order() -> None:
     rng = np.random.default_rng(1)
     cells = rng.choice(DOMAIN.cells(), 20_000, p=joint().ravel())
@@ -346,6 +362,19 @@ def test_single_columns_stay_right_where_rows_cannot_carry_what_was_measured() -
     assert off(weighted, 2) < 0.6 * np.mean(
         [np.abs(independent.marginal(m.attrs) - m.values).sum() / (2 * weighted.total) for m in measured[11:]]
     )
+
+
+def test_columns_lie_in_the_intervals_that_reports_show_whatever_the_fit() -> None:
+    """The rows of a network of columns alone cannot carry the pairs; the columns are right all the same."""
+    domain, measured = measured_survey(6.0)
+    network = fit(domain, [m for m in measured if len(m.attrs) == 1])
+    model = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=20))
+    bars = ErrorBars(domain, measured)
+    for name in domain.names:
+        counts = model.marginal((name,))
+        shown = bars.marginal((name,), counts, model.total)
+        assert np.mean((counts >= shown.low) & (counts <= shown.high)) >= 0.9, name
+    assert model.rows.raked
 
 
 def test_a_single_value_that_the_weights_miss_is_raked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lookalike.errors import InputError, MissingExtraError
 from lookalike.schema.storage import value_type
 from lookalike.sources.databases import IN_PROCESS, SCHEMES, check_password, file_of
-from lookalike.sources.sql.in_process import name_parts
+from lookalike.sources.sql.connections import name_parts
 from lookalike.sources.sql.sessions import dialect_of, quoted
 
 _TYPES = {
