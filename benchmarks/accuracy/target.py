@@ -1,4 +1,4 @@
-"""What a target column is worth: AUC of classifiers trained on synthetic rows, and the distances of all other marginals.
+"""What a target column is worth: AUC of classifiers trained on synthetic rows, and the distances of all marginals.
 
     python -m benchmarks.accuracy target run [--tables adult crashes] [--repeats 3]
     python -m benchmarks.accuracy target document
