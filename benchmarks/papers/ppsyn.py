@@ -162,8 +162,10 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
 
 
 def eta_names(method: str) -> dict[float, str]:
-    """The names of runs of a method by eta."""
-    return {eta: f"{method}, eta {eta:g}" for eta in (ETAS if method == "ppsyn" else PRINTED_ETAS)}
+    """The names of runs of a method by eta; the printed one has 0.7 unless named otherwise."""
+    if method == "ppsyn":
+        return {eta: f"ppsyn, eta {eta:g}" for eta in ETAS}
+    return {eta: PRINTED if eta == ppsyn_printed.ETA else f"{PRINTED}, eta {eta:g}" for eta in PRINTED_ETAS}
 
 
 def jobs(
