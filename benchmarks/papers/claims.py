@@ -79,9 +79,8 @@ PRIVSYN = [
             for method, sweeps in (("gum", 100), ("mcf", 5), ("mcf", 20))
         ),
         "in part",
-        "mean L1 of all pairs of a few columns without noise. At equal time GUM is ahead on all three tables up to about a "
-        "second; given more, flows are ahead on nltcs and adult, where further sweeps of GUM gain nothing; MCF is refused "
-        "for large marginals",
+        "mean L1 of all pairs of a few columns without noise. Up to about a second GUM is ahead on all three tables; "
+        "given more time, flows are on nltcs and adult, where GUM gains nothing. MCF is refused for large marginals",
     ),
     Claim(
         "dense overlapping marginals and GUM synthesise accurately",
