@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/real_tables.md from the stored runs labelled `before`, `after`, `after mst`, `resample`.
+"""Write the generated parts of docs/real_tables.md from stored runs: `before`, `after`, `after mst` and `resample`.
 
 python -m benchmarks.real_tables document
 """
