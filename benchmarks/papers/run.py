@@ -13,6 +13,7 @@ every part has its own. `--predict` prints the prediction and runs nothing. NOT 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -24,7 +25,7 @@ import numpy as np
 from benchmarks import runs
 from benchmarks.common import Line, parser_of, results_of, stored
 from benchmarks.papers import bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, privsyn, queries
-from benchmarks.runs import show_progress
+from benchmarks.runs import Key, show_progress
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs
 from lookalike.synthesizers import METHODS
 
@@ -82,20 +83,36 @@ def send_numbers(end: Connection, run: Callable[[Job], Result], job: Job) -> Non
     end.send(numbers)
 
 
-def runs_of(part: str, jobs: Sequence[Job], run: Callable[[Job], Result], path: Path) -> Iterator[Run]:
-    """The jobs of a part that are not stored."""
-    lines = [line for line in stored(path) if "error" not in line]
-    found = {(line["table"], line["method"], line["epsilon"], line["repeat"]) for line in lines}
+def runs_of(
+    part: str, jobs: Sequence[Job], run: Callable[[Job], Result], path: Path, known: Sequence[Line] | None = None
+) -> Iterator[Run]:
+    """The jobs of a part that are not stored, as many of each cell as its stored runs leave.
+
+    `known` are the runs that count, where there are others than those of the part's own file.
+    """
+    own = [line for line in stored(path) if "error" not in line]
+    lines = own if known is None else known
+    found = {(*cell_of(line), line["repeat"]) for line in own}
+    counts = Counter(cell_of(line) for line in lines)
+    wanted = Counter((job.table, job.method, job.epsilon) for job in jobs)
     for job in jobs:
-        if (job.table, job.method, job.epsilon, job.repeat) not in found:
-            start = lambda job=job: run_jobs([job], InFreshProcess(run), path, progress=show_progress, isolated=False)  # noqa: E731
-            yield Run(part, job.repeat, predicted(lines, job.table, job.method, job.epsilon), start)
+        cell = (job.table, job.method, job.epsilon)
+        if (*cell, job.repeat) in found or counts[cell] >= wanted[cell]:
+            continue
+        start = lambda job=job: run_jobs([job], InFreshProcess(run), path, progress=show_progress, isolated=False)  # noqa: E731
+        yield Run(part, counts[cell], predicted(lines, *cell), start)
+        counts[cell] += 1
+
+
+def cell_of(line: Line) -> Key:
+    """Table, method and epsilon of a stored run."""
+    return line["table"], line["method"], line["epsilon"]
 
 
 def predicted(lines: Sequence[Line], table: str, method: str, epsilon: float) -> float:
     """Processor seconds of a run: the median of the stored runs that are most like it."""
     alike = (
-        lambda line: (line["table"], line["method"], line["epsilon"]) == (table, method, epsilon),
+        lambda line: cell_of(line) == (table, method, epsilon),
         lambda line: (line["table"], line["method"]) == (table, method),
         lambda line: line["method"] == method,
         lambda line: True,
@@ -157,7 +174,7 @@ def job_runs(repeats: int | None) -> Iterator[Run]:
         grid = jobs_of(module.TABLES, module.METHODS, module.EPSILONS, repeats or module.REPEATS, train_share=0.8)
         yield from runs_of(name, grid, runs.run_one, results_of(name))
     jobs = privmrf.jobs(privmrf.PARTS, privmrf.TABLES, privmrf.EPSILONS, repeats or privmrf.REPEATS)
-    yield from runs_of("privmrf", jobs, privmrf.run_one, privmrf.RESULTS)
+    yield from runs_of("privmrf", jobs, privmrf.run_one, privmrf.RESULTS, privmrf.compared_runs())
     count = repeats or privmrf_svm.REPEATS
     jobs = privmrf_svm.jobs(privmrf_svm.TABLES, privmrf_svm.METHODS, privmrf_svm.EPSILONS, count)
     yield from runs_of("privmrf_svm", jobs, privmrf_svm.run_one, privmrf_svm.RESULTS)
