@@ -106,6 +106,7 @@ def others_part() -> list[str]:
     table = markdown(["rows x columns", "method", "CPU seconds", "peak MB"], rows)
     for line in latest("draws").values():
         mosaic, mst = (line[name]["later"] / 1000 for name in ("mosaic", "mst"))
+        first = line["mosaic"]["first"] / 1000
         said = (
             f"Beyond the first million, a row takes {mosaic:.1f} microseconds of CPU with `mosaic` and {mst:.1f} with "
         )
@@ -139,10 +140,10 @@ def rates_part() -> list[str]:
         f"{each['read']:.1f}; making and writing a value with `mst` {each['made']:.0f}; on Spark, encoding a value "
         f"{each['packed']:.0f} and counting a pair of a row {each['counted']:.1f}.",
         "",
-        f"From these rates `mst` on 10^9 rows of 50 columns, as many rows out, would take {hours:.1f} hours of CPU on a",
-        f"cluster (encoding {encoding:.1f}, two passes over all 1,225 pairs {counting:.1f}, rows out {out:.1f}): on 20",
-        f"machines of 4 cores {60 * hours / 80:.1f} minutes. This is worked out, not measured, and leaves out the waiting",
-        "for disks and the network.",
+        f"From these rates `mst` on 10^9 rows of 50 columns, as many rows out, would take {hours:.1f} hours of CPU",
+        f"on a cluster (encoding {encoding:.1f}, two passes over all pairs {counting:.1f}, rows out {out:.1f}): on 20",
+        f"machines of 4 cores {60 * hours / 80:.1f} minutes. This is worked out, not measured, and leaves out",
+        "the waiting for disks and the network.",
     ]
 
 
