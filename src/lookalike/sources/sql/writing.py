@@ -170,5 +170,5 @@ def _refusing(name: str) -> Iterator[None]:
         if state == "42501":
             raise InputError(f"No permission to create {name}. Ask for CREATE on its schema.") from None
         raise InputError(
-            f"The table {name} could not be written; nothing of it is left. Check the connection and the room on its disk."
+            f"The table {name} could not be written; nothing of it is left. Check the connection and its disk."
         ) from None
