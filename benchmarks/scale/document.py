@@ -107,8 +107,8 @@ def others_part() -> list[str]:
     for line in latest("draws").values():
         mosaic, mst = (line[name]["later"] / 1000 for name in ("mosaic", "mst"))
         first = line["mosaic"]["first"] / 1000
-        said = f"A row of the first million takes {first:.1f} microseconds of CPU with `mosaic`, which fits its weights and"
-        more = f"chooses rows with care then; a further one {mosaic:.1f}, and {mst:.1f} with `mst`."
+        said = f"A row of the first million takes {first:.1f} microseconds of CPU with `mosaic`, which fits weights and"
+        more = f"chooses rows then; a further one {mosaic:.1f}, and {mst:.1f} with `mst`."
         table += ["", said, more]
     return table
 

@@ -118,8 +118,9 @@ def _connected(where: Any, dialect: str, name: str) -> Iterator[Any]:
     finally:
         if opened is not None:
             opened.close()
-        for end in _SIDE_FILES if made is not None else ():
-            made.with_name(made.name + end).unlink(missing_ok=True)
+        if made is not None:
+            for end in _SIDE_FILES:
+                made.with_name(made.name + end).unlink(missing_ok=True)
 
 
 def _connection(where: Any, dialect: str) -> tuple[Any, Any]:
