@@ -167,6 +167,14 @@ def method_rows(
     return markdown([first, *columns], rows)
 
 
+def spread(cell: Sequence[float] | None, scale: float = 1.0, digits: int = 4) -> str:
+    """Mean, standard error and number of runs of a cell of a summary."""
+    if cell is None:
+        return ""
+    error = f" ± {scale * cell[1]:.{digits}f}" if cell[2] > 1 else ""
+    return f"{scale * cell[0]:.{digits}f}{error} ({cell[2]:.0f})"
+
+
 def three_and_five(results: list[Line]) -> Callable[[Key], str]:
     """A function that gives the cell of a table: means of the 3-way and 5-way distances, and the number of runs."""
     three, five = summary(results, "tvd.3"), summary(results, "tvd.5")

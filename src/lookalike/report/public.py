@@ -283,7 +283,8 @@ def _about_rows(schema: Schema, numbers: Numbers) -> list[str]:
     if persons:
         limits.append(
             f"At most {persons[0].max_rows:,} rows of each person were used, chosen at random; rows beyond that were "
-            "dropped before anything was counted. All numbers here are about the table without them."
+            "dropped before anything was counted, and how many is private. All numbers here are about the table "
+            "without them."
         )
     return limits
 

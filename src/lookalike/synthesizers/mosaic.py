@@ -42,7 +42,7 @@ TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
 MAX_TOP_UP = 0.8
 """What the columns of a small table may take, as a part of the share of the first sets."""
-HALVES = 0.3
+HALVES = 0.5
 """What correlations of ordered columns may take, as a part of the share of the first sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""

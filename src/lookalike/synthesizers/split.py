@@ -136,6 +136,10 @@ class Split:
         """Return the maximum rho that the step of that name spends."""
         return next(planned.rho for planned in self.steps if planned.step == step)
 
+    def releases(self, step: str) -> int:
+        """Return how many numbers or tables the step of that name releases."""
+        return next(planned.releases for planned in self.steps if planned.step == step)
+
 
 def count_rows(door: GuardedTable, split: Split) -> list[NoisyMarginal]:
     """Measure the number of rows, as the step `Step.number_of_rows` plans it."""
