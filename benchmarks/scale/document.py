@@ -88,8 +88,8 @@ def runs_part() -> list[str]:
 
 
 def _draw(name: str, title: str, points: Sequence[tuple[int, float]]) -> None:
-    series = {"mst": [(float(n), y, math.nan) for n, y in points]}
-    chart = lines(series, x_title="rows in and out", y_title=title, title=f"{title} of mst by number of rows")
+    series = {"mst": [(n / 1e6, y, math.nan) for n, y in points]}
+    chart = lines(series, x_title="million rows in, and out", y_title=title, title=f"{title} of mst by number of rows")
     DOCUMENT.with_name(f"scale-{name}.svg").write_text(standalone(chart) + "\n", encoding="utf-8")
 
 
