@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -91,7 +92,8 @@ def send_numbers(end: Connection, run: Callable[[Job], Result], job: Job) -> Non
         numbers = {**run(job), "job_seconds": round(time.process_time(), 2)}
     except Exception as error:  # noqa: BLE001 (a failed run is a result; the others continue)
         numbers = {"error": f"{type(error).__name__}: {error}"}
-    end.send(numbers)
+    with suppress(BrokenPipeError):  # whoever asked was killed
+        end.send(numbers)
 
 
 def runs_of(
