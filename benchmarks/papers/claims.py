@@ -284,8 +284,7 @@ PPSYN = [
         "Figures 7 and 8, 5.3",
         lambda: "; ".join(filter(None, (best_eta("ppsyn", 0.1), best_eta("ppsyn", 0.5), best_eta(PRINTED, 0.1)))),
         "in part",
-        "the printed steps, NOT PRIVATE, are worse below 0.7, as the paper says, and about level above it. Our variant has "
-        "no optimum: its price decides what is worth measuring",
+        "so it is with the printed steps, NOT PRIVATE; ours has no clear optimum: its price decides what is measured",
     ),
     Claim(
         "errors grow with the dimension of the workload, PPSyn is lowest",
