@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from markupsafe import Markup
 
 from benchmarks import runs
 from benchmarks.common import (
@@ -36,14 +35,13 @@ from benchmarks.common import (
     stored,
 )
 from benchmarks.papers import loans_table, ppsyn_printed
-from benchmarks.runs import Key, method_rows, results_in, show_progress, spread
+from benchmarks.runs import Key, method_rows, results_in, show_progress, spread, standalone
 from lookalike.evaluate.classifiers import svm_errors
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.evaluate.real_data import split_rows
 from lookalike.evaluate.report import comparison_chart
 from lookalike.report.charts import lines
-from lookalike.report.page import style_sheet
 from lookalike.schema import codec
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
@@ -313,13 +311,6 @@ def budgets_part() -> list[str]:
     rows = [["required rho, in 1e-9", *(f"{1e9 * rho:.2f}" for _, rho in shown)]]
     text = markdown(["number of groups", *(str(groups) for groups, _ in shown)], rows)
     return ["![Figure 2](ppsyn-figure2.svg)", "", *text, "", f"Smallest at {best[0]} groups of {points[-1][0]} cells."]
-
-
-def standalone(chart: Markup) -> str:
-    """A chart as a file of its own, with the report's colours."""
-    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
-    at = chart.index(">") + 1
-    return str(chart[:at] + style + chart[at:])
 
 
 def document(results: list[Line]) -> None:

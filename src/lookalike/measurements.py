@@ -2,8 +2,8 @@
 
 Noise is independent in each number, with one stddev. All of it is public once released. The counts x of a table with
 k_1, ..., k_d values on its axes split into orthogonal parts, one per set of axes (the decomposition behind
-ResidualPlanner, Xiao et al. 2023). The contrasts P x of a table of one axis are all but the total; those of two and
-more axes are all but the total and the single axes, that is, how the axes depend on each other.
+ResidualPlanner, Xiao et al. 2023). With one axis, the contrasts P x are what the counts say beyond their total. With
+more axes, they are what the counts say beyond the total and the single axes: how the axes depend on each other.
 
     P x = x - mean                                                   one axis,
     P x = x - sum_i (mean over all other axes) + (d - 1) * mean      two and more.

@@ -27,7 +27,7 @@ PAGES = [
     for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privsyn", "queries")
 ]
 PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
-PAGES += ["accuracy.public_tables", "accuracy.references"]
+PAGES += ["accuracy.public_tables", "accuracy.references", "scale.document"]
 
 IMPORT_ALL = """
 import ast, importlib, json, sys

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their texts are turned into."""
+"""Options that several commands share, and how their texts become tables, schemas and settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DATABASES = (
 
 
 def place(text: str) -> Path | str:
-    """The path of a file, or the address of a database or of Spark as it was written: a path would lose its slashes."""
+    """Return the path of a file, or the address of a database or of Spark as text: a path would lose its slashes."""
     return text if "://" in text or text.startswith("local[") else Path(text)
 
 
@@ -49,7 +49,10 @@ RealPlace = Annotated[
     Path, typer.Argument(metavar="REAL", parser=place, help=f"{_FILES} with the private rows, or {_DATABASES}.")
 ]
 SynthPlace = Annotated[
-    Path, typer.Argument(metavar="SYNTH", parser=place, help="The synthetic rows, the same, with --synth-table.")
+    Path,
+    typer.Argument(
+        metavar="SYNTH", parser=place, help="The synthetic rows: a file, or a database or Spark with --synth-table."
+    ),
 ]
 SynthTableOption = Annotated[
     str | None, typer.Option("--synth-table", metavar="SCHEMA.NAME", help="The same as --table, for SYNTH.")
@@ -61,12 +64,12 @@ OutOption = Annotated[
         "-o",
         parser=place,
         metavar="FILE",
-        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database.",
+        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database or Spark.",
     ),
 ]
 OutTableOption = Annotated[
     str | None,
-    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is a database."),
+    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is no file."),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
@@ -85,7 +88,7 @@ TypeOption = Annotated[
         "--type",
         metavar="COLUMN=TYPE",
         help="Public type of a column: integer, number, category, boolean, date, datetime or id. A date may name its "
-        "format, such as day=date:%d.%m.%Y; may be repeated, as the next four.",
+        "format, such as day=date:%d.%m.%Y. Like the next four options, it may be repeated.",
     ),
 ]
 RangeOption = Annotated[
@@ -108,10 +111,12 @@ EncodingOption = Annotated[
 ]
 DelimiterOption = Annotated[
     str | None,
-    typer.Option("--delimiter", help="What separates fields of a CSV file, such as ; or 'tab'; else its header tells."),
+    typer.Option(
+        "--delimiter", help="Separator of fields in a CSV file, such as ; or 'tab'; by default found in the header."
+    ),
 ]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of a run; smaller is stronger.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="Probability that the bound epsilon fails to hold.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="Probability with which the bound epsilon may fail.")]
 
 
 def _methods_from(start: str) -> list[str]:
@@ -136,6 +141,14 @@ WorkloadOption = Annotated[
         help="Marginals that matter, for methods with a workload: all-3way, target:COLUMN, or a YAML or JSON file.",
     ),
 ]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help="A column that will be predicted from the others: more of the budget goes to what depends on it. Public.",
+    ),
+]
 NeighboursOption = Annotated[
     str,
     typer.Option(
@@ -157,7 +170,8 @@ TablesOption = Annotated[
     typer.Option(
         "--tables",
         metavar="M",
-        help="Also write M tables of draws of the model (people-1.csv, ...), for intervals by 'combine' in Python.",
+        help="Also write M tables (people-1.csv, ...), each from its own draw of the model; 'combine' in Python makes "
+        "intervals from them.",
     ),
 ]
 RulesOption = Annotated[
@@ -224,7 +238,7 @@ def _asked() -> str:
 def target_of(out: Path | str, name: str | None) -> Path | None:
     """Return the file to write the table to; None for a database, where the new table must be named."""
     if isinstance(out, str) and name is None:
-        raise InputError(f"--out {out.partition('://')[0]}:// is a database. Name the new table by --out-table NAME.")
+        raise InputError(f"--out {out.partition(':')[0]} is no file. Name the new table by --out-table NAME.")
     if isinstance(out, Path) and name is not None:
         raise InputError(f"--out-table {name} was given, but --out {out} is a file. Leave one of the two out.")
     if isinstance(out, Path):
@@ -273,19 +287,19 @@ def schema_of(
     return aligned(hints.applied(found)) if hints is not None else found
 
 
-def settings_of(method: str, given: list[str] | None, workload: str | None) -> dict[str, Any]:
-    """Return the settings of NAME=VALUE texts, each value read as JSON where it is JSON, and the workload if given."""
+def settings_of(
+    method: str, given: list[str] | None, workload: str | None, target: str | None = None
+) -> dict[str, Any]:
+    """Return the settings of NAME=VALUE texts, each value read as JSON where it is JSON, and workload and target."""
     settings: dict[str, Any] = {}
     if workload is not None:
         from lookalike.selection.workload import read_workload
-        from lookalike.synthesizers import METHODS, default_settings
 
-        with_workload = [name for name in METHODS if "workload" in default_settings(name)]
-        if method in METHODS and method not in with_workload:
-            raise SchemaError(
-                f"The method {method} has no workload. Leave out --workload, or use {', '.join(with_workload)}."
-            )
+        _check_has(method, "workload")
         settings["workload"] = read_workload(workload)
+    if target is not None:
+        _check_has(method, "target")
+        settings["target"] = target
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals:
@@ -295,3 +309,12 @@ def settings_of(method: str, given: list[str] | None, workload: str | None) -> d
         except (ValueError, RecursionError):
             settings[name] = value
     return settings
+
+
+def _check_has(method: str, setting: str) -> None:
+    """Refuse an option that is a setting of other methods."""
+    from lookalike.synthesizers import METHODS, default_settings
+
+    able = [name for name in METHODS if setting in default_settings(name)]
+    if method in METHODS and method not in able:
+        raise SchemaError(f"The method {method} has no {setting}. Leave out --{setting}, or use {', '.join(able)}.")

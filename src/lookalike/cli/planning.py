@@ -58,6 +58,7 @@ def plan(
         typer.Option(metavar="COLUMN,COLUMN", help="A pair of columns to predict the error of; may be repeated."),
     ] = None,
     workload: options.WorkloadOption = None,
+    target: options.TargetOption = None,
     setting: options.SettingOption = None,
     rules: options.RulesOption = None,
     as_json: options.JsonOption = False,
@@ -80,7 +81,7 @@ def plan(
     file = None if table is None else options.table_of(table, encoding, delimiter, drop, table_name)
     described = options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids))
     public, people = with_persons(described, person, relation)
-    settings = options.settings_of(method, setting, workload)
+    settings = options.settings_of(method, setting, workload, target)
     given = {"settings": settings, "discovery": Discovery(rules=rules)}
     budget, steps = plan_run(public, epsilon=epsilon, delta=delta, method=method, **given)
     if reads_rows(steps):
@@ -227,7 +228,7 @@ def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequenc
 def _error_notes(ahead: Forecast) -> str:
     text = (
         "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: the noise alone, on counts of their own. Synthetic rows\n"
-        "have other errors, which only the data knows: rare values are counted together with others, values and bins\n"
+        "have other errors, which depend on the data: rare values are counted together with others, values and bins\n"
         "must be discovered, and column sets that are not measured follow from a model. Rows can be closer than the\n"
         "noise where sets confirm each other, or several times as far off where columns have hundreds of values or\n"
         "determine each other. The public report of a run says how well its rows agree with what was measured."

@@ -46,7 +46,7 @@ def synth(
     rows: options.RowsOption = None,
     tables: options.TablesOption = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
+        int | None, typer.Option(help="Seed for rounding and sampling. The privacy noise has no seed.")
     ] = None,
     ledger: options.LedgerOption = None,
     public: options.PublicOption = None,
@@ -63,6 +63,7 @@ def synth(
     max_rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
     workload: options.WorkloadOption = None,
+    target: options.TargetOption = None,
     setting: options.SettingOption = None,
     rules: options.RulesOption = None,
     strict: options.StrictOption = False,
@@ -71,7 +72,7 @@ def synth(
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     from lookalike.discovery.discover import Discovery
-    from lookalike.inputs import as_ledger, check_apart, drawn_files
+    from lookalike.inputs import STANDARD, as_ledger, check_apart, check_format, drawn_files
     from lookalike.outputs import check_outputs, write_results
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
     from lookalike.privacy.kernel.neighbours import Neighbours
@@ -83,9 +84,9 @@ def synth(
     inputs = {"the private table": read, "the schema": schema, "the domain": domain, "the workload": _file(workload)}
     inputs["the public table"] = public
     check_apart({"--ledger": ledger}, inputs)
-    target = options.target_of(out, out_table)
-    outputs = {"out": target, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
-    check_outputs(outputs, inputs, book, drawn := drawn_files(target, tables))
+    written = options.target_of(out, out_table)
+    outputs = {"out": written, "model": model, "report": report, "write_schema": write_schema, "statement": statement}
+    check_outputs(outputs, inputs, book, drawn := drawn_files(written, tables))
     run = prepare(
         file,
         schema=options.schema_of(schema, domain, file, options.hints_of(types, ranges, values, ids)),
@@ -96,16 +97,17 @@ def synth(
         person=person,
         discovery=Discovery(rules=rules, strict=strict),
         public=public,
-        settings=options.settings_of(method, setting, workload),
+        settings=options.settings_of(method, setting, workload, target),
     )
     generation = check_generator(generator, public)
+    check_format(target or STANDARD, run.schema.names)
     if drawn:
         check_draws(run.method, generation)
     if not as_json:
         notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
         warn_if_long(run, rows)
     told = {"out": str(out), **{name: str(path) for name, path in outputs.items() if path is not None}}
-    about = {"title": title or (target.stem if target else out_table), "issuer": issuer, "contact": contact}
+    about = {"title": title or (written.stem if written else out_table), "issuer": issuer, "contact": contact}
     told_all: dict[str, Any] = {"files": told, "escape_formulas": escape_formulas, "about": about}
     told_all |= {"out_table": out_table} if out_table else {}
     told_all |= {"drawn": {"files": [str(path) for path in drawn], "rows": rows, "seed": seed}} if drawn else {}
@@ -123,7 +125,8 @@ def resume(
         int | None, typer.Option("--run", help="Number of the run in the ledger; by default the only one.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Another file for the synthetic table than the run was given.")
+        Path | None,
+        typer.Option("--out", "-o", help="File for the synthetic table, instead of the one that the run was given."),
     ] = None,
     ledger: options.LedgerOption = None,
     as_json: options.JsonOption = False,
@@ -149,7 +152,7 @@ def resume(
     kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}
     drawn = told.get("drawn", {}).get("files", [])
     check_outputs(dict(kept), {"the private table": read}, book, [Path(path) for path in drawn])
-    notes.print(f"Run {number} goes on. Its {again.answers} noisy answers so far are used again.")
+    notes.print(f"Run {number} continues. Its {again.answers} noisy answers so far are used again.")
     finish = partial(write_results, told=told, book=book)
     with progress_bar() as progress:
         release = again.finished(progress=progress, finish=finish)
@@ -208,7 +211,7 @@ COMMANDS = (synth, resume, sample, tables)
 
 
 def warn_if_long(run: PreparedRun, rows: int | None) -> None:
-    """Say before anything is spent that a run will take long, and what to do. The number of rows is never looked at."""
+    """Warn, before anything is spent, of a run that will take long, and say what to do. The rows are not looked at."""
     from lookalike.forecast import forecast
 
     ahead = forecast(run.schema, run.plan, method=run.method.name, neighbours=run.neighbours, rows=rows)
@@ -281,7 +284,8 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
 
     places = {**files, "ledger": str(book.path)} if book.path else files
     places = {name: "standard output" if path == "-" else path for name, path in places.items()}
-    listed = ", ".join(path if name == "out" else f"{name.replace('_', ' ')} {path}" for name, path in places.items())
+    said = {"out": "", "write_schema": "schema "}
+    listed = ", ".join(f"{said.get(name, f'{name} ')}{path}" for name, path in places.items())
     return [
         f"Rows: {_rows(release)}",
         f"Method: {_method(release)}",
@@ -324,7 +328,7 @@ def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, A
     from lookalike.privacy.ledger import epsilon_json
 
     spent, total = release.spent, book.spent()
-    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema")}
+    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema", "statement")}
     return {
         **named,
         "ledger": str(book.path) if book.path else None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from scipy import special
 
 from lookalike.engine.contraction import Network
 from lookalike.engine.executor import threads_allowed
@@ -89,9 +91,54 @@ def gibbs_sweep(
     """Redraw every column, or those at some positions, given the others, in random order and in place.
 
     Rows that follow p(x) proportional to exp(sum over m of tables[m][x on scopes[m]]) before the sweep follow it
-    afterwards. Within a chunk the random points are stratified over the rows, so that counts vary less.
+    afterwards. Columns that occur with one other column only are drawn last, after a sweep of the others under the
+    model without them: of two columns that determine each other neither could change while the other is held. Within a
+    chunk the random points are stratified over the rows, so that counts vary less.
     """
-    for column in rng.permutation(len(domain) if columns is None else np.asarray(columns, dtype=np.int64)):
+    chosen = list(range(len(domain)) if columns is None else columns)
+    last = [leaf for leaf, other in _leaves(scopes).items() if leaf in chosen and other in chosen]
+    kept, summed = _summed_out(scopes, tables, last)
+    _redraw(domain, codes, kept, summed, rng, [column for column in chosen if column not in last])
+    _redraw(domain, codes, scopes, tables, rng, last)
+
+
+def _leaves(scopes: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the columns that occur in one pair and no other joint factor, each with the other column of the pair."""
+    joint = {tuple(scope): None for scope in scopes if len(scope) > 1}
+    times = Counter(column for scope in joint for column in scope)
+    leaves: dict[int, int] = {}
+    for first, second in (scope for scope in joint if len(scope) == 2):
+        if times[second] == 1:
+            leaves[second] = first
+        elif times[first] == 1:
+            leaves[first] = second
+    return leaves
+
+
+def _summed_out(
+    scopes: Sequence[Sequence[int]], tables: Sequence[np.ndarray], leaves: Sequence[int]
+) -> tuple[list[Sequence[int]], list[np.ndarray]]:
+    """Return the factors of the other columns, and of each leaf its sum over all of its values."""
+    held = [next((leaf for leaf in leaves if leaf in scope), None) for scope in scopes]
+    kept = [(scope, table) for scope, table, leaf in zip(scopes, tables, held, strict=True) if leaf is None]
+    for leaf in leaves:
+        own = [(list(scope), table) for scope, table, which in zip(scopes, tables, held, strict=True) if which == leaf]
+        other = next(c for scope, _ in own for c in scope if c != leaf)
+        joint = sum(np.moveaxis(table, scope.index(leaf), -1) for scope, table in own)
+        kept.append(([other], special.logsumexp(joint, axis=-1)))
+    return [scope for scope, _ in kept], [table for _, table in kept]
+
+
+def _redraw(
+    domain: Domain,
+    codes: np.ndarray,
+    scopes: Sequence[Sequence[int]],
+    tables: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    columns: Sequence[int],
+) -> None:
+    """Redraw the columns given the others, in random order and in place."""
+    for column in rng.permutation(np.asarray(columns, dtype=np.int64)):
         size = domain.sizes[column]
         if size < 2:
             continue

@@ -36,7 +36,7 @@ class ExchangeSettings:
     passes: int = 3
     candidates: int = 2
     orders: tuple[int, ...] = (2, 3, 4)
-    cells: int = 1_000_000
+    cells: int = 3_000_000
     sets: int = 2500
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from lookalike.guards import MAX_PAIR_CELLS
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates
+from lookalike.selection.determined import OpenErrors
 from lookalike.selection.pricing import EffectiveCells
 from lookalike.selection.steps import noise_error, top_up
 
@@ -133,21 +134,28 @@ class GrownSets:
         errors: symmetric matrix of the pairs' (noisy) L1 errors in counts; negative ones count as 0.
         cells: effective cells of a set.
         limits: how large sets may become.
+        left: what pairs keep of their errors that follow from measured ones (`determined.left_open`); None: all.
         by_contrasts: weigh a set by its contrasts, which are what it costs, instead of its cells. The weight by cells
             prefers larger sets, whose joint counts are useful beyond the pairs once they exceed the noise.
     """
 
     def __init__(
-        self, domain: Domain, errors: np.ndarray, cells: EffectiveCells, limits: SetLimits, by_contrasts: bool = False
+        self,
+        domain: Domain,
+        errors: np.ndarray,
+        cells: EffectiveCells,
+        limits: SetLimits,
+        left: np.ndarray | None = None,
+        by_contrasts: bool = False,
     ) -> None:
         self.domain, self.cells, self.limits, self.by_contrasts = domain, cells, limits, by_contrasts
-        self._open = np.maximum(errors, 0.0)
-        np.fill_diagonal(self._open, 0.0)
+        self._errors = OpenErrors(errors, left)
+        self._worth = self._errors.worth()
         self._weights: dict[tuple[int, ...], float] = {}
         self._pairs = self._pair_weights()
 
     def best(self) -> tuple[tuple[int, ...], float, float] | None:
-        ratios = np.triu(np.where(self._open > 0, self._open / self._pairs, 0.0))
+        ratios = np.triu(np.where(self._worth > 0, self._worth / self._pairs, 0.0))
         seeds = np.argsort(ratios, axis=None)[::-1][: _SEEDS if self.limits.max_attrs > 2 else 1]
         best: tuple[float, tuple[int, ...], float] = (0.0, (), 0.0)
         for flat in seeds:
@@ -158,7 +166,8 @@ class GrownSets:
         return (best[1], best[2], self._weight(best[1])) if best[1] else None
 
     def take(self, key: tuple[int, ...]) -> None:
-        self._open[np.ix_(key, key)] = 0.0
+        self._errors.take(key)
+        self._worth = self._errors.worth()
 
     def names(self, key: tuple[int, ...]) -> ColumnSet:
         """Return the columns of an offered set."""
@@ -166,9 +175,9 @@ class GrownSets:
 
     def _grown(self, members: tuple[int, ...], ratio: float) -> tuple[float, tuple[int, ...], float]:
         """Extend the pair by columns while error per weight rises; return that ratio, the columns and their error."""
-        error, sizes = float(self._open[members]), self.domain.sizes
+        error, sizes = float(self._worth[members]), self.domain.sizes
         while len(members) < self.limits.max_attrs:
-            gains = self._open[list(members)].sum(axis=0)
+            gains = self._worth[list(members)].sum(axis=0)
             count = math.prod(sizes[i] for i in members)
             best = (ratio, members, error)
             for j in np.flatnonzero(gains > 0):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Self
 
 import numpy as np
 
@@ -17,10 +19,13 @@ from lookalike.measurements import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates, random_larger_sets, useful_candidates
+from lookalike.selection.determined import determined, impossible_cells, left_open, owned_pairs
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
 from lookalike.selection.grouping import effective_cells
+from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, useful_cells
@@ -41,6 +46,30 @@ class SetPricing:
     value_mass: float
     caution: float
     network_ms: float
+    target: str | None
+    target_worth: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairScores:
+    """Released distances of pairs from what is expected of them: independence, or the copula of `halves.py`.
+
+    Attributes:
+        errors: symmetric matrix of noisy L1 distances in counts.
+        stddev: their noise.
+    """
+
+    errors: np.ndarray
+    stddev: float
+
+    @classmethod
+    def of(
+        cls, door: GuardedTable, pairs: Sequence[ColumnSet], expected: Sequence[np.ndarray], rho: float, *, step: str
+    ) -> Self:
+        """Release the distances of these pairs from the expected counts, for rho in all."""
+        score = ResidualL1(tuple(pairs), tuple(expected))
+        stddev = door.score_stddev_for(score, rho)
+        return cls(pair_matrix(door.domain, pairs, door.noisy_scores(score, stddev, step=step)), stddev)
 
 
 class PricedSets:
@@ -53,13 +82,21 @@ class PricedSets:
     """
 
     def __init__(
-        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, errors: np.ndarray, typical: float
+        self,
+        pricing: SetPricing,
+        door: GuardedTable,
+        independent: GraphicalModel,
+        scores: PairScores,
+        typical: float,
+        related: Related | None = None,
     ) -> None:
-        self.pricing, self.door, self.independent, self.errors = pricing, door, independent, errors
-        self.chosen: list[NoisyMarginal] = []
+        self.pricing, self.door, self.independent, self.errors = pricing, door, independent, scores.errors
+        self.related, self.chosen = related, list[NoisyMarginal]()
         self.measured = MeasuredSets()
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
+        self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
+        self._owned = owned_pairs(self._left, scores.errors, door.domain)
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
 
@@ -72,19 +109,49 @@ class PricedSets:
             self.chosen = measure_set_contrasts(door, independent, sets, shares, **masses, step=step)
         else:
             noise = [door.stddev_for(share) for share in shares]
-            groups = cell_groups(independent.marginals(sets), noise, pricing.group_mass)
+            found = cell_groups(independent.marginals(sets), noise, pricing.group_mass)
+            groups = [None if attrs in self._owned else group for attrs, group in zip(sets, found, strict=True)]
             self.chosen = door.measure(sets, noise, step=step, groups=groups)
-        self.measured = MeasuredSets(sets, self._cells.weights(sets), shares)
-        self.inside.offer(tree_first(sets, self.errors, door.domain))
+        self.measured = MeasuredSets(sets, self._cells.weights(sets) * self._precision(sets), shares)
+        self.inside.offer(tree_first([*sets, *self._likely_pairs()], self._strengths(), door.domain))
+
+    def _likely_pairs(self) -> list[ColumnSet]:
+        """Return the pairs that no chosen set holds and of which a joint table is likely, the most dependent first."""
+        if self.related is None:
+            return []
+        held = {pair for attrs in self.measured.cliques for pair in combinations(attrs, 2)}
+        strengths = self.related.strengths()
+        return sorted((pair for pair in strengths if pair not in held), key=lambda pair: -strengths[pair])
+
+    def _strengths(self) -> np.ndarray:
+        """Return how far each pair is from independent: its error, and what the likely table explains."""
+        if self.related is None:
+            return self.errors
+        known = self.related.strengths()
+        return self.errors + pair_matrix(self.door.domain, list(known), np.array(list(known.values())))
+
+    def likely_tables(self) -> list[NoisyMarginal]:
+        """Return the likely tables of pairs that no chosen set holds."""
+        if self.related is None:
+            return []
+        wanted = set(self._likely_pairs())
+        return [table for table in self.related.tables() if table.attrs in wanted]
+
+    def impossible(self) -> dict[ColumnSet, np.ndarray]:
+        """Return the cells of measured pairs that cannot occur where one column determines the other."""
+        counted = {m.attrs: m for m in self.chosen if m.contrasts is None and m.attrs in self.inside.cliques}
+        return {pair: impossible_cells(counted[pair], axis) for pair, axis in self._owned.items() if pair in counted}
 
     def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
         """Return the sets worth measuring and the rho of each; where no error is positive, all pairs."""
         domain, pricing = self.door.domain, self.pricing
         limits = SetLimits(pricing.order, pricing.cells, self._useful)
-        grown = GrownSets(domain, self.errors, self._cells, limits, by_contrasts)
+        grown = GrownSets(domain, self.errors * self._worth, self._cells, limits, self._left, by_contrasts)
         chosen, weights = greedy_cover(grown, rho, pricing.caution, at_least_one=True)
         if chosen:
-            return [grown.names(key) for key in chosen], rho * (weights / weights.sum())
+            sets = [grown.names(key) for key in chosen]
+            weights = weights * self._precision(sets)
+            return sets, rho * (weights / weights.sum())
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
@@ -97,17 +164,14 @@ class PricedSets:
         """
         pricing, door, measured = self.pricing, self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
-
-        def fits(clique: ColumnSet) -> bool:
-            return door.domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
-
-        limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
-        sets = random_larger_sets(door.domain, self.errors, measured.cliques, fits, rng, **limits)
+        sets = self._larger_candidates(rng)
         prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
         if sets:
             found = score_sets(door, sets, references, score_rho, step=step)
             prices = np.array([effective_cells(table, self._cells.stddev) for table in references]) ** (2 / 3)
-            worth = measured.worth_adding(sets, found, prices, door.remaining - kept, pricing.caution)
+            weighted = found * self._precision(sets) ** 1.5
+            worth = measured.worth_adding(sets, weighted, prices, door.remaining - kept, pricing.caution)
+            prices = prices * self._precision(sets)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
         noise = [door.stddev_for(share) for share in shares]
         groups = {m.attrs: m.groups for m in self.chosen}
@@ -118,6 +182,33 @@ class PricedSets:
         larger = door.measure(now, noise, step=step, groups=[groups[attrs] for attrs in now])
         self.chosen = averaged([*self.chosen, *larger])
         self.inside.offer(measured.cliques[known:])
+
+    def _larger_candidates(self, rng: np.random.Generator) -> list[ColumnSet]:
+        """Return random sets of three and more columns that no measured set holds, none of which determines another."""
+        pricing, domain, follows = self.pricing, self.door.domain, determined(self._left, self.errors)
+
+        def fits(clique: ColumnSet) -> bool:
+            places = [domain.position(name) for name in clique]
+            small = domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
+            return small and not follows[np.ix_(places, places)].any()
+
+        errors = np.where(follows | follows.T, 0.0, self.errors * self._worth)
+        limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
+        return random_larger_sets(domain, errors, self.measured.cliques, fits, rng, **limits)
+
+    @property
+    def _worth(self) -> np.ndarray:
+        """What errors of pairs are worth: more for those that hold the target."""
+        worth, names = np.ones_like(self.errors), self.door.domain.names
+        if self.pricing.target in names:
+            place = names.index(self.pricing.target)
+            worth[place] = worth[:, place] = self.pricing.target_worth
+        return worth
+
+    def _precision(self, sets: Sequence[ColumnSet]) -> np.ndarray:
+        """What the share of each set is multiplied by: worth^(2/3), which has the least expected error by worth."""
+        factor = self.pricing.target_worth ** (2 / 3)
+        return np.array([factor if self.pricing.target in attrs else 1.0 for attrs in sets])
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.selection.steps import scored_pairs
-from lookalike.synthesizers.base import METHODS, Method, Progress, method
+from lookalike.synthesizers.base import METHODS, Method, Progress, choice, method
 from lookalike.synthesizers.split import Split
 
 MAX_PRICED_COLUMNS = 150
@@ -26,13 +26,20 @@ MAX_PRICED_COLUMNS = 150
     draws=True,
 )
 class Auto(Method):
-    """Choose a method by the number of columns and of their values, which are public, and run it."""
+    """Choose a method by the number of columns and of their values, which are public, and run it.
+
+    Attributes:
+        target: a column that will be predicted from the others; see `Mosaic`. The simpler methods do without it.
+    """
+
+    target: str | None = choice(None)
 
     def split(self, domain: Domain, rho: float) -> Split:
         return self.chosen(domain).split(domain, rho)
 
     def chosen(self, domain: Domain) -> Method:
-        return chosen_method(domain)[0]
+        found = chosen_method(domain)[0]
+        return found if found.name != "mosaic" else METHODS["mosaic"](target=self.target)
 
     def reason(self, domain: Domain) -> str:
         """Return which method was chosen and why, in one sentence."""

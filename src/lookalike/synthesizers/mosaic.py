@@ -16,20 +16,19 @@ from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.sampling.exchange import ExchangeSettings
 from lookalike.schema.domain import Domain
-from lookalike.selection.pair_selection import pair_matrix
-from lookalike.selection.priced_sets import PricedSets, SetPricing
+from lookalike.selection.halves import measure_halves
+from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
     active_columns,
     measure_column_contrasts,
     measure_columns,
     measure_sets,
-    score_sets,
     scored_pairs,
     singles,
     wanted_precision,
 )
-from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, method, tuned
+from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
 
 SETS, LARGER = "chosen sets", "larger sets and their choice"
@@ -43,6 +42,8 @@ TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
 MAX_TOP_UP = 0.8
 """What the columns of a small table may take, as a part of the share of the first sets."""
+HALVES = 0.5
+"""What correlations of ordered columns may take, as a part of the share of the first sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""
 
@@ -91,6 +92,9 @@ class Mosaic(Method):
         support: maximum number of weighted rows at a time.
         renewals: Gibbs renewals of the weighted rows.
         passes: passes over the rows that exchange them for better ones.
+        target: a column that will be predicted from the others; sets that hold it are worth more. Public: it costs no
+            budget. A name that is not among the modelled columns changes nothing.
+        target_worth: factor on the errors of sets that hold the target.
     """
 
     oneway_share: float = tuned(0.08)
@@ -118,6 +122,8 @@ class Mosaic(Method):
     support: int = tuned(150_000)
     renewals: int = tuned(1)
     passes: int = tuned(3)
+    target: str | None = choice(None)
+    target_worth: float = tuned(3.0, "docs/target.md")
 
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share, self.larger_score_share)
@@ -126,6 +132,7 @@ class Mosaic(Method):
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
             larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
+            target_worth=self.target_worth,
         )  # fmt: skip
 
     def informed(self, known: Sequence[NoisyMarginal]) -> Method:
@@ -178,11 +185,13 @@ class Mosaic(Method):
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        found = score_sets(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
+        related = measure_halves(door, independent, HALVES * split.rho(SETS), step=SETS)
+        expected = independent.marginals(pairs) if related is None else related.expected(pairs)
+        found = PairScores.of(door, pairs, expected, split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
-        sets = PricedSets(pricing, door, independent, pair_matrix(domain, pairs, found), typical)
+        sets = PricedSets(pricing, door, independent, found, typical, related)
         first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
         sets.measure_first(first, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
@@ -203,11 +212,11 @@ class Mosaic(Method):
         independent, single = sets.independent, settings.single
         max_rho = MAX_FITTED_RHO * max(1.0, MAX_FITTED_ROWS / max(1.0, independent.total)) ** 2
         noise_factor = math.sqrt(max(1.0, float(sets.door.budget.rho) / max_rho))
-        measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen)]
+        measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen, *sets.likely_tables())]
         kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in sets.inside.cliques]
         counted = any(m.contrasts is None for m in measured)
         total = estimated_total(measured) if counted else independent.total
-        zeros, domain = independent.zeros, independent.domain
+        zeros, domain = {**sets.impossible(), **independent.zeros}, independent.domain
         network = fit(domain, kept, total=total, penalty=self.penalty, single=single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
 
