@@ -80,7 +80,9 @@ def ordered_column(column: Binned, counts: np.ndarray) -> OrderedColumn | None:
 
 def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[OrderedColumn]:
     """Return all columns of numbers and times that a model of independent columns spreads over two or more bins."""
-    kept = [column for column in schema.columns if isinstance(column, Binned) and column.name in independent.domain.names]
+    kept = [
+        column for column in schema.columns if isinstance(column, Binned) and column.name in independent.domain.names
+    ]
     found = (ordered_column(column, independent.marginal((column.name,))) for column in kept)
     return [column for column in found if column is not None]
 
@@ -154,9 +156,7 @@ class Related:
         return {p: float(np.abs(self.excess(p, r)).sum()) for p, r in zip(self.pairs, self.correlations, strict=True)}
 
 
-def measure_halves(
-    door: GuardedTable, independent: GraphicalModel, max_rho: float, *, step: str
-) -> Related | None:
+def measure_halves(door: GuardedTable, independent: GraphicalModel, max_rho: float, *, step: str) -> Related | None:
     """Measure how the halves of all pairs of ordered columns go together, for at most `max_rho`; None without pairs."""
     columns = {column.name: column for column in ordered_columns(door.schema, independent)}
     pairs: list[ColumnSet] = [door.domain.canonical(pair) for pair in combinations(columns, 2)]

@@ -184,16 +184,16 @@ class Mosaic(Method):
         if SETS not in split:
             return independent
         progress("scoring every pair", 0.05)
-        pairs = scored_pairs(domain)
-        related = measure_halves(door, independent, HALVES * split.rho(SETS), step=SETS)
+        pairs, later = scored_pairs(domain), split.rho(LARGER) if LARGER in split else 0.0
+        left = door.remaining - split.rho(PAIR_SCORES) - later  # columns of small tables may have taken much of it
+        related = measure_halves(door, independent, HALVES * left, step=SETS)
         expected = independent.marginals(pairs) if related is None else related.expected(pairs)
         found = PairScores.of(door, pairs, expected, split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, found, typical, related)
-        first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
-        sets.measure_first(first, by_contrasts=small, step=SETS)
+        sets.measure_first(door.remaining - later, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
