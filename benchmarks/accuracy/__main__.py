@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common import dispatch
 
-COMMANDS = ("papers_tables", "held_out", "sweep", "error_bars", "public_tables", "references", "inference")
+COMMANDS = ("papers_tables", "held_out", "sweep", "error_bars", "public_tables", "references", "inference", "target")
 
 if __name__ == "__main__":
     dispatch("benchmarks.accuracy", COMMANDS)

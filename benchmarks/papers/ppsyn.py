@@ -52,7 +52,7 @@ RESULTS, BUDGETS = results_of("ppsyn"), results_of("ppsyn_budgets")
 DOCUMENT = REPRODUCTIONS / "ppsyn.md"
 TABLES = ("adult", "br2000", "adult-100")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
-RIVALS = ("aim", "mst", "privmrf")
+RIVALS = ("aim", "mst", "privmrf", "privmrf-paper")
 PAPER = "ppsyn-paper"
 COMPARED = ("ppsyn", *RIVALS, PAPER)
 PARTS = ("compare", "eta", "printed-eta", "workload", "printed", "loans")
@@ -160,8 +160,10 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
 
 
 def eta_names(method: str) -> dict[float, str]:
-    """The names of runs of a method by eta."""
-    return {eta: f"{method}, eta {eta:g}" for eta in (ETAS if method == "ppsyn" else PRINTED_ETAS)}
+    """The names of runs of a method by eta; the printed one has 0.7 unless named otherwise."""
+    if method == "ppsyn":
+        return {eta: f"ppsyn, eta {eta:g}" for eta in ETAS}
+    return {eta: PRINTED if eta == ppsyn_printed.ETA else f"{PRINTED}, eta {eta:g}" for eta in PRINTED_ETAS}
 
 
 def jobs(
@@ -239,7 +241,7 @@ def eta_part(results: list[Line]) -> list[str]:
         for method, table, epsilon in grid:
             found = {eta: cells.get((table, name, epsilon)) for eta, name in eta_names(method).items()}
             points = [(eta, cell[0], cell[1]) for eta, cell in found.items() if cell]
-            if points:
+            if len(points) > 1:
                 shown = [spread(found.get(eta), scale, digits) for eta in ETAS]
                 text.append([f"{method}, {table}, {epsilon:g}: {title}", *shown])
                 series[title][f"{method}, {table}, {epsilon:g}"] = points

@@ -37,6 +37,8 @@ SHOWN = ("privmrf", PAPER, *PAPERS_RIVALS, *RIVALS)
 DRAWN = ("privmrf", PAPER, *PAPERS_RIVALS, "mst")
 """The methods of the plots, which have eight colours."""
 PARTS = ("targets", "parameters", "compare", "useful")
+SAME_RUNS = ("privmrf_svm", "privbayes", "gans", "ppsyn")
+"""Results of other pages whose runs count here, too."""
 REPEATS, COLUMNS_OF_NLTCS = 5, 16
 
 TARGETS = {
@@ -94,6 +96,13 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
     if "compare" in parts:
         listed += jobs_of(tables, SHOWN, epsilons, repeats, train_share=0.8)
     return list(dict.fromkeys(listed))
+
+
+def compared_runs() -> list[Line]:
+    """The stored runs of this comparison, and those of other pages with the same tables, splits and measures."""
+    own = results_in(RESULTS)
+    others = [line for name in SAME_RUNS for line in results_in(results_of(name))]
+    return own + [line for line in others if line["method"] in SHOWN and line["table"] in TABLES]
 
 
 # The document.
@@ -218,4 +227,4 @@ def main(arguments: Sequence[str]) -> None:
         if "useful" in given.parts:
             store_pairs()
     else:
-        document(results_in(RESULTS))
+        document(compared_runs())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lookalike.discovery.discover import Discovery as Discovery
+    from lookalike.errors import LookalikeError as LookalikeError
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
     from lookalike.inspecting import inspect as inspect
@@ -42,6 +43,7 @@ _HOMES = {
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",
+    "LookalikeError": "errors",
     "LookalikeWarning": "errors",
     "Neighbours": "privacy.kernel.neighbours",
     "Release": "release",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from lookalike.schema.columns import Identifier
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
+from lookalike.sources import office
 from lookalike.sources.base import Place
 from lookalike.sources.clusters import SparkTable, is_cluster
 from lookalike.sources.databases import DatabaseTable, check_new_table, check_url, file_of, is_url
@@ -116,6 +117,11 @@ def modified(table: Any) -> int | None:
         raise InputError(f"Cannot read {table}: {error.strerror}. Check the path and its permissions.") from None
 
 
+def parts_of(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the file of a table, or all files of a folder or pattern."""
+    return [part.path for part in TableFile.at(path).parts()]
+
+
 def reading_of(table: Any) -> dict[str, Any]:
     """How a table is read and when its file was changed, for whoever reads the same table again."""
     told: dict[str, Any] = {"modified": modified(table)}
@@ -129,7 +135,7 @@ def reading_of(table: Any) -> dict[str, Any]:
 
 def files_of(table: Any, book: Ledger) -> tuple[str, ...]:
     """Return the files of a run that its results may not overwrite."""
-    read = [Path(table).expanduser(), *(f.path for f in TableFile.at(table).parts())] if _is_file(table) else []
+    read = [Path(table).expanduser(), *parts_of(table)] if _is_file(table) else []
     if isinstance(table, DatabaseTable) and isinstance(table.where, str):
         read = [path for path in (database_file(table.where),) if path is not None]
     if isinstance(table, SparkTable) and (table.identity or "").startswith(os.sep):
@@ -159,7 +165,7 @@ def with_persons(schema: Schema, person: str | None, neighbours: Neighbours) -> 
 def check_target(path: Path, *, table: bool) -> None:
     """Refuse a file that cannot be written, before any budget is spent on its contents."""
     if table:
-        kind_of_path(path)
+        check_format(path)
         if path == STANDARD:
             return
     folder = path.parent
@@ -173,6 +179,13 @@ def check_target(path: Path, *, table: bool) -> None:
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
+
+
+def check_format(path: Path, names: Sequence[str] = ()) -> None:
+    """Refuse a file of a kind that cannot be written here, or not with columns of these names."""
+    kind = kind_of_path(path)
+    if kind in office.ENDS:
+        office.check_writable(path, kind, names)
 
 
 def drawn_files(out: Path | None, number: int | None) -> list[Path]:

@@ -76,7 +76,7 @@ def synthesize(
         generator: "model" draws rows from the model of the method; "gum" updates rows to fit the noisy marginals (the
             generator of PrivSyn); "mcf" does so by min-cost flows (slow, for small marginals; the paper of PrivSyn
             compares with it).
-        rows: number of rows to make; by default the noisy number of rows of the table.
+        rows: number of rows to make; by default the noisy number of rows of the table, at least its noise.
         seed: seed for rounding and sampling. The privacy noise has no seed.
         ledger: where charges are recorded. Files have a default ledger; charges on a frame are kept in memory only.
         neighbours: what one person can change; adding or removing one row by default.

@@ -295,9 +295,9 @@ def _stored_style(stored: Stored) -> CsvStyle:
 
 
 def check_rows(rows: int | None) -> None:
-    """Refuse a number of rows to make that is below 1."""
-    if rows is not None and rows < 1:
-        raise InputError(f"{rows} rows were asked for; ask for at least 1.")
+    """Refuse a number of rows to make that is no whole number of 1 or more."""
+    if rows is not None and (not isinstance(rows, int | np.integer) or rows < 1):
+        raise InputError(f"{rows!r} rows were asked for; ask for a whole number, at least 1.")
 
 
 def write_page(path: Path, page: str) -> None:
@@ -388,5 +388,11 @@ class Release:
 
     def _repr_html_(self) -> str:
         head = self.first.slice(0, 5)
-        first = table(head.column_names, ([str(value) for value in row.values()] for row in head.to_pylist()))
-        return card("Release", [*self._lines(), *self.notes], first) + self.fitted._repr_html_()
+        first = table(head.column_names, ([_shown(value) for value in row.values()] for row in head.to_pylist()))
+        further = [note for note in self.notes if not note.startswith("Not seen: ")]  # these are among the lines
+        return card("Release", [*self._lines(), *further], first) + self.fitted._repr_html_()
+
+
+def _shown(value: object) -> str:
+    """Return a value of a row as a person reads it: numbers with six figures."""
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)

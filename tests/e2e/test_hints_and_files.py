@@ -50,6 +50,8 @@ def test_hints_reach_run_plan_and_draft(call: Call, people: Path, tmp_path: Path
     assert again.code == 0, again.err
     planned = json.loads(call("plan", people, *HINTS, "--json").out)
     assert {column["attrs"][0] for column in planned["forecast"]["columns"]} >= {"age", "sex", "town"}
+    assert "every type is open" in call("schema", people).err
+    assert "every type is open" not in call("schema", people, *HINTS).err
     drafted = call("schema", people, *HINTS).out
     assert "maximum: 120" in drafted
     assert "notes" not in drafted
@@ -232,3 +234,42 @@ def test_tables_that_cannot_be_drawn_are_refused_before_anything_is_spent(
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert not ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("o.sas7bdat", "can only be read. Write an .xpt file"),
+        ("o.dta", "'home town' contains a space"),
+        ("o.sav", "'home town' contains a space"),
+    ],
+)
+def test_a_format_that_cannot_hold_the_table_is_refused_before_anything_is_spent(
+    call: Call, tmp_path: Path, name: str, message: str
+) -> None:
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / "t.csv"
+    path.write_text("home town,b\n" + "Ox,1\nEly,2\n" * 50)
+    outcome = call("synth", path, "-o", tmp_path / name, "-m", "independent")
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert json.loads(call("ledger", path, "--json").out)["runs"] == []
+
+
+def test_a_run_with_persons_is_resumed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The continuation keeps the column and the maximum of the persons, which the resuming command does not name."""
+    path, out, page = tmp_path / "visits.csv", tmp_path / "o.csv", tmp_path / "o.html"
+    path.write_text("who,ward\n" + "".join(f"p{i % 100},{'AB'[i % 2]}\n" for i in range(1000)))
+    options = ("--person", "who", "--max-rows-per-person", 3, "-e", 8, "-m", "mst", "--report", page)
+    with monkeypatch.context() as patched:
+        patched.setattr("lookalike.synthesizers.mst.MST.fit", interrupted)  # after discovery, before anything else
+        assert call("synth", path, "-o", out, *options).code == 130
+    (charged,) = json.loads(call("ledger", path, "--json").out)["runs"]
+    outcome = call("resume", path)
+    assert outcome.code == 0, outcome.err
+    assert "At most 3 rows of each person (who) are used" in outcome.out
+    assert 250 < len(out.read_text().splitlines()) < 350
+    assert "At most 3 rows of each person were used" in page.read_text()
+    (finished,) = json.loads(call("ledger", path, "--json").out)["runs"]
+    assert finished["charges"][: len(charged["charges"])] == charged["charges"]
+    assert finished["epsilon_counted"] == charged["epsilon_counted"] == 8

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -559,3 +560,18 @@ def test_a_journal_that_is_put_back_does_not_resume_what_read_single_rows(tmp_pa
     with pytest.raises(LedgerError, match="after which no run can be resumed"):
         again.record(journal)
     journal.discard()
+
+
+def test_a_charge_is_repeated_as_it_was_made_or_not_at_all(tmp_path: Path) -> None:
+    """Plant: the step alone decides. The last charge may have no answer, so that nothing else would tell."""
+    book, made = Ledger(tmp_path / "l.jsonl", "t"), Charge("s", "gaussian", 1, Fraction(1, 1000), "stddev 22")
+    budget = Budget(1.0, 1e-5, "gdp")
+    run = book.begin(method="m", schema="s", budget=budget, neighbours=Neighbours())
+    number = run.charge(made)
+    others = {"rho": Fraction(1, 100), "releases": 2, "mechanism": "threshold", "delta": 1e-7, "detail": "stddev 7"}
+    for name, value in others.items():
+        again = Run(book, 1, budget, begun=run.begun, made=[(number, made)])
+        with pytest.raises(LedgerError, match="asks for something else"):
+            again.charge(replace(made, **{name: value}))
+    assert Run(book, 1, budget, begun=run.begun, made=[(number, made)]).charge(made) == number
+    assert len(book.runs()[0].charges) == 1

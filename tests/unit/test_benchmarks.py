@@ -129,7 +129,7 @@ def test_every_claim_of_a_paper_has_a_figure_and_a_verdict(paper: str) -> None:
 def test_all_experiments_have_a_prediction_of_their_time() -> None:
     listed = run.missing(repeats=7)
     assert {one.part for one in listed} == {
-        "bsg", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privsyn", "queries",
+        "bsg", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privmrf_wide", "privsyn", "queries",
     }  # fmt: skip
     assert all(one.seconds > 0 for one in listed)
     costs = [one.seconds * (one.repeat + 1) for one in listed]
@@ -147,9 +147,12 @@ def test_a_run_is_predicted_from_those_most_like_it() -> None:
 def test_runs_that_are_stored_are_not_listed_again(tmp_path: Path) -> None:
     path, job = tmp_path / "lines.jsonl", runs.Job("nltcs", "uniform", 1.0, repeat=1)
     (one,) = run.runs_of("part", [job], runs.run_one, path)
-    assert one.repeat == 1
+    assert one.repeat == 0
     path.write_text(json.dumps({"table": "nltcs", "method": "uniform", "epsilon": 1.0, "repeat": 1}) + "\n")
     assert not list(run.runs_of("part", [job], runs.run_one, path))
+    others = [{"table": "nltcs", "method": "uniform", "epsilon": 1.0, "repeat": 0, "cpu_seconds": 1.0}] * 3
+    three = [runs.Job("nltcs", "uniform", 1.0, repeat=repeat) for repeat in (0, 2, 3, 4)]
+    assert [one.repeat for one in run.runs_of("part", three, runs.run_one, path, others)] == [3]
 
 
 def test_parts_of_a_page_are_replaced_between_their_markers(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def ledger(
 
 
 def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
-    from lookalike.privacy.composition import NAMES
+    from lookalike.privacy.composition import NAMES, mixed_neighbours
     from lookalike.privacy.journal import journals_of
     from lookalike.privacy.ledger import epsilon_text
     from lookalike.privacy.stopping import STOPPED
@@ -96,6 +96,8 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
     if how != "sum":
         output.print(f"At the same delta all runs together are proved to be {together:.4g}-private, by {NAMES[how]}.")
+    if mixed := mixed_neighbours(run.neighbours for run in runs if run.charges):
+        output.print(mixed)
     output.print(
         "A run counts with its whole epsilon once anything was charged; as infinite if its noise was not secret."
     )

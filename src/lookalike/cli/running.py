@@ -72,7 +72,7 @@ def synth(
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     from lookalike.discovery.discover import Discovery
-    from lookalike.inputs import as_ledger, check_apart, drawn_files
+    from lookalike.inputs import STANDARD, as_ledger, check_apart, check_format, drawn_files
     from lookalike.outputs import check_outputs, write_results
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
     from lookalike.privacy.kernel.neighbours import Neighbours
@@ -100,6 +100,7 @@ def synth(
         settings=options.settings_of(method, setting, workload, target),
     )
     generation = check_generator(generator, public)
+    check_format(written or STANDARD, run.schema.names)
     if drawn:
         check_draws(run.method, generation)
     if not as_json:
@@ -327,7 +328,7 @@ def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, A
     from lookalike.privacy.ledger import epsilon_json
 
     spent, total = release.spent, book.spent()
-    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema")}
+    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema", "statement")}
     return {
         **named,
         "ledger": str(book.path) if book.path else None,

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from lookalike.discovery import binning, forms
+from lookalike.discovery import binning, class_grids
 from lookalike.discovery.forms import Histogram
 from lookalike.discovery.grids import LEFT_OVER, Grid, Rows
 from lookalike.measurements import NoisyMarginal
@@ -30,8 +30,8 @@ _IDENTIFIER_SHARE = 0.5
 _HIDDEN_VALUES = 25.0
 """Rows that five values just below the threshold hold, in standard deviations of noise."""
 _LEFT_BESIDE_ONE = 1.3
-"""Standard deviations by which rows must be left over beside a single text to make others: a column that is not constant
-should not become so."""
+"""Standard deviations by which rows must be left over beside a single text to make others: a column that varies should
+not become constant."""
 _REUSED_VARIANCE = 1.5
 """Factor on the variance of counts that are used again: which codes there are was chosen by the same noise."""
 
@@ -105,7 +105,7 @@ def with_values(column: Categorical, answers: Answers) -> Column:
 def with_bins(column: Binned, answers: Answers, max_bins: int, rounding: tuple[tuple[int, float], ...]) -> Column:
     """The column with bounds, bins and the shape of values within bins, from the counts of its grid."""
     grid = answers.grids[column.name]
-    day = forms.clock_grid(column, grid)
+    day = class_grids.clock_grid(column, grid)
     grid = grid if day is None else day
     edges, weights = binning.pieces_of(grid, answers.rows_of(column.name))
     if "bounds" in column.open_facts:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from lookalike.discovery import binning, forms, grids, ranges
+from lookalike.discovery import binning, class_grids, forms, grids, ranges
 from lookalike.discovery.doubts import Evidence, doubts
 from lookalike.discovery.forms import Histogram
 from lookalike.discovery.found_columns import Answers, closed, known_counts, with_bins, with_values
@@ -149,7 +149,7 @@ class Search:
                 histogram.stddev,
             )
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
-                grid = self.answers.classes[name] = forms.class_grid(column, histogram)
+                grid = self.answers.classes[name] = class_grids.class_grid(column, histogram)
                 bounded = "bounds" not in column.open_facts
                 self.answers.grids[name] = _within_bounds(column, grid) if bounded else self._ended(name, grid)
 

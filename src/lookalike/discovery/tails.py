@@ -25,12 +25,12 @@ _SPREADS = np.array([0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0])
 """Standard deviations of the logarithms of log-normal numbers."""
 _CELL = math.log(1.5)
 """Logarithm of the factor by which numbers grow along one cell."""
-_GOES_ON, _SHORT = 0.5, 2.5
+_GOES_ON, _SHORT = 0.5, 2.0
 """Prior chance that a range that ends at once goes on beyond the cells that stand out; the chance that it is w times as
 wide is w to the power of minus the second constant."""
 _ENDING = 0.7
 """Prior chance that a tail is a power law that ends, rather than log-normal."""
-_NARROW, _NARROW_ONE = 0.8, 0.25
+_NARROW, _NARROW_ONE = 0.4, 0.25
 """Explanations by which a range becomes w times as wide count for w to the power of minus this: beside a range, and
 beside a single value, of which the width says little."""
 _TAIL_ROWS, _TAIL_SHARE, _TAIL_STEPS = 6.0, 0.03, 4.0
@@ -43,11 +43,10 @@ _RARE = 0.001
 """Share of the rows beyond the end of a range: the values of fewer rows are not made."""
 _AGREE = math.log(3.0)
 """Explanations agree if their ranges are this near, as logarithms of widths."""
-_CONSTANT = {0: 0.1, 1: 0.5}
-_CONSTANT_OTHER = 0.8
-"""Prior chances that a column of which one value stands out is constant. Flags and counts of what is rare are common, and
-columns of zeros alone are not: 1 of 51 columns of the benchmark tables with at least 97 % zeros, but 6 of 7 with at
-least 97 % of another value."""
+_CONSTANT, _CONSTANT_OTHER = {0.0: 0.1, 1.0: 0.5}, 0.8
+"""Prior chances that a column of which one value stands out is constant: if it is 0, 1, or another number. Flags and
+counts of what is rare are common, columns of zeros alone are not: of the benchmark tables' columns with at least 97 %
+zeros 1 of 51 has no other value, of those with at least 97 % of another number 6 of 7."""
 _SHARES = np.geomspace(0.002, 0.4, 10)
 """Shares of the rows that may differ from a single value that stands out, each as likely as the others."""
 _BESIDE = {"next": 0.5, "falling": 0.25, "amounts": 0.25}

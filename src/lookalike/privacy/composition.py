@@ -8,7 +8,7 @@ for all of them, instead of one delta each. `docs/proofs/ledger_composition.md` 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import localcontext
 from fractions import Fraction
@@ -179,6 +179,21 @@ def _with_thresholds(rho: Fraction, lone: float, delta: float, how: Accounting) 
 
 def _threshold_delta(epsilon: float, lone: float) -> float:
     return (1 + math.exp(min(epsilon, 700.0))) * lone * (1 + 1e-9)
+
+
+def mixed_neighbours(hidden: Iterable[str]) -> str:
+    """Say what runs hide if they do not all hide the same, since their total is then about less; else an empty text.
+
+    >>> mixed_neighbours(["adding or removing one row"] * 2)
+    ''
+    """
+    kinds = list(dict.fromkeys(hidden))
+    if len(kinds) < 2:
+        return ""
+    return (
+        f"These runs hide different things ({'; '.join(kinds)}). Their total bounds only what every one of them hides: "
+        "for a person with more rows than the least of them, and between adding and replacing, it is more."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def gibbs_sweep(
 
 
 def _leaves(scopes: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return the columns that occur in one pair and no other joint factor, with the other column; not both of a pair."""
+    """Return the columns that occur in one pair and no other joint factor, each with the other column of the pair."""
     joint = {tuple(scope): None for scope in scopes if len(scope) > 1}
     times = Counter(column for scope in joint for column in scope)
     leaves: dict[int, int] = {}

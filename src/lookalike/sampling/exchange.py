@@ -37,7 +37,7 @@ class ExchangeSettings:
     candidates: int = 2
     orders: tuple[int, ...] = (2, 3, 4)
     cells: int = 3_000_000
-    sets: int = 4000
+    sets: int = 2500
 
 
 class MarginalCells:

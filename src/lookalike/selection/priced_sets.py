@@ -200,9 +200,8 @@ class PricedSets:
 
     def _precision(self, sets: Sequence[ColumnSet]) -> np.ndarray:
         """What the share of each set is multiplied by: worth^(2/3), which has the least expected error by worth."""
-        return np.array([self.pricing.target_worth if self.pricing.target in attrs else 1.0 for attrs in sets]) ** (
-            2 / 3
-        )
+        factor = self.pricing.target_worth ** (2 / 3)
+        return np.array([factor if self.pricing.target in attrs else 1.0 for attrs in sets])
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import io
 import re
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -66,6 +66,15 @@ def read(stream: BinaryIO, path: Path, kind: str, *, rows: bool) -> pa.Table:
     if kind == "excel":
         return _read_sheet(io.BytesIO(stream.read()), path, rows)
     return _read_statistics(stream, path, kind, rows)
+
+
+def check_writable(path: Path, kind: str, names: Sequence[str] = ()) -> None:
+    """Refuse a file that cannot be written, or not with columns of these names: it costs nothing to find out first."""
+    if kind == "excel":
+        _library("openpyxl", kind)
+        return
+    pandas = _library("pandas", kind)
+    _written(pandas.DataFrame({name: [0.0] for name in names or ["a"]}), path)
 
 
 def write(
@@ -259,19 +268,24 @@ def _typed(values: Any, kind: str, form: str, program: str) -> pa.Array:
 
 
 def _write_statistics(table: pa.Table, stream: BinaryIO, path: Path, numbers: Collection[str]) -> None:
-    pyreadstat, pandas = _library("pyreadstat", "statistics"), _library("pandas", "statistics")
-    end = path.suffix.lower()
-    if end not in _WRITERS:
-        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
+    pandas = _library("pandas", "statistics")
     columns = {name: _storable(table.column(name), name in numbers) for name in table.column_names}
     frame = pandas.DataFrame({name: pandas.Series(values, dtype=kind) for name, (values, kind) in columns.items()})
+    stream.write(_written(frame, path))
+
+
+def _written(frame: Any, path: Path) -> bytes:
+    """The contents of a file of that suffix with the frame's columns."""
+    pyreadstat, end = _library("pyreadstat", "statistics"), path.suffix.lower()
+    if end not in _WRITERS:
+        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / f"table{end}"
         try:
             getattr(pyreadstat, _WRITERS[end])(frame, str(made), **({"compress": True} if end == ".zsav" else {}))
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, TypeError) as error:
             raise InputError(f"The table cannot be written to {path}: {error}. Write a .csv file.") from None
-        stream.write(made.read_bytes())
+        return made.read_bytes()
 
 
 def _storable(column: pa.ChunkedArray, numbers: bool) -> tuple[list[Any], Any]:

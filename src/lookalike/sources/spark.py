@@ -1,6 +1,6 @@
 """The engine for tables of Spark: rows become packed blocks of codes on the executors, which are cached and counted.
 
-A block holds the codes of up to 65,536 rows, one column after the other. Blocks of a view are made once, by the
+A block holds the codes of up to 65,536 rows, each column for itself. Blocks of a view are made once, by the
 codec, and stay with the executors; every further pass unpacks and counts them. Spark schedules, caches and repeats
 tasks. A task that is repeated or run twice changes nothing: blocks and counts follow from the rows alone, and of each
 partition Spark takes one result.
@@ -92,7 +92,8 @@ class SparkRows:
         fine = Domain.of({column.name: column.size for column in view.columns})
         task = Counting(fine, view.domain, tuple(sets), dict(view.maps))
         with self._running():
-            parts = self._blocks(view.columns).mapInArrow(task.counted, "piece int, counts binary")
+            blocks = self._blocks(view.columns).select(*task.needed)
+            parts = blocks.mapInArrow(task.counted, "piece int, counts binary")
             if sum(cells) > PIECE:
                 number = min(-(-sum(cells) // PIECE), self._rows.frame.sparkSession.sparkContext.defaultParallelism)
                 parts = parts.repartition(number, "piece").mapInArrow(added, "piece int, counts binary")
@@ -146,7 +147,7 @@ class SparkRows:
                 frame, names = _with_repeats(self._rows, column.base), [*names, REPEATS]
         task = Packing(columns, self.structure)
         names = names or self.structure.names[:1]
-        blocks = frame.select(*map(quoted, names)).mapInArrow(task.packed, "rows int, codes binary")
+        blocks = frame.select(*map(quoted, names)).mapInArrow(task.packed, task.block)
         blocks = blocks.persist(StorageLevel.MEMORY_AND_DISK)
         self._packed.append((self._rows.frame, columns, blocks))
         return blocks

@@ -219,7 +219,9 @@ def check_target(method: Method, domain: Domain) -> None:
     if target is not None and target not in domain:
         near = get_close_matches(target, domain.names, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise SchemaError(f"The target is {target!r}; it must be a column with values: {', '.join(domain.names)}.{meant}")
+        raise SchemaError(
+            f"The target is {target!r}; it must be a column with values: {', '.join(domain.names)}.{meant}"
+        )
 
 
 def check_draws(method: Method, generator: str) -> None:

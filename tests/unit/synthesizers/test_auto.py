@@ -43,3 +43,22 @@ def test_the_command_line_prints_the_reason(tmp_path) -> None:
     assert "auto chose mosaic" in " ".join(shown.output.split())
     machine = CliRunner().invoke(app, ["plan", "--domain", str(sizes), "--json"])
     assert json.loads(machine.output)["reason"].startswith("auto chose mosaic")
+
+
+def test_a_target_reaches_the_chosen_method_and_must_be_a_column(tmp_path) -> None:
+    assert Auto(target="a1").chosen(domain(3, 4)) == Mosaic(target="a1")
+    assert Auto(target="a1").chosen(domain(*[3] * 200)).name == "mst"
+    sizes = tmp_path / "domain.json"
+    sizes.write_text('{"age": 2, "income": 3}')
+
+    def said(*options: str) -> tuple[int, str]:
+        shown = CliRunner().invoke(app, ["plan", "--domain", str(sizes), *options])
+        return shown.exit_code, str(shown.exception)
+
+    assert said("--target", "income")[0] == 0
+    code, text = said("--target", "incom")
+    assert code
+    assert "Did you mean 'income'?" in text
+    code, text = said("--target", "income", "--method", "mst")
+    assert code
+    assert "has no target" in text

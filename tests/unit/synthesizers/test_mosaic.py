@@ -210,3 +210,57 @@ def test_large_budgets_are_not_drowned_by_the_noise_of_the_fit_on_small_tables()
         shares = [np.bincount(codes, minlength=400) / len(codes) for codes in cells]
         distances.append(np.abs(shares[0] - shares[1]).sum() / 2)
     assert np.mean(distances) < 0.09
+
+
+def related(rows: int, values: int = 3) -> np.ndarray:
+    """Rows of six columns, each the one before it or, as often, another."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, values, (rows, 6))
+    for i in range(1, 6):
+        codes[:, i] = np.where(rng.random(rows) < 0.5, codes[:, i - 1], codes[:, i])
+    return codes
+
+
+def noise_of(codes: np.ndarray, **settings: object) -> dict[tuple[str, ...], float]:
+    """The noise of every set of two and more columns that a run measures."""
+    import pyarrow as pa
+
+    table = pa.table({name: codes[:, i] for i, name in enumerate("abcdef")})
+    sizes = {name: int(codes[:, i].max()) + 1 for i, name in enumerate("abcdef")}
+    rng = np.random.default_rng(1)
+    made = synthesize(table, schema=sizes, epsilon=1.0, method="mosaic", seed=0, insecure_rng=rng, **settings)
+    noise: dict[tuple[str, ...], float] = {}
+    for m in made.fitted.measurements:
+        if len(m.attrs) > 1:
+            noise[m.attrs] = (noise.get(m.attrs, np.inf) ** -2.0 + m.stddev**-2.0) ** -0.5
+    return noise
+
+
+def test_sets_that_hold_the_target_get_more_of_the_budget() -> None:
+    codes = related(3000)
+    plain, aimed = noise_of(codes), noise_of(codes, target="f")
+    share = [sum(s**-2.0 for attrs, s in found.items() if "f" in attrs) for found in (plain, aimed)]
+    whole = [sum(s**-2.0 for s in found.values()) for found in (plain, aimed)]
+    assert share[1] / whole[1] > 1.2 * share[0] / whole[0]
+    assert whole[1] == pytest.approx(whole[0], rel=0.05)
+
+
+def test_a_column_that_another_determines_is_measured_with_that_one_alone() -> None:
+    codes = related(20_000, 8)
+    codes[:, 5] = (3 * codes[:, 1] + 1) % 8
+    noise = noise_of(codes)
+    assert ("b", "f") in noise
+    counted = [{attrs for attrs in noise if one in attrs and other not in attrs} for one, other in ("bf", "fb")]
+    assert min(map(len, counted)) <= 1 < max(map(len, counted)), "one of the two stands for both"
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.6, 1.0, 5.0, 1000.0])
+def test_a_dozen_rows_stay_within_the_plan(epsilon: float) -> None:
+    """Their columns take most of what the first sets may spend; correlations of halves take a part of the rest."""
+    import pyarrow as pa
+
+    rows = np.arange(12)
+    table = pa.table({"a": rows % 2, "b": rows % 3, "c": rows // 4})
+    noise = np.random.default_rng(0)
+    made = synthesize(table, schema={"a": 2, "b": 3, "c": 4}, epsilon=epsilon, method="mosaic", insecure_rng=noise)
+    assert made.spent.epsilon_spent <= epsilon
