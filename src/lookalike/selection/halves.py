@@ -81,11 +81,16 @@ def ordered_column(column: Binned, counts: np.ndarray) -> OrderedColumn | None:
 
 def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[OrderedColumn]:
     """Return all columns of numbers and times that a model of independent columns spreads over two or more bins."""
-    kept = [
-        column for column in schema.columns if isinstance(column, Binned) and column.name in independent.domain.names
-    ]
+    names = set(independent.domain.names)
+    kept = [c for c in schema.columns if isinstance(c, Binned) and c.name in names and not _may_be_codes(c)]
     found = (ordered_column(column, independent.marginal((column.name,))) for column in kept)
     return [column for column in found if column is not None]
+
+
+def _may_be_codes(column: Binned) -> bool:
+    """Whether whole numbers from 0 on, one bin each, were declared: a table of codes, which need have no order."""
+    found = "measured" in column.provenance.values()
+    return not found and column.internal(column.minimum) == 0 and column.single_values() is not None
 
 
 def joint_excess(one: np.ndarray, two: np.ndarray, correlation: float | np.ndarray) -> np.ndarray:

@@ -117,6 +117,8 @@ def test_without_two_ordered_columns_nothing_is_asked():
     oneways = [NoisyMarginal(("a",), np.ones(2), 1.0), NoisyMarginal(("b",), np.ones(5), 1.0)]
     independent = fit(words.domain, oneways)
     assert [column.name for column in halves.ordered_columns(words, independent)] == ["b"]
+    codes = Schema.from_sizes({"a": 2, "b": 5})
+    assert halves.ordered_columns(codes, independent) == []
 
 
 def test_correlations_of_a_table_that_shows_no_pair_survive():
