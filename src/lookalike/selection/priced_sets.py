@@ -88,7 +88,7 @@ class PricedSets:
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
         self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
-        self._owned = owned_pairs(self._left, scores.errors, door.domain)
+        self._owned = owned_pairs(self._left, door.domain)
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
 
@@ -155,7 +155,7 @@ class PricedSets:
 
     def _larger_candidates(self, rng: np.random.Generator) -> list[ColumnSet]:
         """Return random sets of three and more columns that no measured set holds, none of which determines another."""
-        pricing, domain, follows = self.pricing, self.door.domain, determined(self._left, self.errors)
+        pricing, domain, follows = self.pricing, self.door.domain, determined(self._left)
 
         def fits(clique: ColumnSet) -> bool:
             places = [domain.position(name) for name in clique]
