@@ -18,7 +18,7 @@ from lookalike.measurements import NoisyMarginal
 from lookalike.schema.domain import ColumnSet, Domain
 
 SMALL = 0.1
-"""A column determines another where it leaves less than this part of their own error open; docs/laboratory/mosaic.md."""
+"""A column determines another where it leaves less than this part of their error open; docs/laboratory/mosaic.md."""
 VISIBLE = 3.0
 """Counts of more than so many standard deviations are not those of empty cells."""
 

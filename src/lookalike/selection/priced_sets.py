@@ -108,8 +108,13 @@ class PricedSets:
         self.inside.offer(tree_first(sets, self.errors, door.domain))
 
     def impossible(self) -> dict[ColumnSet, np.ndarray]:
-        """Return the cells of measured pairs that cannot occur where one column determines the other."""
-        counted = {m.attrs: m for m in self.chosen if m.contrasts is None and m.attrs in self.inside.cliques}
+        """Return the cells of measured pairs that cannot occur where one column determines the other.
+
+        Columns of the schema's own rules are left alone: noise must not contradict a rule.
+        """
+        ruled = {name for attrs in self.independent.zeros for name in attrs}
+        usable = [m for m in self.chosen if m.contrasts is None and m.attrs in self.inside.cliques]
+        counted = {m.attrs: m for m in usable if not ruled.intersection(m.attrs)}
         return {pair: impossible_cells(counted[pair], axis) for pair, axis in self._owned.items() if pair in counted}
 
     def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
