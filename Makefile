@@ -14,7 +14,7 @@ help:
 	@echo "make test-slow  the audits that take minutes"
 	@echo "make audit  claimed and shown epsilons of every mechanism and method; says first how long it takes"
 	@echo "make mutants  plant bugs in a copy of the package; which tests notice"
-	@echo "make fuzz  a hundred thousand spoiled files, questions and names; an hour or more"
+	@echo "make fuzz  a hundred thousand spoiled files, questions and names; a quarter of an hour or more"
 	@echo "make docs  build the pages of docs/ and the reference into build/site"
 
 $(VENV)/run: pyproject.toml constraints.txt
@@ -60,7 +60,7 @@ audit: $(VENV)/dev
 	$(BIN)/python -m benchmarks.trust audits run
 	$(BIN)/python -m benchmarks.trust audits document
 
-# 15,000 each of spoiled tables, tables with spoiled rows, models, schemas, domains, ledgers, questions and names.
+# 15,000 each of spoiled tables, tables with spoiled rows, JSON lines, models, schemas, domains, ledgers, questions and names.
 fuzz: $(VENV)/dev
 	HYPOTHESIS_PROFILE=search LOOKALIKE_FUZZ=15000 $(BIN)/python -m pytest -n 2 -m "slow or not slow" tests/fuzz \
 	    tests/privacy/test_ledger.py::test_thousands_of_mutated_ledgers

@@ -15,10 +15,12 @@ from typing import Any, NoReturn, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from markupsafe import Markup
 
 from benchmarks.common import DATA, Line, add_grid, markdown, parser_of, replace_parts, results_of
 from benchmarks.engine.cases import counts_of
 from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
+from lookalike.report.page import style_sheet
 from lookalike.schema.schema import Schema
 
 TABLES = ("nltcs", "acs", "adult", "br2000")
@@ -165,6 +167,14 @@ def method_rows(
     return markdown([first, *columns], rows)
 
 
+def spread(cell: Sequence[float] | None, scale: float = 1.0, digits: int = 4) -> str:
+    """Mean, standard error and number of runs of a cell of a summary."""
+    if cell is None:
+        return ""
+    error = f" ± {scale * cell[1]:.{digits}f}" if cell[2] > 1 else ""
+    return f"{scale * cell[0]:.{digits}f}{error} ({cell[2]:.0f})"
+
+
 def three_and_five(results: list[Line]) -> Callable[[Key], str]:
     """A function that gives the cell of a table: means of the 3-way and 5-way distances, and the number of runs."""
     three, five = summary(results, "tvd.3"), summary(results, "tvd.5")
@@ -180,3 +190,10 @@ def costs(results: list[Line], tables: Sequence[str], methods: Sequence[str]) ->
         return f"{seconds:.1f} s, {memory:.0f} MB" if own else ""
 
     return markdown(["method", *tables], [[method, *(cell(table, method) for table in tables)] for method in methods])
+
+
+def standalone(chart: Markup) -> str:
+    """A chart as a file of its own, with the report's colours."""
+    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
+    at = chart.index(">") + 1
+    return str(chart[:at] + style + chart[at:])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
+import tempfile
 import warnings
 from functools import cache
 from typing import Any
@@ -45,7 +47,9 @@ def session() -> Any:
 @cache
 def _session() -> Any:
     before = os.environ.get("JDK_JAVA_OPTIONS")
-    os.environ["JDK_JAVA_OPTIONS"] = f"{before or ''} {_LIGHT}".strip()
+    tables = tempfile.TemporaryDirectory(prefix="lookalike-spark-")
+    atexit.register(tables.cleanup)
+    os.environ["JDK_JAVA_OPTIONS"] = f"{before or ''} {_LIGHT} -Dspark.sql.warehouse.dir={tables.name}".strip()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -40,6 +40,7 @@ COLUMNS = ("age", "workclass", "education", "marital-status", "occupation", "rel
 COLUMNS += ("hours-per-week", "native-country", "income")
 OMEGAS = ("11", "10", "9", "9-11", "5-11")
 DELTA, K = 1e-9, 50
+REPEATS = 5
 
 
 def data(repeat: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Domain]:
@@ -387,7 +388,7 @@ def run(names: Sequence[str], repeats: int, *, again: bool = False) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
     parser.add_argument("--only", nargs="+", default=[*EXPERIMENTS, *LARGE])
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--again", action="store_true", help="repeat what is stored, too")
     given = parser.parse_args(arguments)
     if given.action == "run":

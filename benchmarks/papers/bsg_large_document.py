@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common import markdown
+from benchmarks.papers.bsg_plots import bars
 
 Results = dict[str, list[dict[str, Any]]]
-Bars = Callable[..., str]
 
 
 def gains(found: dict[str, Any], key: str) -> list[float]:
@@ -41,7 +40,7 @@ claimed.
 """
 
 
-def figure_1(results: Results, folder: Path, bars: Bars) -> str:
+def figure_1(results: Results, folder: Path) -> str:
     """Figure 1 at the paper's size."""
     found = results["large_models"][0]
     keys = {
@@ -49,7 +48,7 @@ def figure_1(results: Results, folder: Path, bars: Bars) -> str:
         "paper's, 1": "bsg-paper 1", "paper's, 0.1": "bsg-paper 0.1", "forest": "forest",
     }  # fmt: skip
     series = {label: gains(found, key) for label, key in keys.items()}
-    chart = bars(list(found), series, "fewer errors than marginals, %")
+    chart = bars(list(found), series, None, "fewer errors than marginals, %")
     (folder / "bsg-figure1-large.svg").write_text(chart)
     rows = [[name, *(f"{values[i]:.1f}" for values in series.values())] for i, name in enumerate(found)]
     mean = {label: float(np.mean(values)) for label, values in series.items()}

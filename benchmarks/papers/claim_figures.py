@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.common import Line, markdown, results_of, stored
 from benchmarks.papers import bsg_large_document, ppsyn, privmrf
+from benchmarks.runs import spread
 from lookalike.evaluate.compare import summary
 
 
@@ -35,29 +36,37 @@ class Claim:
 
 @cache
 def lines(name: str) -> list[Line]:
-    """The stored runs of a file that did not fail."""
+    """The stored runs of a page that did not fail."""
+    if name == "privmrf":
+        return privmrf.compared_runs()
     return [line for line in stored(results_of(name)) if "error" not in line]
 
 
 def of(name: str, measure: str, table: str, epsilon: float, *methods: str, digits: int = 4) -> str:
     """The means of methods on a table at one budget, with standard errors and numbers of runs."""
-    cells, text = summary(lines(name), measure), []
-    for method in [name for name in methods if (table, name, epsilon) in cells]:
-        mean, error, count = cells[table, method, epsilon]
-        spread = f" ± {error:.{digits}f}" if count > 1 else ""
-        text.append(f"{method} {mean:.{digits}f}{spread} ({count})")
+    cells = summary(lines(name), measure)
+    known = [method for method in methods if (table, method, epsilon) in cells]
+    text = [f"{method} {spread(cells[table, method, epsilon], digits=digits)}" for method in known]
     return f"{table}, epsilon {epsilon:g}: " + ", ".join(text)
 
 
-def wins(name: str, measure: str, method: str, rivals: tuple[str, ...], epsilons: tuple[float, ...]) -> str:
+def wins(
+    name: str,
+    measure: str,
+    method: str,
+    rivals: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    tables: tuple[str, ...] | None = None,
+) -> str:
     """In how many cells of tables and budgets a method is below every rival that ran there."""
     cells, won, counted = summary(lines(name), measure), 0, 0
-    for table, own, epsilon in list(cells):
+    for table, own, epsilon in [key for key in cells if tables is None or key[0] in tables]:
         others = [cells[table, rival, epsilon][0] for rival in rivals if (table, rival, epsilon) in cells]
         if own == method and epsilon in epsilons and others:
             counted += 1
             won += cells[table, own, epsilon][0] < min(others)
-    return f"{method} below {', '.join(rivals)} in {won} of {counted} cells ({measure})"
+    where = f" on {', '.join(tables)}" if tables else ""
+    return f"{method} below {', '.join(rivals)} in {won} of {counted} cells{where} ({measure})"
 
 
 def experiment(name: str) -> list[dict[str, Any]]:
@@ -104,15 +113,18 @@ def svm(*methods: str, table: str = "nltcs", epsilon: float = 0.8) -> str:
     return of("privmrf_svm", "svm_error", table, epsilon, *methods)
 
 
-def best_eta() -> str:
-    """The eta of the smallest workload error by table, and how far eta 0.7 is from it."""
+def best_eta(method: str, epsilon: float) -> str:
+    """The eta of the smallest workload error by table, and how far eta 0.7 is from it; nothing without runs."""
     cells, text = summary(lines("ppsyn"), "tvd.3"), []
     for table in ppsyn.ETA_TABLES:
-        found = {eta: cells[table, f"ppsyn, eta {eta:g}", ppsyn.ETA_EPSILON] for eta in ppsyn.ETAS}
-        best = min(found, key=lambda eta: found[eta][0])
-        runs = found[best][2]
-        text.append(f"{table}: best {best:g} ({found[best][0]:.4f}), 0.7 has {found[0.7][0]:.4f} (runs: {runs})")
-    return "; ".join(text)
+        found = {eta: cells.get((table, name, epsilon)) for eta, name in ppsyn.eta_names(method).items()}
+        known = {eta: cell for eta, cell in found.items() if cell}
+        if 0.7 not in known:
+            continue
+        best = min(known, key=lambda eta: known[eta][0])
+        first, usual = (spread(known[eta]) for eta in (best, 0.7))
+        text.append(f"{table}: best {best:g} with {first}, 0.7 has {usual}")
+    return f"{method}, epsilon {epsilon:g}: " + "; ".join(text) if text else ""
 
 
 def seconds_by_epsilon(method: str, table: str) -> str:

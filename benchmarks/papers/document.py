@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.common import parser_of
-from benchmarks.papers import bsg, claims, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, queries
+from benchmarks.papers import bsg, claims, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, privsyn, queries
 
-PAGES = (bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, queries, claims)
+PAGES = (bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, privsyn, queries, claims)
 
 
 def main(arguments: Sequence[str]) -> None:

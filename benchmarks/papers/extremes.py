@@ -30,6 +30,7 @@ RESULTS = results_of("extremes")
 DOCUMENT = REPRODUCTIONS / "extremes.md"
 TABLES = ("wide", "tiny", "nltcs")
 EPSILONS = (1000.0, 0.01, 1.0)
+REPEATS = 1
 WAYS = {"wide": "2", "tiny": "2", "nltcs": "3"}
 """Marginals whose mean distance is shown: 3-way ones of `wide` have more cells than it has rows."""
 MAX_CPU_SECONDS = 240
@@ -108,7 +109,7 @@ def worse(found: dict[tuple[str, str, float], Line]) -> list[str]:
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
     methods = [name for name in METHODS if name != "auto"]
-    add_grid(parser, tables=TABLES, methods=methods, epsilons=EPSILONS, repeats=1)
+    add_grid(parser, tables=TABLES, methods=methods, epsilons=EPSILONS, repeats=REPEATS)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args(arguments)
     if given.action == "run":

@@ -20,6 +20,7 @@ from lookalike.evaluate.compare import summary
 
 TABLES = ("nltcs", "adult")
 EPSILONS = (1.0, 3.2)
+REPEATS = 3
 METHODS = ("dp-wgan", "pate-gan", "independent", "uniform")
 
 
@@ -40,5 +41,5 @@ def parts(results: list[Line]) -> dict[str, list[str]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    page = Page(TABLES, METHODS, EPSILONS, 1, "gans", REPRODUCTIONS / "gans.md", parts)
+    page = Page(TABLES, METHODS, EPSILONS, REPEATS, "gans", REPRODUCTIONS / "gans.md", parts)
     page.main(__name__, __doc__, arguments)

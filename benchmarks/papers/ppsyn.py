@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from markupsafe import Markup
 
 from benchmarks import runs
 from benchmarks.common import (
@@ -36,14 +35,13 @@ from benchmarks.common import (
     stored,
 )
 from benchmarks.papers import loans_table, ppsyn_printed
-from benchmarks.runs import Key, method_rows, results_in, show_progress
+from benchmarks.runs import Key, method_rows, results_in, show_progress, spread, standalone
 from lookalike.evaluate.classifiers import svm_errors
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.evaluate.real_data import split_rows
 from lookalike.evaluate.report import comparison_chart
 from lookalike.report.charts import lines
-from lookalike.report.page import style_sheet
 from lookalike.schema import codec
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
@@ -54,11 +52,11 @@ RESULTS, BUDGETS = results_of("ppsyn"), results_of("ppsyn_budgets")
 DOCUMENT = REPRODUCTIONS / "ppsyn.md"
 TABLES = ("adult", "br2000", "adult-100")
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 2.0)
-RIVALS = ("aim", "mst", "privmrf")
+RIVALS = ("aim", "mst", "privmrf", "privmrf-paper")
 PAPER = "ppsyn-paper"
 COMPARED = ("ppsyn", *RIVALS, PAPER)
-REPEATED = ("ppsyn", "aim")
-REPEATS, MAX_REPEATED = 3, 0.5
+PARTS = ("compare", "eta", "printed-eta", "workload", "printed", "loans")
+REPEATS = 5
 RANGES = ((3, 210), (5, 37))
 SVM_VALUES = 2
 """Columns with at most so many values are the SVMs' targets."""
@@ -92,13 +90,13 @@ CATEGORIES = {
 """The lists of the table's own documentation."""
 
 ETAS = tuple(round(0.1 * tenths, 1) for tenths in range(3, 11))
-ETA_TABLES, ETA_EPSILON = ("adult", "br2000"), 0.1
+ETA_TABLES, ETA_EPSILONS, PRINTED_ETAS = ("br2000", "adult"), (0.1, 0.5), (0.3, 0.5, 0.7, 0.9, 1.0)
 WORKLOADS = (2, 3, 4, 5)
 WORKLOAD_METHODS = ("ppsyn", "aim")
 LOANS, LOANS_METHODS, LOANS_EPSILON = "loans", ("mst", "privmrf", "ppsyn", "aim"), 0.1
 PRINTED, PRINTED_TABLES, PRINTED_EPSILONS = "printed, NOT PRIVATE", ("br2000", "adult"), (0.1, 0.5)
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {PAPER: (PAPER, {"workload": "all-2way"})}
-SETTINGS |= {f"ppsyn, eta {eta:g}": ("ppsyn", {"eta": eta}) for eta in ETAS}
+SETTINGS |= {f"{name}, eta {eta:g}": (name, {"eta": eta}) for name in ("ppsyn", PRINTED) for eta in ETAS}
 SETTINGS |= {f"{name}, {k}-way": (name, {"workload": f"all-{k}way"}) for name in WORKLOAD_METHODS for k in WORKLOADS}
 
 
@@ -161,48 +159,46 @@ def measures(real: np.ndarray, synth: np.ndarray, test: np.ndarray, domain: Doma
     return numbers
 
 
+def eta_names(method: str) -> dict[float, str]:
+    """The names of runs of a method by eta; the printed one has 0.7 unless named otherwise."""
+    if method == "ppsyn":
+        return {eta: f"ppsyn, eta {eta:g}" for eta in ETAS}
+    return {eta: PRINTED if eta == ppsyn_printed.ETA else f"{PRINTED}, eta {eta:g}" for eta in PRINTED_ETAS}
+
+
 def jobs(
     parts: Iterable[str], tables: Iterable[str], methods: Iterable[str], epsilons: Iterable[float], repeats: int
 ) -> list[Job]:
-    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload).
-
-    `repeats` is that of the parts eta and workload.
-    """
-    tables, methods, epsilons = list(tables), list(methods), list(epsilons)
-    listed: list[Job] = []
-    if "compare" in parts:
-        listed += jobs_of(tables, methods, epsilons, 1, train_share=0.8)
-    if "workload" in parts:
-        names = [f"{name}, {k}-way" for k in WORKLOADS for name in WORKLOAD_METHODS]
-        listed += jobs_of(["br2000"], names, [0.1], repeats, train_share=0.8)
-    if "eta" in parts:
-        names, chosen = [f"ppsyn, eta {eta:g}" for eta in ETAS], [name for name in ETA_TABLES if name in tables]
-        listed += jobs_of(chosen, names, [ETA_EPSILON], repeats, train_share=0.8)
-    if "loans" in parts:
-        listed += jobs_of([LOANS], LOANS_METHODS, [LOANS_EPSILON], 1, train_share=0.8)
-    if "printed" in parts:
-        chosen = [name for name in PRINTED_TABLES if name in tables]
-        listed += jobs_of(chosen, [PRINTED, PAPER], PRINTED_EPSILONS, 2, train_share=0.8)
-    if "compare" in parts:
-        again = [name for name in methods if name in REPEATED]
-        small = [epsilon for epsilon in epsilons if epsilon <= MAX_REPEATED]
-        listed += [job for job in jobs_of(tables, again, small, REPEATS, train_share=0.8) if job.repeat]
-    return listed
+    """Runs of the named parts: figures 3 to 6, figures 7 and 8 (eta), figure 9 (dimension of the workload), the
+    printed algorithm, and LOANS."""
+    tables, epsilons = list(tables), list(epsilons)
+    sets = [f"{name}, {k}-way" for k in WORKLOADS for name in WORKLOAD_METHODS]
+    own, printed = (eta_names(name) for name in ("ppsyn", PRINTED))
+    studied = [name for name in ETA_TABLES if name in tables]
+    grids: dict[str, tuple[Sequence[str], Iterable[str], Sequence[float]]] = {
+        "compare": (tables, methods, epsilons),
+        "workload": (["br2000"], sets, [0.1]),
+        "eta": (studied, own.values(), ETA_EPSILONS),
+        "printed-eta": (studied, printed.values(), ETA_EPSILONS[:1]),
+        "loans": ([LOANS], LOANS_METHODS, [LOANS_EPSILON]),
+        "printed": ([name for name in PRINTED_TABLES if name in tables], [PRINTED, PAPER], PRINTED_EPSILONS),
+    }
+    listed = [job for part in parts for job in jobs_of(*grids[part], repeats, train_share=0.8)]
+    return list(dict.fromkeys(listed))
 
 
 # The document.
 
 
 def comparison_rows(results: list[Line], table: str, measure: str, scale: float, digits: int) -> list[str]:
-    """One row per method, one column per epsilon: mean, standard error where there are several runs; best in bold."""
+    """One row per method, one column per epsilon: mean, standard error, number of runs; best in bold."""
     cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
     epsilons = sorted({key[2] for key in cells})
     best = {epsilon: min(value[0] for key, value in cells.items() if key[2] == epsilon) for epsilon in epsilons}
 
     def cell(key: Key) -> str:
-        mean, error, count = cells.get(key, (math.nan, math.nan, 0))
-        shown = f"{scale * mean:.{digits}f}" + (f" ± {scale * error:.{digits}f}" if count > 1 else "")
-        return "" if not count else f"**{shown}**" if mean == best[key[2]] else shown
+        shown = spread(cells.get(key), scale, digits)
+        return f"**{shown}**" if shown and cells[key][0] == best[key[2]] else shown
 
     methods = [name for name in COMPARED if any(key[1] == name for key in cells)]
     return method_rows(methods, {f"{epsilon:g}": (table, epsilon) for epsilon in epsilons}, cell)
@@ -235,23 +231,24 @@ def comparison_part(results: list[Line]) -> list[str]:
 
 def eta_part(results: list[Line]) -> list[str]:
     """Figures 7 and 8."""
-    measures = (("tvd.3", "workload error"), ("ranges.3", "range query error"))
-    cells = {measure: summary(results, measure) for measure, _ in measures}
-    names = [f"ppsyn, eta {eta:g}" for eta in ETAS]
-    text = ["| | " + " | ".join(f"{eta:g}" for eta in ETAS) + " |", "|---|" + "---|" * len(ETAS)]
-    for measure, title in measures:
-        series = {}
-        for table in ETA_TABLES:
-            found = [cells[measure].get((table, name, ETA_EPSILON)) for name in names]
-            if not any(found):
-                continue
-            scale, digits = (1.0, 4) if measure == "tvd.3" else (1e6, 1)
-            shown = [f"{scale * cell[0]:.{digits}f}" if cell else "" for cell in found]
-            text.append(f"| {table}, {title} | " + " | ".join(shown) + " |")
-            series[table] = [(eta, *cell[:2]) for eta, cell in zip(ETAS, found, strict=True) if cell]
+    text, series = list[list[str]](), dict[str, dict[str, list[tuple[float, float, float]]]]()
+    grid = [(method, table, e) for method in ("ppsyn", PRINTED) for table in ETA_TABLES for e in ETA_EPSILONS]
+    for measure, title, scale, digits in (
+        ("tvd.3", "workload error", 1.0, 4),
+        ("ranges.3", "range query error", 1e6, 1),
+    ):
+        cells, series[title] = summary(results, measure), {}
+        for method, table, epsilon in grid:
+            found = {eta: cells.get((table, name, epsilon)) for eta, name in eta_names(method).items()}
+            points = [(eta, cell[0], cell[1]) for eta, cell in found.items() if cell]
+            if points:
+                shown = [spread(found.get(eta), scale, digits) for eta in ETAS]
+                text.append([f"{method}, {table}, {epsilon:g}: {title}", *shown])
+                series[title][f"{method}, {table}, {epsilon:g}"] = points
         plot = DOCUMENT.parent / f"ppsyn-eta-{measure.replace('.', '')}.svg"
-        plot.write_text(standalone(lines(series, x_title="eta", y_title=title, title=title)), encoding="utf-8")
-    return ["![eta](ppsyn-eta-tvd3.svg) ![eta](ppsyn-eta-ranges3.svg)", "", *text]
+        plot.write_text(standalone(lines(series[title], x_title="eta", y_title=title, title=title)), encoding="utf-8")
+    rows = markdown(["", *(f"{eta:g}" for eta in ETAS)], text)
+    return ["![eta](ppsyn-eta-tvd3.svg) ![eta](ppsyn-eta-ranges3.svg)", "", *rows]
 
 
 def workload_part(results: list[Line]) -> list[str]:
@@ -262,11 +259,12 @@ def workload_part(results: list[Line]) -> list[str]:
         for k in WORKLOADS:
             name = f"{method}, {k}-way" if method in WORKLOAD_METHODS else method
             cell = summary(results, f"tvd.{k}").get(("br2000", name, 0.1))
-            points += [(float(k), *cell[:2])] if cell else []
+            points += [(float(k), *cell)] if cell else []
         series[method] = points
-    chart = lines(series, x_title="dimension of the workload", y_title="workload error", title="workload")
+    drawn = {method: [point[:3] for point in points] for method, points in series.items()}
+    chart = lines(drawn, x_title="dimension of the workload", y_title="workload error", title="workload")
     (DOCUMENT.parent / "ppsyn-workload.svg").write_text(standalone(chart), encoding="utf-8")
-    rows = [[method, *(f"{mean:.4f}" for _, mean, _ in points)] for method, points in series.items()]
+    rows = [[method, *(spread(cell) for _, *cell in points)] for method, points in series.items()]
     text = markdown(["method", *(f"{k}-way" for k in WORKLOADS)], rows)
     return ["![dimension of the workload](ppsyn-workload.svg)", "", *text]
 
@@ -275,12 +273,7 @@ def printed_part(results: list[Line]) -> list[str]:
     """The printed algorithm beside the repaired one and others: workload error, runs in brackets."""
     cells = summary(results, "tvd.3")
     columns = {f"{table}, {e:g}": (table, e) for table in PRINTED_TABLES for e in PRINTED_EPSILONS}
-
-    def cell(key: Key) -> str:
-        mean, error, count = cells.get(key, (math.nan, math.nan, 0))
-        return "" if not count else f"{mean:.4f}" + (f" ± {error:.4f}" if count > 1 else "") + f" ({count})"
-
-    return method_rows((PRINTED, PAPER, "ppsyn", "aim"), columns, cell)
+    return method_rows((PRINTED, PAPER, "ppsyn", "aim"), columns, lambda key: spread(cells.get(key)))
 
 
 def loans_part(results: list[Line]) -> list[str]:
@@ -290,7 +283,7 @@ def loans_part(results: list[Line]) -> list[str]:
     for title, scale, digits, cells in found:
         keys = [(LOANS, method, LOANS_EPSILON) for method in LOANS_METHODS]
         if any(key in cells for key in keys):
-            rows.append([title, *(f"{scale * cells[key][0]:.{digits}f}" if key in cells else "" for key in keys)])
+            rows.append([title, *(spread(cells.get(key), scale, digits) for key in keys)])
     return markdown(["", *LOANS_METHODS], rows)
 
 
@@ -320,13 +313,6 @@ def budgets_part() -> list[str]:
     return ["![Figure 2](ppsyn-figure2.svg)", "", *text, "", f"Smallest at {best[0]} groups of {points[-1][0]} cells."]
 
 
-def standalone(chart: Markup) -> str:
-    """A chart as a file of its own, with the report's colours."""
-    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
-    at = chart.index(">") + 1
-    return str(chart[:at] + style + chart[at:])
-
-
 def document(results: list[Line]) -> None:
     """Replace the generated parts of the document, and the plots."""
     parts = {
@@ -342,8 +328,8 @@ def document(results: list[Line]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    parser.add_argument("--parts", nargs="+", default=["compare", "eta", "workload", "printed", "loans"])
-    add_grid(parser, tables=TABLES, methods=COMPARED, epsilons=EPSILONS, repeats=1)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS))
+    add_grid(parser, tables=TABLES, methods=COMPARED, epsilons=EPSILONS, repeats=REPEATS)
     given = parser.parse_args(arguments)
     if given.action == "run":
         listed = jobs(given.parts, given.tables, given.methods, given.epsilons, given.repeats)

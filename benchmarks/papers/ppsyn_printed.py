@@ -30,15 +30,18 @@ ETA, PARTITIONED, MODEL_MS, STEPS = 0.7, 12, 3.0, 60
 """Eta is the paper's; the others are those of `ppsyn-paper`, so that only the leak differs."""
 
 
-def synthesize(rows: pa.Table, *, schema: Schema, epsilon: float, delta: float, seed: int, **_: Any) -> Reference:
+def synthesize(
+    rows: pa.Table, *, schema: Schema, epsilon: float, delta: float, seed: int, eta: float = ETA, **_: Any
+) -> Reference:
     """As many rows as the model of Algorithm 1 says, with all pairs as the workload; for tables of integer codes."""
-    model = printed_model(codec.encode(schema, rows), schema.domain, epsilon, delta, np.random.default_rng(seed))
+    codes, noise = codec.encode(schema, rows), np.random.default_rng(seed)
+    model = printed_model(codes, schema.domain, epsilon, delta, noise, eta)
     made = model.sample(round(model.total), np.random.default_rng([seed, 1]))
     return Reference(pa.table({name: made[:, place] for place, name in enumerate(schema.domain.names)}))
 
 
 def printed_model(
-    codes: np.ndarray, domain: Domain, epsilon: float, delta: float, rng: np.random.Generator
+    codes: np.ndarray, domain: Domain, epsilon: float, delta: float, rng: np.random.Generator, eta: float = ETA
 ) -> GraphicalModel:
     """The last model of Algorithm 1; noise is for zCDP, as in the paper, and repeatable."""
     rho = left = float(Budget(epsilon, delta, "zcdp").rho)
@@ -55,7 +58,7 @@ def printed_model(
     model, gate, left = fit(domain, measured), SizeGate(), 0.9 * rho
     for _ in range(rounds):
         left -= 0.1 * rho / rounds
-        chosen = _choice(model, gate.admitted(model, sets, MODEL_MS), true, 0.1 * rho / rounds, rng)
+        chosen = _choice(model, gate.admitted(model, sets, MODEL_MS), true, 0.1 * rho / rounds, rng, eta)
         if chosen is None or left <= 1e-3 * rho:
             break
         attrs, groups, price = chosen
@@ -76,13 +79,14 @@ def _choice(
     true: dict[ColumnSet, np.ndarray],
     share: float,
     rng: np.random.Generator,
+    eta: float,
 ) -> tuple[ColumnSet, np.ndarray, float] | None:
     """Algorithm 2 with the exponential mechanism at the sensitivity of 1 that its scores do not have."""
     wrong = [np.abs(true[attrs] - now).sum() for attrs, now in zip(sets, model.marginals(sets), strict=True)]
     found = []
     for place in np.argsort(wrong)[::-1][:PARTITIONED]:
         path = partition_path(true[sets[place]])
-        count, price = path.cheapest(float(wrong[place]), ETA)
+        count, price = path.cheapest(float(wrong[place]), eta)
         if math.isfinite(price):
             noise = rng.gumbel() * 2 / math.sqrt(8 * share)
             found.append((wrong[place] / price + noise, len(found), sets[place], path, count, price))

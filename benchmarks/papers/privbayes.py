@@ -19,6 +19,7 @@ from lookalike.evaluate.compare import summary
 
 TABLES = ("nltcs", "acs", "adult", "br2000")
 EPSILONS = (0.1, 0.4, 1.0, 1.6, 3.2)
+REPEATS = 3
 METHODS = ("privbayes-paper", "privbayes", "pb-pgm-paper", "pb-pgm", "priview", "dp-copula")
 
 
@@ -35,5 +36,5 @@ def parts(results: list[Line]) -> dict[str, list[str]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    page = Page(TABLES, METHODS, EPSILONS, 3, "privbayes", REPRODUCTIONS / "privbayes.md", parts)
+    page = Page(TABLES, METHODS, EPSILONS, REPEATS, "privbayes", REPRODUCTIONS / "privbayes.md", parts)
     page.main(__name__, __doc__, arguments)

@@ -19,12 +19,11 @@ from typing import Any
 from benchmarks import runs
 from benchmarks.common import REPRODUCTIONS, Line, add_grid, markdown, parser_of, replace_parts, results_of, stored
 from benchmarks.papers import privmrf_wide
-from benchmarks.runs import Key, method_rows, results_in
+from benchmarks.runs import Key, method_rows, results_in, spread
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
 from lookalike.evaluate.report import comparison_chart
 from lookalike.privacy.kernel.accounting import Budget, stddev_for
 from lookalike.selection.pricing import useful_cells
-from lookalike.synthesizers import METHODS
 
 RESULTS, PAIRS = results_of("privmrf"), results_of("privmrf_pairs")
 DOCUMENT = REPRODUCTIONS / "privmrf.md"
@@ -32,7 +31,15 @@ TABLES = ("nltcs", "br2000", "adult", "acs")
 EPSILONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 PAPER = "privmrf-paper"
 RIVALS = ("independent", "mst", "bsg", "privsyn", "privbayes", "pb-pgm", "aim")
-COLUMNS_OF_NLTCS = 16
+PAPERS_RIVALS = ("pb-pgm-paper", "privbayes-paper", "bsg-paper", "dp-copula", "dp-wgan")
+"""The other methods of Figure 4, as their papers have them."""
+SHOWN = ("privmrf", PAPER, *PAPERS_RIVALS, *RIVALS)
+DRAWN = ("privmrf", PAPER, *PAPERS_RIVALS, "mst")
+"""The methods of the plots, which have eight colours."""
+PARTS = ("targets", "parameters", "compare", "useful")
+SAME_RUNS = ("privmrf_svm", "privbayes", "gans", "ppsyn")
+"""Results of other pages whose runs count here, too."""
+REPEATS, COLUMNS_OF_NLTCS = 5, 16
 
 TARGETS = {
     ("nltcs", 0.1): (0.0283, 0.0617),
@@ -75,7 +82,7 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
     if "targets" in parts:
         listed += [
             Job(table, "privmrf", epsilon, repeat=repeat, train_share=0.8)
-            for repeat in range(3)
+            for repeat in range(repeats)
             for table, epsilon in TARGETS
             if table in tables
         ]
@@ -85,11 +92,17 @@ def jobs(parts: Iterable[str], tables: Iterable[str], epsilons: Iterable[float],
     if "useful" in parts:
         chosen = [name for name in SMALL_TABLES if name in tables]
         small = [epsilon for epsilon in epsilons if epsilon in SMALL_EPSILONS]
-        listed += jobs_of(chosen, [*SMALL_THETAS, "mst"], small, 3, train_share=0.8)
+        listed += jobs_of(chosen, [*SMALL_THETAS, "mst"], small, repeats, train_share=0.8)
     if "compare" in parts:
-        methods = ["privmrf", PAPER, *(name for name in RIVALS if name in METHODS)]
-        listed += jobs_of(tables, methods, epsilons, repeats, train_share=0.8)
-    return listed
+        listed += jobs_of(tables, SHOWN, epsilons, repeats, train_share=0.8)
+    return list(dict.fromkeys(listed))
+
+
+def compared_runs() -> list[Line]:
+    """The stored runs of this comparison, and those of other pages with the same tables, splits and measures."""
+    own = results_in(RESULTS)
+    others = [line for name in SAME_RUNS for line in results_in(results_of(name))]
+    return own + [line for line in others if line["method"] in SHOWN and line["table"] in TABLES]
 
 
 # The document.
@@ -110,22 +123,20 @@ def target_rows(results: list[Line], method: str) -> list[str]:
 
 
 def comparison_rows(results: list[Line], table: str, measure: str) -> list[str]:
-    """Mean distances, one row per method, one column per epsilon."""
+    """Mean distances, standard errors and numbers of runs, one row per method, one column per epsilon."""
     cells = {key: value for key, value in summary(results, measure).items() if key[0] == table}
     epsilons = sorted({key[2] for key in cells if key[2] in EPSILONS})
-    methods = [name for name in ("privmrf", PAPER, *RIVALS) if any(key[1] == name for key in cells)]
+    methods = [name for name in SHOWN if any(key[1] == name for key in cells)]
     columns = {f"{epsilon:g}": (table, epsilon) for epsilon in epsilons}
-    return method_rows(methods, columns, lambda key: f"{cells[key][0]:.4f}" if key in cells else "")
+    return method_rows(methods, columns, lambda key: spread(cells.get(key)))
 
 
 def study_rows(results: list[Line], names: Iterable[str]) -> list[str]:
-    """5-way distances on nltcs with the number of runs, one row per setting, one column per epsilon."""
+    """5-way distances on nltcs, standard errors, numbers of runs, one row per setting, one column per epsilon."""
     cells = summary(results, "tvd.5")
     epsilons = sorted({key[2] for key in cells if key[1] in set(names)})
     columns = {f"{epsilon:g}": ("nltcs", epsilon) for epsilon in epsilons}
-    return method_rows(
-        names, columns, lambda key: f"{cells[key][0]:.4f} ({cells[key][2]})" if key in cells else "", "setting"
-    )
+    return method_rows(names, columns, lambda key: spread(cells.get(key)), "setting")
 
 
 def plot(name: str, results: list[Line], measure: str, table: str) -> str:
@@ -136,11 +147,12 @@ def plot(name: str, results: list[Line], measure: str, table: str) -> str:
 
 def comparison_part(results: list[Line]) -> list[str]:
     """Plots and tables of the comparison of methods, table by table."""
-    compared = [line for line in results if line["method"] in ("privmrf", PAPER, *RIVALS)]
+    compared = [line for line in results if line["method"] in SHOWN]
     compared = [line for line in compared if line["epsilon"] in EPSILONS]
     text = []
     for table in [name for name in TABLES if any(line["table"] == name for line in compared)]:
-        plots = {k: plot(f"privmrf-{table}-{k}way.svg", compared, f"tvd.{k}", table) for k in (3, 4, 5)}
+        drawn = [line for method in DRAWN for line in compared if line["method"] == method]
+        plots = {k: plot(f"privmrf-{table}-{k}way.svg", drawn, f"tvd.{k}", table) for k in (3, 4, 5)}
         text += [f"### {table}", "", " ".join(f"![{table}, {k}-way]({name})" for k, name in plots.items()), ""]
         for k in plots:
             text += [f"{k}-way:", "", *comparison_rows(compared, table, f"tvd.{k}"), ""]
@@ -205,8 +217,8 @@ def document(results: list[Line]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    parser.add_argument("--parts", nargs="+", default=["targets", "parameters", "compare", "useful"])
-    add_grid(parser, tables=TABLES, epsilons=EPSILONS, repeats=1)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS))
+    add_grid(parser, tables=TABLES, epsilons=EPSILONS, repeats=REPEATS)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args(arguments)
     if given.action == "run":
@@ -215,4 +227,4 @@ def main(arguments: Sequence[str]) -> None:
         if "useful" in given.parts:
             store_pairs()
     else:
-        document(results_in(RESULTS))
+        document(compared_runs())

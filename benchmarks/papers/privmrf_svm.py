@@ -25,6 +25,7 @@ RESULTS = results_of("privmrf_svm")
 DOCUMENT = privmrf.DOCUMENT
 TABLES = ("nltcs", "br2000")
 EPSILONS = (0.2, 0.8, 3.2)
+REPEATS = 5
 METHODS = ("privmrf", privmrf.PAPER, "mst", "aim", "pb-pgm-paper", "privbayes-paper", "bsg-paper", "bsg", "dp-copula")
 METHODS += ("dp-wgan", "independent", "resample")
 STUDIED, STUDY = 0.8, tuple(name for choices in privmrf.STUDY.values() for name in choices)
@@ -66,7 +67,7 @@ def parts(results: list[Line]) -> dict[str, list[str]]:
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
-    add_grid(parser, tables=TABLES, methods=METHODS, epsilons=EPSILONS, repeats=1)
+    add_grid(parser, tables=TABLES, methods=METHODS, epsilons=EPSILONS, repeats=REPEATS)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args(arguments)
     if given.action == "run":

@@ -1,10 +1,10 @@
 """PrivSyn's figures: GUM without noise, accuracy on the papers' tables, ablations, a wide table, and GUM against MCF.
 
     python -m benchmarks.papers privsyn gum       all 105 pairs of adult without noise: error by sweep, CPU seconds
-    python -m benchmarks.papers privsyn accuracy  epsilon 1, 80 % split, 3 repeats: 3-way and 5-way distances
+    python -m benchmarks.papers privsyn accuracy  epsilon 1, 80 % split, 5 repeats: 3-way and 5-way distances
     python -m benchmarks.papers privsyn wide      200 columns x 100,000 rows of made data: CPU seconds, memory, error
     python -m benchmarks.papers privsyn mcf       GUM against min-cost flow, small tables without noise
-    python -m benchmarks.papers privsyn table     means of the stored accuracy runs as a Markdown table
+    python -m benchmarks.papers privsyn document  writes the tables of docs/reproductions/privsyn.md
 
 One JSON line per run is appended to benchmarks/results/privsyn.jsonl. Runs use reproducible noise and are NOT PRIVATE.
 Distances are total variation, mean over 300 random k-way marginals of a fixed seed, between the rows that were
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import Line, append, markdown, parser_of, results_of, stored
+from benchmarks.common import REPRODUCTIONS, Line, append, markdown, parser_of, replace_parts, results_of, stored
 from benchmarks.engine.cases import counts_of
 from benchmarks.runs import marginal_distance, table_of
 from lookalike.fitting.consistency import ConsistentMarginals
@@ -32,7 +32,7 @@ from lookalike.sampling.raking import independent_rows
 from lookalike.sampling.row_update import GumSchedule, flow_rows, mean_l1, update_rows
 from lookalike.schema.domain import Domain, cell_numbers
 
-RESULTS = results_of("privsyn")
+RESULTS, DOCUMENT = results_of("privsyn"), REPRODUCTIONS / "privsyn.md"
 PAPER = {"score_share": 0.1, "oneway_share": 0.1, "noise_weight": 1.0, "combine": "cliques", "start": "independent"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -41,6 +41,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default with independent start": {"start": "independent"},
     "default with pairs only": {"combine": "pairs"},
 }
+COMPARED, REPEATS = ("default", "paper"), 5
 GOALS = {"adult": (0.10, 0.24), "nltcs": (0.07, 0.12), "acs": (0.0167, 0.0386), "br2000": (0.053, 0.14)}
 
 
@@ -114,24 +115,32 @@ def released(codes: np.ndarray, domain: Domain, seed: int, **settings: Any) -> t
 
 
 def run_accuracy(tables: Sequence[str], variants: Sequence[str], repeats: int, epsilon: float) -> None:
-    """Distances of 3-way and 5-way marginals on 80 % of the rows, by variant of the method."""
+    """Store runs of variants of the method that are not stored yet."""
+    found = [line for line in stored(RESULTS) if line["run"] == "accuracy"]
+    known = {(line["table"], line["variant"], line["repeat"], line["epsilon"]) for line in found}
     for table, variant, repeat in itertools.product(tables, variants, range(repeats)):
-        codes, domain = load(table)
-        order = np.random.default_rng([repeat, 80]).permutation(len(codes))
-        train = np.asfortranarray(codes[order[: round(0.8 * len(codes))]])
-        synth, seconds = released(train, domain, repeat, epsilon=epsilon, **VARIANTS[variant])
-        store(
-            "accuracy",
-            table=table,
-            epsilon=epsilon,
-            variant=variant,
-            repeat=repeat,
-            tvd3=round(distance(train, synth, domain, 3), 5),
-            tvd5=round(distance(train, synth, domain, 5), 5),
-            goal=GOALS[table],
-            cpu_seconds=round(seconds, 2),
-            rows=len(synth),
-        )
+        if (table, variant, repeat, epsilon) not in known:
+            store_accuracy(table, variant, repeat, epsilon)
+
+
+def store_accuracy(table: str, variant: str, repeat: int, epsilon: float) -> None:
+    """Store distances of 3-way and 5-way marginals of one variant of the method on 80 % of the rows."""
+    codes, domain = load(table)
+    order = np.random.default_rng([repeat, 80]).permutation(len(codes))
+    train = np.asfortranarray(codes[order[: round(0.8 * len(codes))]])
+    synth, seconds = released(train, domain, repeat, epsilon=epsilon, **VARIANTS[variant])
+    store(
+        "accuracy",
+        table=table,
+        epsilon=epsilon,
+        variant=variant,
+        repeat=repeat,
+        tvd3=round(distance(train, synth, domain, 3), 5),
+        tvd5=round(distance(train, synth, domain, 5), 5),
+        goal=GOALS[table],
+        cpu_seconds=round(seconds, 2),
+        rows=len(synth),
+    )
 
 
 def made_table(columns: int, rows: int, seed: int) -> tuple[np.ndarray, Domain]:
@@ -187,33 +196,57 @@ def _gap(codes: np.ndarray, domain: Domain, pair: tuple[int, int]) -> float:
     return float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
 
 
+MCF_TABLES = {"nltcs": 8, "adult": 6, "br2000": 8}
+"""Numbers of columns on which GUM is compared with flows."""
+MCF_ROWS = 10_000
+SWEEPS = {"gum": (1, 5, 20, 100, 500), "mcf": (1, 5, 20)}
+"""Numbers of sweeps; those of GUM reach the time of the flows."""
+
+
 def run_mcf() -> None:
-    """GUM against min-cost flow on the exact pairs of small tables."""
-    for table, columns, rows in (("nltcs", 8, 10_000), ("adult", 6, 10_000), ("br2000", 8, 10_000)):
-        codes, domain = load(table)
-        codes = codes[np.random.default_rng(0).permutation(len(codes))]
-        domain = domain.project(domain.names[:columns])
-        targets = all_pairs(np.asfortranarray(codes[:rows, :columns]), domain)
-        start = independent_rows(targets, rows, np.random.default_rng(0))
-        for method, sweeps in itertools.product(("gum", "mcf"), (1, 5, 20)):
-            began = time.process_time()
-            rng = np.random.default_rng(1)
-            if method == "gum":
-                made = update_rows(start, targets, rng, GumSchedule(sweeps))
-            else:
-                made = flow_rows(start, targets, rng, sweeps=sweeps)
-            store(
-                "mcf",
-                table=table,
-                columns=columns,
-                rows=rows,
-                method=method,
-                sweeps=sweeps,
-                mean_l1_at_start=round(mean_l1(start, targets), 5),
-                mean_l1=round(mean_l1(made, targets), 5),
-                tvd3=round(distance(codes[:rows, :columns], made, domain, 3), 5),
-                cpu_seconds=round(time.process_time() - began, 2),
-            )
+    """GUM against min-cost flow on the exact pairs of small tables; what is stored is not repeated."""
+    lines = [line for line in stored(RESULTS) if line["run"] == "mcf"]
+    found = {(line["table"], line["method"], line["sweeps"]) for line in lines}
+    for table, method in itertools.product(MCF_TABLES, SWEEPS):
+        for sweeps in SWEEPS[method]:
+            if (table, method, sweeps) not in found:
+                store_mcf(table, method, sweeps)
+
+
+def store_mcf(table: str, method: str, sweeps: int) -> None:
+    """Store the error that GUM or flows leave after a number of sweeps."""
+    codes, domain = load(table)
+    codes = codes[np.random.default_rng(0).permutation(len(codes))][:MCF_ROWS, : MCF_TABLES[table]]
+    domain = domain.project(domain.names[: MCF_TABLES[table]])
+    targets = all_pairs(np.asfortranarray(codes), domain)
+    start = independent_rows(targets, len(codes), np.random.default_rng(0))
+    began, rng = time.process_time(), np.random.default_rng(1)
+    if method == "gum":
+        made = update_rows(start, targets, rng, GumSchedule(sweeps))
+    else:
+        made = flow_rows(start, targets, rng, sweeps=sweeps)
+    seconds = time.process_time() - began
+    store(
+        "mcf",
+        table=table,
+        columns=len(domain),
+        rows=len(codes),
+        method=method,
+        sweeps=sweeps,
+        mean_l1_at_start=round(mean_l1(start, targets), 5),
+        mean_l1=round(mean_l1(made, targets), 5),
+        tvd3=round(distance(codes, made, domain, 3), 5),
+        cpu_seconds=round(seconds, 2),
+    )
+
+
+def mcf_rows(lines: list[Line]) -> list[str]:
+    """The stored comparison of GUM with flows, by table and CPU seconds."""
+    own = [line for line in lines if line["run"] == "mcf"]
+    own.sort(key=lambda line: (list(MCF_TABLES).index(line["table"]), line["method"], line["sweeps"]))
+    heads = ("table", "columns", "method", "sweeps", "mean L1 at start", "mean L1", "3-way", "CPU s")
+    names = ("table", "columns", "method", "sweeps", "mean_l1_at_start", "mean_l1", "tvd3", "cpu_seconds")
+    return markdown(heads, [[line[name] for name in names] for line in own])
 
 
 def table_of_means(lines: list[Line]) -> list[str]:
@@ -230,11 +263,17 @@ def table_of_means(lines: list[Line]) -> list[str]:
     return markdown(("table", "epsilon", "variant", "3-way", "5-way", "goal", "CPU s", "repeats"), rows)
 
 
+def document() -> None:
+    """Write the tables of the page."""
+    lines = stored(RESULTS)
+    replace_parts(DOCUMENT, {"accuracy": table_of_means(lines), "mcf": mcf_rows(lines)})
+
+
 def main(arguments: Sequence[str]) -> None:
-    parser = parser_of(__name__, __doc__, "gum", "accuracy", "wide", "mcf", "table")
+    parser = parser_of(__name__, __doc__, "gum", "accuracy", "wide", "mcf", "document")
     parser.add_argument("--tables", nargs="+", default=list(GOALS))
-    parser.add_argument("--variants", nargs="+", default=["default", "paper"])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--variants", nargs="+", default=list(COMPARED))
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--columns", type=int, default=200)
     parser.add_argument("--rows", type=int, default=100_000)
@@ -244,6 +283,6 @@ def main(arguments: Sequence[str]) -> None:
         "accuracy": lambda: run_accuracy(given.tables, given.variants, given.repeats, given.epsilon),
         "wide": lambda: run_wide(given.columns, given.rows),
         "mcf": run_mcf,
-        "table": lambda: print("\n".join(table_of_means(stored(RESULTS)))),
+        "document": document,
     }
     actions[given.action]()

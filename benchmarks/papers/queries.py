@@ -18,6 +18,7 @@ from benchmarks.runs import Page, costs, method_rows, three_and_five
 
 TABLES = ("nltcs", "adult", "br2000")
 EPSILONS = (0.1, 1.0)
+REPEATS = 3
 OWN = ("rap", "fem", "dualquery")
 METHODS = ("independent", "mwem-pgm", *OWN, *(f"{name}-paper" for name in OWN))
 
@@ -32,5 +33,5 @@ def parts(results: list[Line]) -> dict[str, list[str]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    page = Page(TABLES, METHODS, EPSILONS, 1, "queries", REPRODUCTIONS / "query_methods.md", parts)
+    page = Page(TABLES, METHODS, EPSILONS, REPEATS, "queries", REPRODUCTIONS / "query_methods.md", parts)
     page.main(__name__, __doc__, arguments)

@@ -1,129 +1,207 @@
 """Every experiment of every paper in one go, with a prediction of its time first.
 
-    python -m benchmarks.papers run [--only bsg ppsyn] [--predict]
+    python -m benchmarks.papers run [--parts ppsyn privmrf] [--repeats 5] [--predict]
 
-Runs that are stored in benchmarks/results are not repeated, so that an interrupted command continues where it stopped.
-The prediction adds up the processor seconds of stored runs of the same method on the same table; where there are none,
-of the same method, and else of all runs of that paper. `--predict` prints it and runs nothing. NOT PRIVATE.
+Runs that are stored in benchmarks/results are not repeated and each is stored as it ends, so that the command may be
+killed and continues where it stopped. Runs come in the order of their predicted time multiplied by how many runs their
+cell has with them: quick ones first, and second runs of slow methods before fifth ones.
+The prediction adds up processor seconds, measuring included, of stored runs of the same cell; where there are none, of
+the same method and table, of the same method, of the same part. `--repeats` is the number of runs per cell; without it,
+every part has its own. `--predict` prints the prediction and runs nothing. NOT PRIVATE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import runs
 from benchmarks.common import Line, parser_of, results_of, stored
 from benchmarks.papers import bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, privsyn, queries
-from lookalike.evaluate.compare import Job, jobs_of
+from benchmarks.runs import Key, show_progress
+from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs
 from lookalike.synthesizers import METHODS
 
-Kind = tuple[str, str]
-"""The table and the method of a run."""
+MEASURING = 3.0
+"""Processor seconds of starting and measuring a run, where no stored run of its table says them."""
 
 
 @dataclass(frozen=True)
-class Stage:
-    """The runs of one paper.
+class Run:
+    """A run that is not stored yet.
 
     Attributes:
-        name: the sub-command that makes them.
-        missing: table and method of each run that is not stored.
-        known: stored runs, with `table`, `method` and `cpu_seconds`.
-        run: makes what is missing.
+        part: the sub-command that makes it.
+        repeat: how many runs of its cell come before it.
+        seconds: processor seconds that it is predicted to take.
+        start: makes and stores it.
     """
 
-    name: str
-    missing: list[Kind]
-    known: list[Line]
-    run: Callable[[], None]
-
-    def seconds(self) -> float:
-        """Predicted processor seconds of what is missing."""
-        return sum(self._seconds(kind) for kind in self.missing)
-
-    def _seconds(self, kind: Kind) -> float:
-        for alike in (lambda line: (line["table"], line["method"]) == kind, lambda line: line["method"] == kind[1]):
-            own = [line["cpu_seconds"] for line in self.known if alike(line)]
-            if own:
-                return float(np.mean(own))
-        return float(np.mean([line["cpu_seconds"] for line in self.known])) if self.known else 60.0
+    part: str
+    repeat: int
+    seconds: float
+    start: Callable[[], object]
 
 
-def job_stage(name: str, jobs: Sequence[Job], path: Path, run: Callable[[], None]) -> Stage:
-    """A stage whose runs are jobs of a comparison."""
-    lines = [line for line in stored(path) if "error" not in line]
-    found = {(line["table"], line["method"], line["epsilon"], line["repeat"]) for line in lines}
-    missing = [job for job in jobs if (job.table, job.method, job.epsilon, job.repeat) not in found]
-    known = [line for line in lines if "cpu_seconds" in line]
-    return Stage(name, [(job.table, job.method) for job in missing], known, run)
+@dataclass(frozen=True)
+class InFreshProcess:
+    """Runs a job in a process that has imported everything and done nothing else; adds its processor seconds.
+
+    The process ends by itself, at the latest with its job, should this one be killed.
+    """
+
+    run: Callable[[Job], Result]
+
+    def __call__(self, job: Job) -> Result:
+        context = get_context("forkserver")
+        context.set_forkserver_preload([__name__])
+        answer, end = context.Pipe(duplex=False)
+        process = context.Process(target=send_numbers, args=(end, self.run, job), daemon=True)
+        process.start()
+        end.close()
+        try:
+            return answer.recv()
+        except EOFError:
+            return {"error": "the process ended without a result, perhaps for lack of memory"}
+        finally:
+            process.join()
 
 
-def grid(module: object) -> Sequence[Job]:
-    """The jobs of a page that is one grid of runs."""
-    return jobs_of(module.TABLES, module.METHODS, module.EPSILONS, 1, train_share=0.8)  # type: ignore[attr-defined]
+def send_numbers(end: Connection, run: Callable[[Job], Result], job: Job) -> None:
+    """Send the numbers of a run, and the processor seconds of its process up to the end."""
+    try:
+        numbers = {**run(job), "job_seconds": round(time.process_time(), 2)}
+    except Exception as error:  # noqa: BLE001 (a failed run is a result; the others continue)
+        numbers = {"error": f"{type(error).__name__}: {error}"}
+    end.send(numbers)
 
 
-def stages() -> list[Stage]:
-    """All papers, those of which least is missing by number of runs first."""
-    listed = [
-        job_stage(module.__name__.rsplit(".", 1)[1], grid(module), results_of(name), lambda m=module: m.main(["run"]))
-        for module, name in ((gans, "gans"), (privbayes, "privbayes"), (queries, "queries"))
+def runs_of(
+    part: str, jobs: Sequence[Job], run: Callable[[Job], Result], path: Path, known: Sequence[Line] | None = None
+) -> Iterator[Run]:
+    """The jobs of a part that are not stored, as many of each cell as its stored runs leave.
+
+    `known` are the runs that count, where there are others than those of the part's own file.
+    """
+    own = [line for line in stored(path) if "error" not in line]
+    lines = own if known is None else known
+    found = {(*cell_of(line), line["repeat"]) for line in own}
+    counts = Counter(cell_of(line) for line in lines)
+    wanted = Counter((job.table, job.method, job.epsilon) for job in jobs)
+    for job in jobs:
+        cell = (job.table, job.method, job.epsilon)
+        if (*cell, job.repeat) in found or counts[cell] >= wanted[cell]:
+            continue
+        start = lambda job=job: run_jobs([job], InFreshProcess(run), path, progress=show_progress, isolated=False)  # noqa: E731
+        yield Run(part, counts[cell], predicted(lines, *cell), start)
+        counts[cell] += 1
+
+
+def cell_of(line: Line) -> Key:
+    """Table, method and epsilon of a stored run."""
+    return line["table"], line["method"], line["epsilon"]
+
+
+def predicted(lines: Sequence[Line], table: str, method: str, epsilon: float) -> float:
+    """Processor seconds of a run: the median of the stored runs that are most like it."""
+    alike = (
+        lambda line: cell_of(line) == (table, method, epsilon),
+        lambda line: (line["table"], line["method"]) == (table, method),
+        lambda line: line["method"] == method,
+        lambda line: True,
+    )
+    for same in alike:
+        own = [line["cpu_seconds"] for line in lines if same(line) and "cpu_seconds" in line]
+        if own:
+            return float(np.median(own)) + measuring(lines, table)
+    return 60.0
+
+
+def measuring(lines: Sequence[Line], table: str) -> float:
+    """Processor seconds of all but the synthesis in runs on a table."""
+    own = [
+        line["job_seconds"] - line["cpu_seconds"] for line in lines if line["table"] == table and "job_seconds" in line
     ]
-    budgets = (privmrf.TABLES, privmrf.EPSILONS, 1)
-    compared = privmrf.jobs(("targets", "parameters", "compare", "useful"), *budgets)
-    listed.append(job_stage("privmrf", compared, privmrf.RESULTS, lambda: privmrf.main(["run"])))
-    folds = privmrf_svm.jobs(privmrf_svm.TABLES, privmrf_svm.METHODS, privmrf_svm.EPSILONS, 1)
-    listed.append(job_stage("privmrf_svm", folds, privmrf_svm.RESULTS, lambda: privmrf_svm.main(["run"])))
-    parts = ("compare", "eta", "workload", "printed", "loans")
-    wanted = ppsyn.jobs(parts, ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS, 1)
-    listed.append(job_stage("ppsyn", wanted, ppsyn.RESULTS, lambda: ppsyn.main(["run"])))
-    methods = [name for name in METHODS if name != "auto"]
-    every = jobs_of(extremes.TABLES, methods, extremes.EPSILONS, 1)
-    listed.append(job_stage("extremes", every, extremes.RESULTS, lambda: extremes.main(["run"])))
-    return sorted([*listed, _bsg(), _privsyn()], key=lambda stage: len(stage.missing))
+    return float(np.median(own)) if own else MEASURING
 
 
-def _bsg() -> Stage:
+# The parts.
+
+
+def bsg_runs(repeats: int | None) -> Iterator[Run]:
+    """The experiments of the plausible-deniability paper."""
     lines = stored(bsg.RESULTS)
     found = {(line["experiment"], line["repeat"]) for line in lines}
-    wanted = [(name, repeat) for name in (*bsg.EXPERIMENTS, *bsg.LARGE) for repeat in range(bsg.repeats_of(name, 2))]
-    known = [{"table": "", "method": line["experiment"], "cpu_seconds": line["cpu_seconds"]} for line in lines]
-    missing = [("", name) for name, repeat in wanted if (name, repeat) not in found]
-    return Stage("bsg", missing, known, lambda: bsg.main(["run"]))
+    for name in (*bsg.EXPERIMENTS, *bsg.LARGE):
+        for repeat in range(bsg.repeats_of(name, repeats or bsg.REPEATS)):
+            if (name, repeat) not in found:
+                known = [line["cpu_seconds"] for line in lines if line["experiment"] == name] or [60.0]
+                start = lambda name=name, repeat=repeat: bsg.run([name], repeat + 1)  # noqa: E731
+                yield Run("bsg", repeat, float(np.median(known)), start)
 
 
-def _privsyn() -> Stage:
-    names, lines = ("gum", "accuracy", "wide", "mcf"), stored(privsyn.RESULTS)
-    found = {line["run"] for line in lines}
-    known = [
-        {
-            "table": "",
-            "method": name,
-            "cpu_seconds": sum(line.get("cpu_seconds", 0) for line in lines if line["run"] == name),
-        }
-        for name in found
-    ]
-    missing = [name for name in names if name not in found]
+def privsyn_runs(repeats: int | None) -> Iterator[Run]:
+    """The experiments of PrivSyn: those without noise once, accuracy several times."""
+    lines = stored(privsyn.RESULTS)
+    for name in ("gum", "wide"):
+        if all(line["run"] != name for line in lines):
+            yield Run("privsyn", 0, 60.0, lambda name=name: privsyn.main([name]))
+    flows = {(line["table"], line["method"], line["sweeps"]) for line in lines if line["run"] == "mcf"}
+    wanted = [(table, method, n) for table in privsyn.MCF_TABLES for method, ns in privsyn.SWEEPS.items() for n in ns]
+    for one in [one for one in wanted if one not in flows]:
+        yield Run("privsyn", 0, 5.0, lambda one=one: privsyn.store_mcf(*one))
+    done = [line for line in lines if line["run"] == "accuracy"]
+    found = {(line["table"], line["variant"], line["repeat"]) for line in done if line["epsilon"] == 1}
+    for repeat in range(repeats or privsyn.REPEATS):
+        for table in privsyn.GOALS:
+            for variant in privsyn.COMPARED:
+                if (table, variant, repeat) not in found:
+                    start = lambda t=table, v=variant, r=repeat: privsyn.store_accuracy(t, v, r, 1.0)  # noqa: E731
+                    known = [{**line, "method": line["variant"]} for line in done]
+                    yield Run("privsyn", repeat, predicted(known, table, variant, 1.0), start)
 
-    def run() -> None:
-        for name in missing:
-            privsyn.main([name])
 
-    return Stage("privsyn", [("", name) for name in missing], known, run)
+def job_runs(repeats: int | None) -> Iterator[Run]:
+    """The parts whose runs are jobs of a comparison."""
+    for module, name in ((gans, "gans"), (privbayes, "privbayes"), (queries, "queries")):
+        grid = jobs_of(module.TABLES, module.METHODS, module.EPSILONS, repeats or module.REPEATS, train_share=0.8)
+        yield from runs_of(name, grid, runs.run_one, results_of(name))
+    jobs = privmrf.jobs(privmrf.PARTS, privmrf.TABLES, privmrf.EPSILONS, repeats or privmrf.REPEATS)
+    yield from runs_of("privmrf", jobs, privmrf.run_one, privmrf.RESULTS, privmrf.compared_runs())
+    count = repeats or privmrf_svm.REPEATS
+    jobs = privmrf_svm.jobs(privmrf_svm.TABLES, privmrf_svm.METHODS, privmrf_svm.EPSILONS, count)
+    yield from runs_of("privmrf_svm", jobs, privmrf_svm.run_one, privmrf_svm.RESULTS)
+    jobs = ppsyn.jobs(ppsyn.PARTS, ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS, repeats or ppsyn.REPEATS)
+    yield from runs_of("ppsyn", jobs, ppsyn.run_one, ppsyn.RESULTS)
+    methods = [name for name in METHODS if name != "auto"]
+    jobs = jobs_of(extremes.TABLES, methods, extremes.EPSILONS, repeats or extremes.REPEATS)
+    yield from runs_of("extremes", jobs, extremes.run_one, extremes.RESULTS)
+
+
+def missing(repeats: int | None = None, parts: Sequence[str] | None = None) -> list[Run]:
+    """All runs that are not stored, in the order in which they are made."""
+    listed = [*bsg_runs(repeats), *privsyn_runs(repeats), *job_runs(repeats)]
+    chosen = [one for one in listed if parts is None or one.part in parts]
+    return sorted(chosen, key=lambda one: one.seconds * (one.repeat + 1))
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__)
-    parser.add_argument("--only", nargs="+", help="the papers' sub-commands")
+    parser.add_argument("--parts", nargs="+", help="the papers' sub-commands, such as ppsyn")
+    parser.add_argument("--repeats", type=int, help="runs per cell; else 5 of PrivMRF, PPSyn and BSG, 3 of others")
     parser.add_argument("--predict", action="store_true", help="print the prediction and run nothing")
     given = parser.parse_args(arguments)
-    chosen = [stage for stage in stages() if given.only is None or stage.name in given.only]
-    for stage in chosen:
-        print(f"{stage.name}: {len(stage.missing)} runs are missing, about {stage.seconds():,.0f} CPU s", flush=True)
-    print(f"in all about {sum(stage.seconds() for stage in chosen) / 60:,.0f} CPU minutes", flush=True)
-    for stage in chosen if not given.predict else []:
-        if stage.missing:
-            stage.run()
+    listed = missing(given.repeats, given.parts)
+    for part in sorted({one.part for one in listed}):
+        own = [one.seconds for one in listed if one.part == part]
+        print(f"{part}: {len(own)} runs are missing, about {sum(own):,.0f} CPU s", flush=True)
+    print(f"in all about {sum(one.seconds for one in listed) / 60:,.0f} CPU minutes", flush=True)
+    for one in listed if not given.predict else []:
+        one.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common import dispatch
 
-COMMANDS = ("build", "run", "show", "document", "declared")
+COMMANDS = ("build", "run", "show", "document", "declared", "privtree")
 
 if __name__ == "__main__":
     dispatch("benchmarks.real_tables", COMMANDS)

@@ -142,7 +142,8 @@ def column_measures(real: Column, made: Column) -> Line:
 def range_off(column: Line) -> bool:
     """Whether a number kept its form, but its range is off by more than a factor of three."""
     width = column.get("width")
-    return width is not None and not 1 / FACTOR <= width <= FACTOR
+    # Widths are stored with four digits: exactly a third is not off.
+    return width is not None and not float(f"{1 / FACTOR:.4g}") <= width <= FACTOR
 
 
 def table_measures(real: Table, made: Table) -> Line:

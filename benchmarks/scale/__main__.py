@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common import dispatch
 
-COMMANDS = ("databases", "forecast", "noise", "passes", "rows", "sources", "spark")
+COMMANDS = ("databases", "document", "forecast", "noise", "passes", "rows", "runs", "sources", "spark")
 
 if __name__ == "__main__":
     dispatch("benchmarks.scale", COMMANDS)

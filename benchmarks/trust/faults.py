@@ -19,6 +19,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -38,7 +39,9 @@ from lookalike.errors import LookalikeError
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel import door
 from lookalike.privacy.ledger import Ledger
-from lookalike.release import Release
+from lookalike.release import Release, write_page
+from lookalike.schema.explained import save_explained
+from lookalike.statement import statement_of
 
 RESULTS, PAGE = results_of("faults"), DOCS / "faults.md"
 SIZES = {"a": 3, "b": 2}
@@ -168,11 +171,15 @@ def interrupts(count: int, folder: Path, rng: random.Random) -> Line:
         outcomes[code] += 1
         wrong["tracebacks"] += "Traceback" in said
         wrong["half_written"] += output.exists() and len(output.read_text().splitlines()) < ROWS // 2
-        spent = one_command(("ledger", str(table)), None)
-        wrong["ledgers_lost"] += spent[0] != 0
+        wrong["ledgers_lost"] += one_command(("ledger", str(table)), None)[0] != 0
+        resumed, said = one_command(("resume", str(table)), None) if code else (0, "")
+        begun = "Nothing to resume" not in said and "stopped before it had spent" not in said
+        wrong["finished_by_resume"] += code != 0 and begun
+        wrong["not_finished"] += begun and (resumed != 0 or not output.exists())
     return {
         "fault": "Ctrl-C at random moments", "interrupts": count, "runs_cut_off": count - outcomes[0],
         "exit_codes": {str(code): number for code, number in sorted(outcomes.items())},
+        **{name: wrong[name] for name in ("finished_by_resume", "not_finished")},
         **{name: wrong[name] for name in ("tracebacks", "half_written", "ledgers_lost")},
         "seconds": round(time.perf_counter() - started, 1),
     }  # fmt: skip
@@ -298,24 +305,48 @@ def _run_on(disk: FullDisk) -> Iterator[str]:
 
 
 def small_disks(folder: Path, steps: int = 25) -> tuple[int, int]:
-    """Write outputs where no file may pass a size, for many sizes; return how many were tried and left a part."""
-    release, tried, wrong = one_run(Ledger(None, "t")), 0, 0
-    for name in ("out.csv", "out.parquet", "out.jsonl"):
-        release.write(folder / name)
-        whole = (folder / name).stat().st_size
-        for limit in range(0, whole, max(1, whole // steps)):
-            target = folder / f"small-{limit}-{name}"
+    """Write every kind of output where no file may pass a size, for many sizes; return how many were tried and wrong.
+
+    An output must be absent or whole. Of a folder of noisy tables every file must be.
+    """
+    book, tried, wrong = Ledger(None, "t"), 0, 0
+    for name, write in outputs_of(one_run(book), book).items():
+        (folder / "whole").mkdir(exist_ok=True)
+        write(folder / "whole" / name)
+        whole = _contents(folder / "whole")
+        largest = max(map(len, whole.values()))
+        for limit in range(0, largest, max(1, largest // steps)):
+            small = folder / f"small-{limit}-{name}"
+            small.mkdir()
             child = os.fork()
             if child == 0:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 with contextlib.suppress(BaseException):
-                    release.write(target)
+                    write(small / name)
                 os._exit(0)
             os.waitpid(child, 0)
             tried += 1
-            wrong += any(path.name.startswith(f"small-{limit}-") for path in folder.iterdir())
+            wrong += any(len(data) > limit or place not in whole for place, data in _contents(small).items())
+            wrong += any(len(data) != len(whole[place]) for place, data in _contents(small).items() if place in whole)
+        shutil.rmtree(folder / "whole")
     return tried, wrong
+
+
+def outputs_of(release: Release, book: Ledger) -> dict[str, Callable[[Path], Any]]:
+    """Everything that a run can write, by the name of its file."""
+    tables = {f"out{end}": release.write for end in (".csv", ".csv.gz", ".parquet", ".feather", ".jsonl")}
+    page = release.report()
+    return {
+        **tables, "model.lookalike": release.fitted.save, "report.html": lambda path: write_page(path, page),
+        "schema.yaml": release.schema.save, "explained.yaml": lambda path: save_explained(release.schema, path),
+        "statement.json": lambda path: write_page(path, json.dumps(statement_of(release.fitted, book))),
+        "tables": release.fitted.write_noisy_tables,
+    }  # fmt: skip
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 KINDS: dict[str, Callable[[Path, int], Line]] = {

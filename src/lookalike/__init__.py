@@ -11,12 +11,13 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookalike.combining import Combined as Combined
-    from lookalike.combining import combine as combine
     from lookalike.discovery.discover import Discovery as Discovery
+    from lookalike.errors import LookalikeError as LookalikeError
     from lookalike.errors import LookalikeWarning as LookalikeWarning
     from lookalike.estimators import TableSynthesizer as TableSynthesizer
     from lookalike.inspecting import inspect as inspect
+    from lookalike.models.redraws import Combined as Combined
+    from lookalike.models.redraws import combine as combine
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
     from lookalike.privacy.kernel.accounting import Budget as Budget
@@ -36,19 +37,20 @@ if TYPE_CHECKING:
 # Names are imported when they are first used: `lookalike --help` needs no numeric libraries.
 _HOMES = {
     "Budget": "privacy.kernel.accounting",
-    "Combined": "combining",
+    "Combined": "models.redraws",
     "DatabaseTable": "sources.databases",
     "Discovery": "discovery.discover",
     "Domain": "schema.domain",
     "FittedModel": "release",
     "Ledger": "privacy.ledger",
+    "LookalikeError": "errors",
     "LookalikeWarning": "errors",
     "Neighbours": "privacy.kernel.neighbours",
     "Release": "release",
     "Schema": "schema.schema",
     "SparkTable": "sources.clusters",
     "TableSynthesizer": "estimators",
-    "combine": "combining",
+    "combine": "models.redraws",
     "inspect": "inspecting",
     "load": "release",
     "plan_run": "pipeline",

@@ -1,6 +1,6 @@
 """Errors that a user can act on: each message names the value, the limit and the remedy.
 
-Every error that a user can correct derives from `LookalikeError`; any other exception is a bug of this package.
+Every error that a user can correct derives from `LookalikeError`; any other exception is a bug in this package.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class RunStoppedError(LookalikeError):
 
 
 class DoubtfulError(LookalikeError):
-    """A strict run stopped after discovery, because of what its noisy answers do not show.
+    """A strict run stopped after discovery, because its noisy answers leave a column to be guessed.
 
     Attributes:
-        lines: what could not be seen, what was made of it, and what to declare.
+        lines: what could not be seen, what would have been done instead, and what to declare.
         unseen: the same as typed entries.
         schema: what was found, with the noisy counts that were paid for: a later run can go on from it.
-        counted: the epsilon that the run counts with, set when its account is closed.
+        counted: the epsilon that the run counts for in the ledger, set when its account is closed.
     """
 
     def __init__(self, lines: tuple[str, ...], unseen: tuple[Any, ...], schema: Any) -> None:

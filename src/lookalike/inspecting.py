@@ -14,8 +14,8 @@ from lookalike.inputs import as_ledger, as_schema, as_table, with_persons
 from lookalike.notebook import card, table
 from lookalike.pipeline import discovery_steps
 from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.run import ended
 from lookalike.schema.bins import Binned

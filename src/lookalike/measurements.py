@@ -2,8 +2,8 @@
 
 Noise is independent in each number, with one stddev. All of it is public once released. The counts x of a table with
 k_1, ..., k_d values on its axes split into orthogonal parts, one per set of axes (the decomposition behind
-ResidualPlanner, Xiao et al. 2023). The contrasts P x of a table of one axis are all but the total; those of two and
-more axes are all but the total and the single axes, that is, how the axes depend on each other.
+ResidualPlanner, Xiao et al. 2023). With one axis, the contrasts P x are what the counts say beyond their total. With
+more axes, they are what the counts say beyond the total and the single axes: how the axes depend on each other.
 
     P x = x - mean                                                   one axis,
     P x = x - sum_i (mean over all other axes) + (d - 1) * mean      two and more.
@@ -326,12 +326,18 @@ def estimated_total(measurements: Iterable[NoisyMarginal]) -> float:
     A marginal of c noisy cells has a total of variance c * stddev^2; contrasts have none. This is post-processing: the
     true number is never used.
     """
-    weights, totals = [], []
-    for measurement in measurements:
-        if measurement.contrasts is not None:
-            continue
-        weights.append(1.0 / (measurement.cells * measurement.stddev**2))
-        totals.append(float(measurement.values.sum()))
-    if not weights:
+    counted = [measurement for measurement in measurements if measurement.contrasts is None]
+    if not counted:
         raise ValueError("the number of rows cannot be estimated without a measurement of counts")
-    return max(1.0, float(np.average(totals, weights=weights)))
+    totals = [float(measurement.values.sum()) for measurement in counted]
+    return max(1.0, float(np.average(totals, weights=[_total_precision(measurement) for measurement in counted])))
+
+
+def total_stddev(measurements: Iterable[NoisyMarginal]) -> float:
+    """Return the noise of `estimated_total`; 0 where no counts were measured."""
+    precision = sum(_total_precision(measured) for measured in measurements if measured.contrasts is None)
+    return precision**-0.5 if precision else 0.0
+
+
+def _total_precision(measured: NoisyMarginal) -> float:
+    return 1.0 / (measured.cells * measured.stddev**2)

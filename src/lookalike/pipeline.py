@@ -1,6 +1,6 @@
 """The whole flow of a run: read this first.
 
-`prepare` decides everything that follows from public facts: schema -> budget -> plan. `execute` spends the budget:
+`prepare` decides all that can be decided from public facts: schema -> budget -> plan. `execute` spends the budget:
 ledger -> door -> discovery -> model -> rows -> values. `synthesize` does both. `resuming.py` finishes a run that was
 interrupted.
 """
@@ -25,8 +25,8 @@ from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, Recording, journal_path
 from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.run import SYSTEM_ENTROPY, Run, ended
 from lookalike.public_table import PublicTable, as_public
@@ -71,13 +71,13 @@ def synthesize(
         schema: public facts about the columns: a Schema, a path to one, or {column: number of codes}. Facts that it
             leaves open are discovered privately, inside the same budget; without a schema all but names and types are.
         epsilon: privacy budget of this run.
-        delta: probability that the bound epsilon fails to hold.
+        delta: probability with which the bound epsilon may fail.
         method: one of `lookalike.methods()`.
         generator: "model" draws rows from the model of the method; "gum" updates rows to fit the noisy marginals (the
             generator of PrivSyn); "mcf" does so by min-cost flows (slow, for small marginals; the paper of PrivSyn
             compares with it).
-        rows: number of rows to make; by default the noisy number of rows of the table.
-        seed: seed of rounding and sampling. The privacy noise has no seed.
+        rows: number of rows to make; by default the noisy number of rows of the table, at least its noise.
+        seed: seed for rounding and sampling. The privacy noise has no seed.
         ledger: where charges are recorded. Files have a default ledger; charges on a frame are kept in memory only.
         neighbours: what one person can change; adding or removing one row by default.
         person: column that says whose row it is. At most `neighbours.max_rows_per_person` random rows of each person
@@ -86,11 +86,11 @@ def synthesize(
             see enough (`Discovery(strict=True)`), with a `DoubtfulError`.
         progress: called with a message and the fraction done.
         public: a table of the same columns that anybody may read, such as an earlier release; a path or a frame. The
-            model follows it as far as the noisy answers support it; rows of it may occur among the synthetic ones.
+            model follows it as far as the noisy answers support it; some of its rows may be among the synthetic ones.
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
 
-    Notices, such as columns that had to be made up, are warnings of the class `LookalikeWarning`.
+    What you should know about the run, such as columns that had to be guessed, is issued as `LookalikeWarning`.
 
     >>> import pyarrow as pa
     >>> people = pa.table({"sex": ["F", "M"] * 500, "smoker": ["no", "no", "yes", "no"] * 250})
@@ -169,8 +169,8 @@ class Making:
     Attributes:
         generator: see `synthesize`.
         rows: number of rows; None for the noisy number of rows of the table.
-        seed: of rounding and sampling.
-        outputs: what is done with the release, in plain values, for whoever resumes the run.
+        seed: seed for rounding and sampling.
+        outputs: what is done with the release, in plain values, so that a resumed run can do it.
     """
 
     generator: Generation = "model"
@@ -193,8 +193,8 @@ def execute(
 ) -> Release:
     """Spend the budget of a prepared run on a model of its table, and make a synthetic table from the model.
 
-    Beside a ledger on disk, the noisy answers of the run are kept until `finish`, which writes the results, has
-    returned: until then `resume` can finish the run without spending again.
+    If the ledger is on disk, the noisy answers are kept in a file beside it until `finish`, which writes the results,
+    has returned. Until then `resume` can finish the run without spending again.
     """
     begun = begin(run, making, ledger=ledger, insecure_rng=insecure_rng)
     return begun.finished(progress=progress, finish=finish, insecure_rng=insecure_rng)
@@ -220,7 +220,7 @@ class BegunRun:
         finish: Finish | None = None,
         insecure_rng: Generator | None = None,
     ) -> Release:
-        """Spend what is left of the budget. What an interrupted run was given before costs nothing."""
+        """Spend what is left of the budget, and make the release. Answers that were kept cost nothing again."""
         try:
             report, _ = with_passes(progress)
             made = spend(self.run, self.making, self.account, report, insecure_rng)
@@ -245,7 +245,8 @@ def begin(
 ) -> BegunRun:
     """Write the first line of a run to its ledger, or refuse it by the cap. Nothing is spent yet."""
     making = making or Making()
-    check_rows(making.rows, run.method.max_rows)
+    check_rows(making.rows)
+    run.method.check_rows(making.rows)
     book = as_ledger(ledger, run.table)
     noise = noise_source(run.plan, reproducible=insecure_rng is not None)
     account = book.begin(**facts_of(run), noise=noise)

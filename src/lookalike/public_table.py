@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.selection.public_prior import Informed, with_public
 from lookalike.sources.base import Place
+from lookalike.sources.files import TableFile
 from lookalike.sources.frames import read_table
 
 MAX_ROWS = 500_000
@@ -99,11 +101,12 @@ def _check_not_private(public: Any, table: Any) -> None:
     files = (public, table)
     same = public is table or (path is not None and private is not None and path == os.path.realpath(private))
     if path is not None and all(isinstance(file, str | os.PathLike) for file in files):
-        same = same or same_file(Path(os.fspath(public)), Path(os.fspath(table)))
+        pairs = product(TableFile.at(public).parts(), TableFile.at(table).parts())
+        same = same or any(same_file(one.path, two.path) for one, two in pairs)
     if same:
         raise InputError(
-            "The public table is the private table itself: its rows would be published without protection. Give a "
-            "table that anybody may read, such as an earlier release, or leave it out."
+            "The public table is the private table itself, or a part of it: its rows would be published without "
+            "protection. Give a table that anybody may read, such as an earlier release, or leave it out."
         )
     identity = table_identity(public)
     if identity is not None and default_ledger_path(identity).exists():

@@ -18,20 +18,19 @@ import pyarrow as pa
 from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
 from lookalike.inputs import check_not_read
-from lookalike.measurements import NoisyMarginal, NoisyResidual
+from lookalike.measurements import NoisyMarginal, NoisyResidual, total_stddev
 from lookalike.models.answers import AnsweredQuestion, answer_question
 from lookalike.models.archive import read_archive, stored_model, write_archive
 from lookalike.models.diagnosis import Diagnosis, diagnose
-from lookalike.models.extracts import table_where, write_noisy_tables
+from lookalike.models.extracts import RowParts, table_where, write_noisy_tables
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import MAX_COUNT, Model, Stored, taken_apart
 from lookalike.models.redraws import redrawn
 from lookalike.notebook import card, table
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column
-from lookalike.schema.decode import check_decodable, decode
+from lookalike.schema.decode import check_decodable
 from lookalike.schema.domain import Domain
-from lookalike.schema.draw import Part
 from lookalike.schema.schema import Schema
 from lookalike.schema.unseen import Unseen, by_reason, unseen_text
 from lookalike.sources.csvfiles import CsvStyle, check_delimiter
@@ -72,8 +71,8 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """The noisy number of rows of the private table, after persons are bounded: how many are made by default."""
-        return max(1, round(self.model.total))
+        """How many rows are made by default: the noisy number of the private table, persons bounded, or its noise."""
+        return max(1, round(max(self.model.total, total_stddev(self.measurements))))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
         """Return a synthetic table of the same frame type, columns and formats as the private one.
@@ -104,13 +103,15 @@ class FittedModel:
     def write_into(
         self, database: Any, name: str, rows: int | None = None, *, seed: int | None = None, where: str | None = None
     ) -> int:
-        """Write a synthetic table into a new table of a database, and return the number of rows.
+        """Write a synthetic table into a new table of a database or of Spark, and return the number of rows.
 
-        `database` is a URL, a SQLAlchemy engine or a DBAPI connection. A table that exists already is refused.
+        `database` is a URL, a SQLAlchemy engine, a DBAPI connection, or an address or a session of Spark: its executors
+        make the rows. A table that exists already is refused.
         """
-        table = self.sample_arrow(rows, seed=seed, where=where)
-        write_into(table, database, name)
-        return table.num_rows
+        given = None if where is None else self.sample_arrow(rows, seed=seed, where=where)
+        parts = self.parts(rows, seed=seed) if given is None else [given]
+        write_into(parts, database, name)
+        return given.num_rows if given is not None else self.rows if rows is None else rows
 
     def write_rows(self, tables: Iterable[pa.Table], path: str | Path, *, escape_formulas: bool = False) -> None:
         """Write tables that this model made as one, in the form of the private one."""
@@ -123,27 +124,20 @@ class FittedModel:
     def batches(
         self, rows: int | None = None, chunk: int = CHUNK_ROWS, *, seed: int | None = None
     ) -> Iterator[pa.Table]:
-        """Yield a synthetic table in parts of at most `chunk` rows, so that it need not fit into memory.
+        """Return a synthetic table in parts of at most `chunk` rows, so that it need not fit into memory.
 
         The same seed, number of rows and chunk give the same rows, whatever the number of threads. Where one part is
         enough, it is the table of `sample`.
         """
+        return iter(self.parts(rows, chunk, seed=seed))
+
+    def parts(self, rows: int | None = None, chunk: int = CHUNK_ROWS, *, seed: int | None = None) -> RowParts:
+        """Return the tables of `batches` as parts that can be made one by one, in any order and on any machine."""
         check_rows(rows)
         check_rows(chunk)
         self._check_cells(rows)
         wanted = self.rows if rows is None else rows
-        if wanted <= chunk:
-            rng = np.random.default_rng(seed)
-            yield decode(self.schema, self.model.sample(wanted, rng), rng=rng)
-            return
-        root = np.random.SeedSequence(seed)
-        order = tuple(int(word) for word in root.generate_state(4))
-        finite = hasattr(self.model, "codes")  # its rows are the model: parts drawn one by one would repeat them
-        all_codes = self.model.sample(wanted, np.random.default_rng(order)) if finite else None
-        for first, child in zip(range(0, wanted, chunk), root.spawn(-(-wanted // chunk)), strict=True):
-            rng, number = np.random.default_rng(child), min(chunk, wanted - first)
-            codes = self.model.sample(number, rng) if all_codes is None else all_codes[first : first + number]
-            yield decode(self.schema, codes, rng=rng, part=Part(first, wanted, order))
+        return RowParts(self.model, self.schema, wanted, chunk, np.random.SeedSequence(seed))
 
     def sample_arrow(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> pa.Table:
         """Return a synthetic table as an Arrow table; see `sample`."""
@@ -190,8 +184,9 @@ class FittedModel:
     ) -> str:
         """Return the public report as one HTML page, made from released values only.
 
-        `published` are synthetic rows of this model that are published with it, or the first of so many `rows`: the
-        report says how far they agree with its estimates. Title, issuer and contact are public texts for its head.
+        `published` are the synthetic rows that are published with it, or the first of them, if there are `rows` in all.
+        The report says how closely they agree with its estimates. Title, issuer and contact are public texts
+        for its head.
         """
         from lookalike.report.public import About, public_numbers, public_report
 
@@ -299,12 +294,10 @@ def _stored_style(stored: Stored) -> CsvStyle:
     return CsvStyle(delimiter, line_end, stored.value("bom", bool))
 
 
-def check_rows(rows: int | None, max_rows: int | None = None) -> None:
-    """Refuse a number of rows to make that is below 1, or above what the settings of the method allow."""
-    if rows is not None and rows < 1:
-        raise InputError(f"{rows} rows were asked for; ask for at least 1.")
-    if rows is not None and max_rows is not None and rows > max_rows:
-        raise InputError(f"{rows:,} rows were asked for, but these settings make {max_rows:,}; set seeded_rows={rows}.")
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of rows to make that is no whole number of 1 or more."""
+    if rows is not None and (not isinstance(rows, int | np.integer) or rows < 1):
+        raise InputError(f"{rows!r} rows were asked for; ask for a whole number, at least 1.")
 
 
 def write_page(path: Path, page: str) -> None:
@@ -320,9 +313,9 @@ class Release:
         first: the synthetic rows as an Arrow table; only the first CHUNK_ROWS where there are more.
         fitted: the model that made it, for more rows, queries and storage.
         plan: what each step of the run was allowed to spend.
-        notes: what people should know: what could not be seen, rules that were found, a model that does not fit.
-        unseen: what could not be seen: columns, what was seen and done, what to declare.
-        making: number and seed of the rows where there are more than `first`.
+        notes: sentences for people: what could not be seen, which rules were found, where the model does not fit.
+        unseen: for columns that were not seen clearly, what was seen, what was done instead, and what to declare.
+        making: the number of rows and the seed that makes them, where `first` does not hold them all.
     """
 
     first: pa.Table
@@ -341,11 +334,11 @@ class Release:
         """The synthetic rows as an Arrow table. More than CHUNK_ROWS are made when they are asked for."""
         return pa.concat_tables(self._tables())
 
-    def _tables(self) -> Iterator[pa.Table]:
+    def _tables(self) -> RowParts | list[pa.Table]:
         if self.making is None:
-            return iter([self.first])
+            return [self.first]
         number, seed = self.making
-        return self.fitted.batches(number, seed=seed)
+        return self.fitted.parts(number, seed=seed)
 
     @property
     def not_seen(self) -> dict[str, tuple[str, ...]]:
@@ -358,8 +351,8 @@ class Release:
         return to_frame(self.rows, self.fitted.form)
 
     def write_into(self, database: Any, name: str) -> None:
-        """Write the rows into a new table of a database, completely or not at all; see `FittedModel.write_into`."""
-        write_into(self.rows, database, name)
+        """Write the rows into a new table of a database or of Spark, completely or not at all."""
+        write_into(self._tables(), database, name)
 
     def write(self, path: str | Path, *, escape_formulas: bool = False) -> None:
         """Write the rows to a file, in the format of its suffix; see `FittedModel.write`."""
@@ -395,5 +388,11 @@ class Release:
 
     def _repr_html_(self) -> str:
         head = self.first.slice(0, 5)
-        first = table(head.column_names, ([str(value) for value in row.values()] for row in head.to_pylist()))
-        return card("Release", [*self._lines(), *self.notes], first) + self.fitted._repr_html_()
+        first = table(head.column_names, (map(_shown, row.values()) for row in head.to_pylist()))
+        further = [note for note in self.notes if not note.startswith("Not seen: ")]  # these are among the lines
+        return card("Release", [*self._lines(), *further], first) + self.fitted._repr_html_()
+
+
+def _shown(value: object) -> str:
+    """Return a value of a row as a person reads it: numbers with six figures."""
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)

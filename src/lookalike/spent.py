@@ -9,7 +9,7 @@ from typing import Any
 
 from lookalike.models.model import Stored
 from lookalike.notebook import card, table
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import (
     ACCOUNTINGS,
     LARGEST_EPSILON,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import InputError, LedgerError
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import ACCOUNTINGS, Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import NO_NOISE, SYSTEM_ENTROPY, Ledger, RunSummary

@@ -21,7 +21,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.kernel.opening import kept_rows
+from lookalike.privacy.kernel.reading import kept_rows
 from lookalike.schema.binned import Continuous, Integer
 from lookalike.schema.codec import encode_columns
 from lookalike.schema.columns import Categorical, Column, Identifier
@@ -33,7 +33,7 @@ from lookalike.sources.counted import CountedSource
 from lookalike.sources.databases import DatabaseTable
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure
-from lookalike.sources.memory import MemorySource, MemoryTable
+from lookalike.sources.open import MemorySource, MemoryTable
 from lookalike.sources.streams import FileTable
 from tests.databases import DATABASES
 from tests.spark import in_spark

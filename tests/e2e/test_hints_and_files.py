@@ -152,9 +152,11 @@ def test_resume_finishes_what_an_interrupt_left(
     run = ("synth", people, "-o", out, "--model", model, "-m", "mst", "--rows", 50, *HINTS)
     with monkeypatch.context() as patched:
         patched.setattr("lookalike.release.FittedModel.save", interrupted)
-        assert call(*run).code == 130
+        stopped = call(*run)
+        assert stopped.code == 130
+        assert "'lookalike resume TABLE' finishes it" in " ".join(stopped.err.split())
     assert not model.exists()
-    assert "to be finished for free by 'lookalike resume': 1" in call("ledger", people).out
+    assert "finished at no cost by 'lookalike resume': 1" in call("ledger", people).out
     (charged,) = json.loads(call("ledger", people, "--json").out)["runs"]
     outcome = call("resume", people)
     assert outcome.code == 0, outcome.err
@@ -230,3 +232,42 @@ def test_tables_that_cannot_be_drawn_are_refused_before_anything_is_spent(
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert not ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("o.sas7bdat", "can only be read. Write an .xpt file"),
+        ("o.dta", "'home town' contains a space"),
+        ("o.sav", "'home town' contains a space"),
+    ],
+)
+def test_a_format_that_cannot_hold_the_table_is_refused_before_anything_is_spent(
+    call: Call, tmp_path: Path, name: str, message: str
+) -> None:
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / "t.csv"
+    path.write_text("home town,b\n" + "Ox,1\nEly,2\n" * 50)
+    outcome = call("synth", path, "-o", tmp_path / name, "-m", "independent")
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert json.loads(call("ledger", path, "--json").out)["runs"] == []
+
+
+def test_a_run_with_persons_is_resumed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The continuation keeps the column and the maximum of the persons, which the resuming command does not name."""
+    path, out, page = tmp_path / "visits.csv", tmp_path / "o.csv", tmp_path / "o.html"
+    path.write_text("who,ward\n" + "".join(f"p{i % 100},{'AB'[i % 2]}\n" for i in range(1000)))
+    options = ("--person", "who", "--max-rows-per-person", 3, "-e", 8, "-m", "mst", "--report", page)
+    with monkeypatch.context() as patched:
+        patched.setattr("lookalike.synthesizers.mst.MST.fit", interrupted)  # after discovery, before anything else
+        assert call("synth", path, "-o", out, *options).code == 130
+    (charged,) = json.loads(call("ledger", path, "--json").out)["runs"]
+    outcome = call("resume", path)
+    assert outcome.code == 0, outcome.err
+    assert "At most 3 rows of each person (who) are used" in outcome.out
+    assert 250 < len(out.read_text().splitlines()) < 350
+    assert "At most 3 rows of each person were used" in page.read_text()
+    (finished,) = json.loads(call("ledger", path, "--json").out)["runs"]
+    assert finished["charges"][: len(charged["charges"])] == charged["charges"]
+    assert finished["epsilon_counted"] == charged["epsilon_counted"] == 8

@@ -95,6 +95,7 @@ def test_only_columns_of_both_tables_are_compared(call: Call, table: Path, tmp_p
     )
     numbers = json.loads(call("evaluate", table, less, "--json").out)
     assert numbers["marginals"]["2"]["mean"] == 0
+    assert set(numbers["left_out"]) == set(table.read_text().split()[0].split(",")) - {"a", "b"}
     less.write_text("q\n1\n")
     assert "no column in common" in call("evaluate", table, less).err
 
@@ -126,6 +127,7 @@ def test_compare_resumes_and_spends_nothing(call: Call, table: Path, domain: Pat
             "'z' is not a value of column 'a'",
         ),
         (("compare", "{table}", "--domain", "{domain}", "--methods", "mst", "--epsilons", "one"), "0.1,1,3"),
+        (("compare", "{table}", "--domain", "{domain}", "--methods", "mst,magic"), "There is no method 'magic'"),
     ],
 )
 def test_mistakes_end_in_one_paragraph(call: Call, table: Path, domain: Path, arguments, message: str) -> None:

@@ -119,8 +119,22 @@ def test_runs_without_secret_noise(
     capped = Ledger(tmp_path / "capped", "t")
     capped.set_cap(50.0)
     opened: list[object] = []
-    monkeypatch.setattr("lookalike.privacy.kernel.opening.read", lambda *given, **_: opened.append(given))
+    monkeypatch.setattr("lookalike.privacy.kernel.door.read", lambda *given, **_: opened.append(given))
     with pytest.raises(BudgetExceededError, match="infinite epsilon"):
         la.synthesize(TABLE, schema=SIZES, ledger=capped, seed=0, **options)
     assert opened == []
     assert capped.runs() == []
+
+
+def test_a_total_of_runs_that_hide_different_things_says_so(
+    call: Call, table: Path, domain: Path, tmp_path: Path
+) -> None:
+    run = ("synth", table, "--domain", domain, "--method", "independent", "--ledger", tmp_path / "l", "--json")
+    for number in range(2):
+        assert call(*run, "-o", tmp_path / f"{number}.csv").code == 0
+    assert "different things" not in call("ledger", table, "--ledger", tmp_path / "l").out
+    assert call(*run, "--max-rows-per-person", 3, "-o", tmp_path / "3.csv").code == 0
+    shown = " ".join(call("ledger", table, "--ledger", tmp_path / "l").out.split())
+    assert (
+        "hide different things (adding or removing one row; adding or removing one person with up to 3 rows)" in shown
+    )

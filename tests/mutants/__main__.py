@@ -1,11 +1,12 @@
 """Applies each planted bug to a copy of the package, runs the tests that must notice, and says which did.
 
-    python -m tests.mutants [--only TEXT] [--store FILE] [--soundness]
+    python -m tests.mutants [--only TEXT] [--store FILE] [--known FILE] [--soundness]
 
 The copy lies in a temporary folder; the package itself is never changed. Every bug runs in a process of its own, forked
 from one that has loaded the large libraries but not the package. A bug is caught if a named test fails; a bug that
 keeps the package from being imported proves nothing and is reported as an error. `--soundness` runs all named tests on
-the unchanged copy first: they must pass, or a failure would mean nothing.
+the unchanged copy first: they must pass, or a failure would mean nothing. `--known` names the results of an earlier
+run: the test that noticed a bug then is asked first, which saves most of the time, and all others if it does not.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only bugs whose file, kind or words contain this text")
     parser.add_argument("--store", type=Path, help="append a JSON line per bug to this file, and skip those in it")
+    parser.add_argument("--known", type=Path, help="results of an earlier run, whose tests are asked first")
     parser.add_argument("--soundness", action="store_true", help="run the named tests on the unchanged copy first")
     given = parser.parse_args()
     chosen = [mutation for mutation in mutations() if given.only in f"{mutation.name} {mutation.kind}"]
@@ -47,7 +49,8 @@ def main() -> int:
         copy = copied(Path(folder))
         if given.soundness and not sound(copy, chosen):
             return 2
-        results = [tried(copy, mutation, given.store) for mutation in chosen]
+        known = noticed(given.known)
+        results = [tried(copy, mutation, known.get(mutation.name), given.store) for mutation in chosen]
     caught = sum(results)
     _say(f"{caught} of {len(results)} planted bugs were caught")
     return 0 if caught == len(results) else 1
@@ -55,8 +58,14 @@ def main() -> int:
 
 def stored(path: Path | None) -> set[str]:
     """Return the names of the bugs that were caught before."""
+    return set(noticed(path))
+
+
+def noticed(path: Path | None) -> dict[str, str]:
+    """Return the tests that caught bugs before, by the name of the bug; those of all parameters."""
     lines = path.read_text().splitlines() if path is not None and path.exists() else []
-    return {json.loads(line)["name"] for line in lines}
+    found = map(json.loads, lines)
+    return {line["name"]: line["caught_by"].partition("[")[0].removeprefix("tests/") for line in found}
 
 
 def copied(folder: Path) -> Path:
@@ -78,13 +87,15 @@ def sound(copy: Path, mutations: list[Mutation]) -> bool:
     return code == 0
 
 
-def tried(copy: Path, mutation: Mutation, store: Path | None) -> bool:
+def tried(copy: Path, mutation: Mutation, known: str | None, store: Path | None) -> bool:
     """Plant a bug, run its tests, and take it out again; return whether it was caught."""
     place = copy / "src" / "lookalike" / mutation.file
     right, started = place.read_text(), time.perf_counter()
     place.write_text(right.replace(mutation.old, mutation.new, 1))
     try:
-        code, output = outcome(copy, list(mutation.tests), slow=mutation.slow)
+        code, output = outcome(copy, [known], slow=mutation.slow) if known else (0, "")
+        if code != 1:
+            code, output = outcome(copy, list(mutation.tests), slow=mutation.slow)
     finally:
         place.write_text(right)
     failed = _FAILED.findall(output)

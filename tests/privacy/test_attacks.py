@@ -22,11 +22,10 @@ from lookalike.errors import (
     SchemaError,
 )
 from lookalike.measurements import NoisyMarginal
-from lookalike.privacy.kernel import opening
+from lookalike.privacy.kernel import door
 from lookalike.privacy.kernel.accounting import Accountant, Budget
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.reading import reading
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.privacy.row_level import seed_price, seeded_rows
@@ -152,7 +151,7 @@ def test_lack_of_memory_ends_in_one_line(
 ) -> None:
     """It used to end in a traceback."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
-    monkeypatch.setattr(opening, "read", lambda where, **reader: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(door, "read", lambda where, **reader: (_ for _ in ()).throw(MemoryError()))
     ledger = str(tmp_path / "ledger")
     arguments = ["synth", str(tmp_path / "t.csv"), "-o", str(tmp_path / "o.csv"), "--ledger", ledger]
     monkeypatch.setattr("sys.argv", ["lookalike", *arguments])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.epsilon import epsilon_spent, gaussian_epsilon, zcdp_epsilon
+from lookalike.privacy.composition import epsilon_spent, gaussian_epsilon, zcdp_epsilon
 from lookalike.privacy.kernel.accounting import (
     Accounting,
     Budget,

@@ -108,6 +108,18 @@ def test_a_composed_cap_is_a_fixed_sum_of_rho(tmp_path: Path) -> None:
     assert reopened.composed()[0] < 2.0
 
 
+@pytest.mark.parametrize("how", ["gdp", "zcdp"])
+def test_a_composed_cap_leaves_half_of_its_delta_to_thresholds(how: Accounting) -> None:
+    def run(delta: float, kept: float = 0.0) -> RunCost:
+        return RunCost(2.0, delta, how, kept, frozenset(["gaussian"]), (2.0, delta))
+
+    cap = Cap(2.0, how, 8e-5)
+    assert cap.left([run(4e-5)]) == 0.0
+    assert cap.left([run(4.1e-5)]) < 0.0
+    assert cap.left([run(5e-5, 3.9e-5)]) > 0.0
+    assert cap.left([run(8e-5, 4.1e-5)]) < 0.0
+
+
 def test_a_composed_cap_refuses_what_does_not_compose() -> None:
     ledger = Ledger(None, "t")
     ledger.set_cap(5.0, "gdp", 1e-4)

@@ -19,8 +19,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
-from lookalike.sources.memory import MemorySource
-from lookalike.sources.open import OpenedTable
+from lookalike.sources.open import MemorySource, OpenedTable
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 CODES = np.random.default_rng(0).integers(0, (2, 3, 4), (500, 3)).astype(np.int32)

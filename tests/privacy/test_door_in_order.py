@@ -26,11 +26,10 @@ from lookalike.inputs import as_ledger, table_identity
 from lookalike.measurements import CellTable, Contrasts
 from lookalike.privacy import chain
 from lookalike.privacy.journal import Recording
-from lookalike.privacy.kernel import noise, opening
+from lookalike.privacy.kernel import noise, reading
 from lookalike.privacy.kernel.accounting import Budget, gaussian_rho, stddev_for
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.critic_sums import CriticSums
@@ -40,8 +39,7 @@ from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources import writing
-from lookalike.sources.memory import MemorySource
-from lookalike.sources.open import OpenedTable, read
+from lookalike.sources.open import MemorySource, OpenedTable, read
 
 from . import test_critic_sums as critic_case
 
@@ -56,10 +54,13 @@ def table_of(texts: tuple[str, ...]) -> pa.Table:
     )
 
 
-def door_to(texts: tuple[str, ...] = SMALL, ledger: Ledger | None = None) -> GuardedTable:
+def door_to(
+    texts: tuple[str, ...] = SMALL, ledger: Ledger | None = None, neighbours: Neighbours | None = None
+) -> GuardedTable:
     """The door to a table with two coded columns, and one whose list of values is open."""
-    run = (ledger or Ledger(None, "t")).begin(method="m", schema="s", budget=BUDGET, neighbours=Neighbours())
-    return open_table(table_of(texts), SCHEMA, BUDGET, run, neighbours=Neighbours())
+    people = neighbours or Neighbours()
+    run = (ledger or Ledger(None, "t")).begin(method="m", schema="s", budget=BUDGET, neighbours=people)
+    return open_table(table_of(texts), SCHEMA, BUDGET, run, neighbours=people)
 
 
 SCORE = ResidualL1((("a",), ("b",)), (np.zeros(2), np.zeros(3)))
@@ -134,6 +135,29 @@ def test_views_spend_from_the_accountant_of_their_table(view: str) -> None:
             table.measure([("a",)], most, step="again")
 
 
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("people", [Neighbours("add-remove", 3), Neighbours("replace", 1)])
+def test_views_price_for_the_neighbours_of_their_table(view: str, people: Neighbours) -> None:
+    """Plant: a view that hides one added row, whatever the table was opened for."""
+    ledger = Ledger(None, "t")
+    seen = VIEWS[view](door_to(LARGE, ledger, people))
+    seen.measure([("a",)], 400.0, step="view")
+    assert ledger.runs()[0].rho == people.squared_l2 * gaussian_rho(1, 400.0)
+    assert seen.stddev_for(0.01) == stddev_for(Fraction(0.01) / people.squared_l2)
+
+
+def test_every_charge_of_a_part_is_in_the_ledger_of_the_whole() -> None:
+    """Plant: what is released of parts leaves no line, because the split has paid for it."""
+    ledger = Ledger(None, "t")
+    one, two = door_to(LARGE, ledger).parts(RandomParts((0.5, 0.5)), step="split")
+    one.measure([("a",)], 40.0, step="first")
+    two.choose(SCORE, 0.1, step="second")
+    written = [(line["step"], line["mechanism"], line["rho"]) for line in charges(ledger)]
+    assert written[1:] == [("first", "gaussian", "0"), ("second", "exponential", "0")]
+    for part, line in enumerate(charges(ledger)[1:], 1):
+        assert line["detail"].endswith(f"of part {part}, paid for by the split")
+
+
 def test_the_delta_of_every_threshold_is_charged() -> None:
     """Plants: delta is not added up over calls, or only the first call is charged for it."""
     ledger = Ledger(None, "t")
@@ -171,7 +195,7 @@ def test_a_release_carries_no_source() -> None:
     """Plants: the source in the form of the table or in the model, and so in their pickle."""
     release = lookalike.synthesize(table_of(LARGE), schema=SCHEMA, epsilon=2.0, method="independent")
     for part in (release, release.fitted, release.model):
-        assert b"lookalike.sources.memory" not in pickle.dumps(part)
+        assert b"lookalike.sources.open" not in pickle.dumps(part)
         assert b"lookalike.sources.open" not in pickle.dumps(part)
     assert not any(isinstance(held, MemorySource | OpenedTable | GuardedTable) for held in reached(release))
 
@@ -253,7 +277,7 @@ def test_batches_and_parts_are_dealt_by_no_seed(monkeypatch: pytest.MonkeyPatch)
 def test_rows_of_a_person_are_kept_by_no_seed() -> None:
     """Plant: which rows of a person are kept follows from a fixed seed."""
     persons = np.repeat(np.arange(500), 2)
-    assert not np.array_equal(opening.kept_rows(persons, 1), opening.kept_rows(persons, 1))
+    assert not np.array_equal(reading.kept_rows(persons, 1), reading.kept_rows(persons, 1))
 
 
 # On disk.

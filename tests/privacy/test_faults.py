@@ -45,6 +45,18 @@ def test_a_disk_that_is_full_at_some_operation_loses_no_charge(tmp_path: Path) -
     assert found == []
 
 
+def test_every_output_is_whole_or_absent_on_a_disk_that_is_too_small(tmp_path: Path) -> None:
+    tried, wrong = faults.small_disks(tmp_path, steps=3)
+    assert tried > 30
+    assert wrong == 0
+
+
+def test_an_output_that_is_written_in_place_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "outputs_of", lambda *_: {"out.txt": lambda path: path.write_bytes(b"x" * 9999)})
+    tried, wrong = faults.small_disks(tmp_path, steps=3)
+    assert wrong == tried > 2
+
+
 @pytest.mark.slow
 def test_a_disk_that_is_full_at_any_operation_loses_no_charge(tmp_path: Path) -> None:
     found = faults.full_disk(tmp_path)
@@ -194,4 +206,4 @@ def test_interrupted_at_random_moments(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("LOOKALIKE_LEDGERS", str(tmp_path))  # undone after the test, whatever it is set to
     found = faults.interrupts(6, tmp_path, random.Random(2))
     assert set(found["exit_codes"]) <= {"0", "130"}
-    assert [found[name] for name in ("tracebacks", "half_written", "ledgers_lost")] == [0, 0, 0]
+    assert [found[name] for name in ("not_finished", "tracebacks", "half_written", "ledgers_lost")] == [0] * 4

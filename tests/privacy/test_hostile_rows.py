@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lookalike.discovery import forms
+from lookalike.discovery import class_grids, forms
 from lookalike.discovery.search import _grid_probe
 from lookalike.schema.bins import Binned
 from lookalike.schema.classes import Affixes, Offsets, class_probe
@@ -23,8 +23,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.probes import Roundness, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
-from lookalike.sources.memory import MemorySource, MemoryTable
-from lookalike.sources.open import OpenedTable, ReadTable
+from lookalike.sources.open import MemorySource, MemoryTable, OpenedTable, ReadTable
 
 from .hostile import CASES, GROUPS, Case
 
@@ -41,7 +40,7 @@ def questions(column: Column) -> list[Column]:
         asked.append(RowsPerPerson("x", base=replace(column, person=True, max_rows=2, repeats=())))
     if isinstance(column, Binned):
         empty = forms.Histogram(classes, np.zeros(classes.size), 1.0)
-        asked.append(_grid_probe(column, forms.class_grid(column, empty)))
+        asked.append(_grid_probe(column, class_grids.class_grid(column, empty)))
         asked.append(Roundness("x", base=column, steps=(1, 5, 10, 1000)))
     return asked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from lookalike.inputs import as_schema
 from lookalike.inspecting import COLUMNS, inspect
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel import door
-from lookalike.privacy.ledger import SYSTEM_ENTROPY, Ledger
+from lookalike.privacy.ledger import REPRODUCIBLE, SYSTEM_ENTROPY, Ledger
 from lookalike.schema.explained import explained
 
 from .test_everything_written import EPSILON, audited
@@ -77,3 +78,13 @@ def test_all_that_an_inspection_spends_is_charged_planned_and_within_its_budget(
     assert found.spent.epsilon_spent <= 0.5
     whole = Discovery().budget(as_schema(None, table), 0.5, 1e-5, "gdp").rho
     assert 0.999 < run.rho / whole <= 1
+    assert found.spent.threshold_delta == run.threshold_delta > 0
+
+
+def test_an_inspection_with_repeatable_noise_is_not_private() -> None:
+    """Plant: it is recorded as one with secret noise."""
+    ledger = Ledger(None, "t")
+    table = pa.table({"town": ["Ox", "Rye"] * 50})
+    found = inspect(table, epsilon=0.5, ledger=ledger, insecure_rng=np.random.default_rng(0))
+    assert (ledger.runs()[0].noise, ledger.spent()[0]) == (REPRODUCIBLE, math.inf)
+    assert not found.spent.private

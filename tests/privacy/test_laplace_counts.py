@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from lookalike.errors import BudgetExceededError
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.laplace_counts import LaplaceCounts, advanced_epsilon, epsilon_of_each
@@ -88,3 +88,8 @@ def test_buckets_are_counted_and_the_noise_is_as_stated() -> None:
     assert mean == pytest.approx(np.array([[5, 0], [0, 18]]), abs=4 * priced.scale * math.sqrt(2 / 500))
     spread = np.std([made[1].values for made in drawn])
     assert spread == pytest.approx(math.hypot(drawn[0][1].stddev, np.std([[5, 0, 0], [0, 11, 7]])), rel=0.05)
+
+
+def test_the_largest_budgets_are_split_by_the_plain_sum() -> None:
+    assert advanced_epsilon(900.0, 2, 1e-5) == 1800.0
+    assert epsilon_of_each(1000.0, 2, 1e-5) == pytest.approx(500.0)

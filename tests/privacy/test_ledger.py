@@ -517,3 +517,8 @@ def test_default_place_depends_on_the_whole_identity(monkeypatch: pytest.MonkeyP
     first, second = default_ledger_path("/a/t.csv"), default_ledger_path("/b/t.csv")
     assert first != second
     assert first.parent == tmp_path
+
+
+def test_a_path_may_be_a_text(tmp_path: Path) -> None:
+    Ledger(str(tmp_path / "l.jsonl"), "t").set_cap(2.0)
+    assert Ledger(tmp_path / "l.jsonl", "t").cap == 2.0

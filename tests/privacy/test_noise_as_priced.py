@@ -26,8 +26,7 @@ from lookalike.privacy.row_level import seeded_rows as geometric
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
-from lookalike.sources.memory import MemorySource
-from lookalike.sources.open import OpenedTable
+from lookalike.sources.open import MemorySource, OpenedTable
 
 SIZES = {"a": 2, "b": 3, "c": 7}
 CODES = np.array([[0, 1, 6], [1, 2, 3]], dtype=np.int32)

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from lookalike import synthesize
 from lookalike.cli.main import app
 from lookalike.inputs import as_ledger
-from lookalike.privacy.kernel import noise, opening
+from lookalike.privacy.kernel import door, noise, reading
 from lookalike.privacy.row_level import seeded_rows as geometric
 from lookalike.schema.schema import Schema
-from lookalike.sources import frames, memory, open
+from lookalike.sources import frames, open
 
 
 def small_table(path: Path) -> Path:
@@ -70,7 +70,7 @@ def bytes_read() -> int:
     return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])
 
 
-READERS = (frames.read_table, open.read, opening.with_capped_persons, opening.open_table, memory.MemorySource)
+READERS = (frames.read_table, open.read, reading.with_capped_persons, door.open_table, open.MemorySource)
 DRAWS = (noise.rounded_gaussian, geometric.two_sided_geometric)
 
 

@@ -15,13 +15,13 @@ import lookalike as la
 from lookalike.errors import SchemaError
 from lookalike.inputs import as_schema, with_persons
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import with_capped_persons
+from lookalike.privacy.kernel.reading import with_capped_persons
+from lookalike.privacy.ledger import Ledger
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.probes import RowsPerPerson
 from lookalike.schema.schema import Schema
-from lookalike.sources.memory import MemoryTable
-from lookalike.sources.open import OpenedTable, read
+from lookalike.sources.open import MemoryTable, OpenedTable, read
 
 MARKER = "NA"
 Row = tuple[str | None, int, int]
@@ -178,3 +178,23 @@ def test_the_column_that_the_schema_names_may_be_named_again() -> None:
     fewer, people = with_persons(schema, "who", Neighbours(max_rows_per_person=2))
     assert people.max_rows_per_person == 2
     assert fewer.open_facts == {"who": ("repeats",)}
+
+
+@pytest.mark.parametrize("named", ["in the schema", "beside it", "both"])
+def test_a_run_is_priced_for_as_many_rows_as_a_person_may_have(named: str) -> None:
+    """Plants: the schema's maximum caps the rows and is not priced; one row more is kept than is priced."""
+    fields: list[dict[str, Any]] = [
+        {"name": "who", "type": "string", "dp": {"pattern": "p-####"}},
+        {"name": "a", "type": "integer", "constraints": {"minimum": 0, "maximum": 1}},
+    ]
+    if named != "beside it":
+        fields[0]["dp"] |= {"person": True, "max_rows": 3}
+    schema = Schema.from_dict({"fields": fields})
+    given = {} if named == "in the schema" else {"person": "who", "neighbours": Neighbours(max_rows_per_person=3)}
+    facts, people = with_persons(schema, given.get("person"), given.get("neighbours", Neighbours()))
+    assert people == Neighbours(max_rows_per_person=3)
+    assert [c.max_rows for c in facts.columns if isinstance(c, Identifier) and c.person] == [3]
+    book = Ledger(None, "t")
+    table = pa.table({"who": [f"p-{i // 5:03}" for i in range(50)], "a": [i % 2 for i in range(50)]})
+    la.synthesize(table, schema=schema, method="independent", ledger=book, **given)
+    assert book.runs()[0].neighbours == "adding or removing one person with up to 3 rows"

@@ -16,7 +16,7 @@ from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.domain import Domain
-from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import MemorySource
 from lookalike.synthesizers import METHODS
 from lookalike.synthesizers.base import Method
 from lookalike.synthesizers.independent import Independent

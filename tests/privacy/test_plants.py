@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lookalike import inputs, pipeline
-from lookalike.privacy.kernel import door, noise, opening, thresholds
+from lookalike.privacy.kernel import door, noise, reading, thresholds
 from lookalike.privacy.kernel.accounting import Accountant
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -243,7 +243,7 @@ BY_ROWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     ),
     "a person's row too many": (
         attribute(
-            opening, "kept_rows", lambda persons, max_rows, right=opening.kept_rows: right(persons, max_rows + 1)
+            reading, "kept_rows", lambda persons, max_rows, right=reading.kept_rows: right(persons, max_rows + 1)
         ),
         lambda: by_rows.test_persons_with_more_rows_than_allowed_are_paid_for("add-remove", 2, False),
     ),

@@ -19,9 +19,8 @@ from lookalike.privacy import scores as scores_module
 from lookalike.privacy.journal import Recording
 from lookalike.privacy.kernel import choice, noise
 from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.seeded_rows import two_sided_geometric

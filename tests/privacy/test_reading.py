@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 import warnings
 from collections.abc import Callable
@@ -21,9 +22,8 @@ from lookalike.errors import (
 )
 from lookalike.measurements import CellTable
 from lookalike.privacy.kernel.accounting import Accountant, Budget
-from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.scores import ResidualL1
@@ -120,6 +120,15 @@ def test_every_failure_is_the_same_error_and_takes_the_whole_budget(act: str, er
     assert ledger.spent()[0] == pytest.approx(1.0, rel=1e-6)
 
 
+@pytest.mark.parametrize("act", ["rows", "parts"])
+def test_a_value_outside_the_schema_takes_the_guarantee_also_where_nothing_is_left(act: str) -> None:
+    """These charge all that is left before they read, and the error names a column without noise."""
+    door, ledger = opened(OutOfDomainError("a", "rule", "remedy"))
+    with pytest.raises(OutOfDomainError):
+        ACTS[act](door)
+    assert ledger.spent()[0] == math.inf
+
+
 @pytest.mark.parametrize("act", ["measure", "scores", "choose", "coarsened"])
 def test_no_warning_leaves_whatever_the_filters(act: str) -> None:
     door, _ = opened(None)
@@ -180,7 +189,7 @@ def test_a_failure_while_values_are_encoded_is_charged(monkeypatch: pytest.Monke
     def fails(*_: object) -> np.ndarray:
         raise OverflowError(SECRET)
 
-    monkeypatch.setattr("lookalike.sources.encoding.encode_column", fails)
+    monkeypatch.setattr("lookalike.sources.counting.encode_column", fails)
     ledger, error = run_of(pa.table({"a": [0, 1]}), Schema.from_sizes({"a": 2}))
     assert isinstance(error, RunStoppedError)
     assert error.__context__ is None

@@ -20,8 +20,7 @@ from lookalike.release import load
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import TableForm
-from lookalike.sources.memory import MemorySource
-from lookalike.sources.open import OpenedTable
+from lookalike.sources.open import MemorySource, OpenedTable
 
 DOMAIN = Domain(("a", "b"), (3, 4))
 CODES = np.random.default_rng(0).integers(0, (3, 4), (5000, 2)).astype(np.int32)

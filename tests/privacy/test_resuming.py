@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +24,11 @@ from lookalike.errors import InputError, LedgerError, RunStoppedError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import journal as journals
 from lookalike.privacy.journal import Journal, journal_path, request_hash, restored, written
-from lookalike.privacy.kernel import door, opening
+from lookalike.privacy.kernel import door, reading
+from lookalike.privacy.kernel.accounting import Budget, Charge
+from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
+from lookalike.privacy.run import NO_NOISE, SYSTEM_ENTROPY, Run
 from lookalike.privacy.scores import ResidualL1
 from lookalike.release import FittedModel
 from lookalike.resuming import interrupted, reopen, resume
@@ -341,14 +345,14 @@ def test_a_run_with_persons_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = [f"{person},{'ab'[person % 2]},{visit % 3}" for person in range(80) for visit in range(1 + person % 5)]
     path.write_text("\n".join(["who,sex,kind", *rng.permutation(rows)]) + "\n")
     kept: list[list[int]] = []
-    real = opening.kept_rows
+    real = reading.kept_rows
 
     def spied(persons: np.ndarray, max_rows: int) -> np.ndarray:
         found = real(persons, max_rows)
         kept.append(np.unique(persons[found], return_counts=True)[1].tolist())
         return found
 
-    monkeypatch.setattr(opening, "kept_rows", spied)
+    monkeypatch.setattr(reading, "kept_rows", spied)
     kinds = Categorical("sex", ("a", "b"), outside="absorb"), Categorical("kind", ("0", "1", "2"), outside="absorb")
     schema = Schema((Identifier("who", pattern="####"), *kinds))
     bounded = {"schema": schema, "person": "who", "neighbours": la.Neighbours(max_rows_per_person=2)}
@@ -419,7 +423,7 @@ def test_a_stopped_continuation_is_charged_what_is_left_and_no_more(
     def broken(*_: Any) -> None:
         raise ValueError("a row")
 
-    monkeypatch.setattr("lookalike.privacy.kernel.opening.with_capped_persons", broken)
+    monkeypatch.setattr("lookalike.privacy.kernel.door.with_capped_persons", broken)
     with pytest.raises(RunStoppedError):
         resume(table, ledger=ledger)
     book = Ledger(ledger, str(table.resolve()))
@@ -510,3 +514,64 @@ def test_a_process_that_is_killed_again_and_again_finishes(tmp_path: Path) -> No
     assert summary.rho <= la.Budget(2.0, 1e-5, summary.accounting, summary.threshold_delta).rho
     assert summary.status == "done"
     assert not journal.exists()
+
+
+def test_an_answer_is_given_to_its_own_charge_and_request_alone(tmp_path: Path) -> None:
+    """Plants: only the charge, or only the request, decides whether a kept answer is taken."""
+    journal = Journal.start(tmp_path / "l.jsonl-run1.answers", "begun", {})
+    journal.keep("charge", (("a",), 40.0), np.array([1.5]))
+    assert journal.kept(0, "charge", (("a",), 40.0)) == np.array([1.5])
+    for charge, request in (("charge", (("b",), 40.0)), ("another", (("a",), 40.0))):
+        with pytest.raises(LedgerError, match="asks for something else"):
+            journal.kept(0, charge, request)
+    assert journal.kept(1, "charge", (("a",), 40.0)) is None
+    journal.discard()
+
+
+def test_answers_are_on_disk_before_anything_uses_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant: an answer is written and not synced, so that a power loss would let it be drawn again."""
+    synced: list[tuple[str, int]] = []
+    real = os.fsync
+
+    def watched(handle: int) -> None:
+        synced.append((os.readlink(f"/proc/self/fd/{handle}"), os.fstat(handle).st_size))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    path = tmp_path / "l.jsonl-run1.answers"
+    journal = Journal.start(path, "begun", {})
+    for number in range(2):
+        journal.keep("charge", (number,), np.array([1.5]))
+        assert synced[-1] == (str(path), path.stat().st_size)
+    journal.discard()
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["disjoint parts", "plausible deniability", "laplace", "thresholded histogram", "stopped", "none"]
+)
+def test_a_journal_that_is_put_back_does_not_resume_what_read_single_rows(tmp_path: Path, mechanism: str) -> None:
+    """Plant: a mechanism that gives numbers out while it reads counts as one whose answers are kept."""
+    facts = {"method": "m", "schema": "s", "budget": Budget(1.0, 1e-5, "gdp"), "neighbours": Neighbours()}
+    book = Ledger(tmp_path / "l.jsonl", "t")
+    run = book.begin(**facts, noise=NO_NOISE if mechanism == "none" else SYSTEM_ENTROPY)
+    run.charge(Charge("rows", mechanism, 1, Fraction(1, 1000)))
+    journal = Journal.start(journal_path(tmp_path / "l.jsonl", 1), run.begun, {})
+    again = Run(book, 1, facts["budget"], begun=run.begun, made=[(2, book.runs()[0].charges[0])])
+    with pytest.raises(LedgerError, match="after which no run can be resumed"):
+        again.record(journal)
+    journal.discard()
+
+
+def test_a_charge_is_repeated_as_it_was_made_or_not_at_all(tmp_path: Path) -> None:
+    """Plant: the step alone decides. The last charge may have no answer, so that nothing else would tell."""
+    book, made = Ledger(tmp_path / "l.jsonl", "t"), Charge("s", "gaussian", 1, Fraction(1, 1000), "stddev 22")
+    budget = Budget(1.0, 1e-5, "gdp")
+    run = book.begin(method="m", schema="s", budget=budget, neighbours=Neighbours())
+    number = run.charge(made)
+    others = {"rho": Fraction(1, 100), "releases": 2, "mechanism": "threshold", "delta": 1e-7, "detail": "stddev 7"}
+    for name, value in others.items():
+        again = Run(book, 1, budget, begun=run.begun, made=[(number, made)])
+        with pytest.raises(LedgerError, match="asks for something else"):
+            again.charge(replace(made, **{name: value}))
+    assert Run(book, 1, budget, begun=run.begun, made=[(number, made)]).charge(made) == number
+    assert len(book.runs()[0].charges) == 1

@@ -23,7 +23,7 @@ from lookalike.privacy.scores import (
     Undetermined,
 )
 from lookalike.schema.domain import Domain
-from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import MemorySource
 
 DOMAIN = Domain(("a", "b"), (2, 3))
 CELLS = list(product(range(2), range(3)))

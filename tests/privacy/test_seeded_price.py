@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 
 import mpmath
@@ -15,9 +16,11 @@ from scipy.stats import hypergeom
 from lookalike.errors import BudgetExceededError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.row_level import seed_price
+from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.row_level import seed_price, seeded_rows
 from lookalike.privacy.row_level.seed_price import ORDERS, SeedBudget, SeedTest, delta_own, epsilon_of, renyi
-from lookalike.privacy.row_level.seeded_rows import affordable_test, seeds_lower_bound
+from lookalike.privacy.row_level.seeded_rows import SeededRows, affordable_test, coarsely_spent, seeds_lower_bound
+from lookalike.schema.domain import Domain
 from tests.privacy.seeded_law import (
     Mixture,
     Pair,
@@ -267,3 +270,18 @@ def test_phi_is_never_rounded_down() -> None:
             found = float(seed_price._phi(x, np.array([order]))[0])  # pyright: ignore[reportPrivateUsage]
             if math.isfinite(found):
                 assert 1 - 1e-8 < found / float(exact) < 1 + 3e-5
+
+
+def test_roundings_of_what_was_spent_before_do_not_reach_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise scales follow from noisy answers, and so do the last digits of their prices; the Renyi order must not."""
+    budget, priced = Budget(1.0, 1e-6, "gdp"), []
+    monkeypatch.setattr(seeded_rows, "affordable_test", lambda *given, **_: priced.append(given[-1]) or given[0])
+    request = SeededRows(None, 5, (1,), SeedTest(50, 1.0), NoisyMarginal((), np.array(9000.0), 5.0))  # type: ignore[arg-type]
+    for part in (Fraction(1, 3), Fraction(525, 1000) - Fraction(1, 10**12)):
+        for off in (0, Fraction(1, 10**15), Fraction(-1, 10**15)):
+            spent = budget.rho * part * (1 + off)
+            request.priced(Domain((), ()), budget, spent, Neighbours())
+            assert spent <= priced[-1] <= float(spent) + 1.01 * float(budget.rho) / 2**30
+        assert len(set(priced)) == 1
+        priced.clear()
+    assert coarsely_spent(budget.rho, budget) == budget.rho

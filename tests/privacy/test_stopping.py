@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from lookalike.errors import BudgetExceededError
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
@@ -112,3 +113,5 @@ def test_only_strict_private_runs_count_for_less() -> None:
     nothing = begun(book)
     nothing.stop()
     assert book.runs()[3].epsilon_counted == 0.0
+    claimed = replace(book.runs()[0], stopped=0.1, stop_delta=0.0)  # a line that says so proves nothing without a delta
+    assert (claimed.status, claimed.epsilon_counted) == ("stopped", 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lookalike as la
-from lookalike.inputs import as_ledger, table_identity
+from lookalike.inputs import as_ledger, database_table, table_identity
 
 SIZES = {"a": 2, "b": 2}
 
@@ -83,3 +83,23 @@ def test_a_name_with_a_tilde_is_the_file_that_is_read(
 def test_a_frame_in_memory_has_no_identity() -> None:
     assert table_identity({"a": [1]}) is None
     assert as_ledger(None, {"a": [1]}).path is None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_ledger_belongs_to_one_table_of_a_database_by_whichever_path(tmp_path: Path, kind: str) -> None:
+    """Plants: all tables of a database share a ledger; a link to a database has ledgers of its own."""
+    library = pytest.importorskip("sqlite3" if kind == "sqlite" else "duckdb")
+    for name in ("one.db", "two.db"):
+        connection = library.connect(str(tmp_path / name))
+        for table in ("people", "visits"):
+            connection.execute(f"CREATE TABLE {table} (a INTEGER)")
+        connection.commit()
+        connection.close()
+    (tmp_path / "link.db").symlink_to(tmp_path / "one.db")
+
+    def identity(name: str, table: str) -> str | None:
+        return table_identity(database_table(f"{kind}:///{tmp_path / name}", table))
+
+    every = [identity(name, table) for name in ("one.db", "two.db") for table in ("people", "visits")]
+    assert len(set(every)) == 4
+    assert identity("link.db", "people") == identity("./one.db", "PEOPLE") == every[0]

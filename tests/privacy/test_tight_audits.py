@@ -12,8 +12,9 @@ from lookalike.audit.mechanisms import (
     audit_cells,
     audit_choice,
     audit_gaussian,
+    audit_laplace,
     audit_lone_values,
-    audit_single,
+    audit_parts,
     gaussian_acts,
 )
 from lookalike.audit.methods import MethodAudit, own_cells, resemblance
@@ -22,7 +23,7 @@ from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import scores as scores_module
 from lookalike.privacy.kernel import door, noise
 from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.row_level import critic_sums, rows, teacher_votes
+from lookalike.privacy.row_level import critic_sums, laplace_counts, rows, teacher_votes
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
 
@@ -74,6 +75,15 @@ def test_a_choice_shows_much_of_its_epsilon_and_no_more() -> None:
     assert found["shown"] > 0.2, found
 
 
+def test_laplace_counts_show_much_of_their_epsilon_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audit_laplace(3.0, DELTA, 2 * RUNS)
+    assert not found["broken"]
+    assert found["share"] > 0.5, found
+    exact = laplace_counts.two_sided_geometric
+    monkeypatch.setattr(laplace_counts, "two_sided_geometric", lambda scale, *a, **k: exact(scale / 2, *a, **k))
+    assert audit_laplace(3.0, DELTA, 2 * RUNS)["broken"]
+
+
 def test_lone_values_pass_as_rarely_as_was_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audit_lone_values(doors=40)
     assert not found["broken"], found
@@ -82,7 +92,7 @@ def test_lone_values_pass_as_rarely_as_was_paid_for(monkeypatch: pytest.MonkeyPa
 
 
 def test_parts_show_no_more_than_they_claim() -> None:
-    assert not audit_single("parts", 4.0, DELTA, 60)["broken"]
+    assert not audit_parts(4.0, DELTA, 60)["broken"]
 
 
 def test_occurring_cells_show_much_of_what_they_claim_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

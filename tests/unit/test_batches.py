@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import lookalike as la
 from lookalike import release as module
 from lookalike.errors import InputError
+from lookalike.measurements import total_stddev
 from lookalike.release import FittedModel
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Identifier
@@ -51,3 +53,11 @@ def test_a_large_release_is_made_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
     release.write(tmp_path / "t.parquet")
     assert "250" in repr(release)
     assert parquet.read_table(tmp_path / "t.parquet").equals(release.rows)
+
+
+def test_a_number_of_rows_below_its_noise_gives_as_many_rows_as_the_noise(fitted: FittedModel) -> None:
+    """At epsilon 0.01 the number of few rows is often negative; one row would show nothing of the model."""
+    assert fitted.rows == round(fitted.model.total)
+    noisy = tuple(replace(one, stddev=1e3 * one.stddev) for one in fitted.measurements)
+    assert fitted.rows < replace(fitted, measurements=noisy).rows == round(1e3 * total_stddev(fitted.measurements))
+    assert replace(fitted, measurements=()).rows == fitted.rows

@@ -24,10 +24,10 @@ MODULES = sorted(
 COMMANDS = sorted(name.removesuffix(".__main__") for name in MODULES if name.endswith(".__main__"))
 PAGES = [
     f"papers.{name}"
-    for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "queries")
+    for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privsyn", "queries")
 ]
 PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
-PAGES += ["accuracy.public_tables", "accuracy.references"]
+PAGES += ["accuracy.public_tables", "accuracy.references", "scale.document"]
 
 IMPORT_ALL = """
 import ast, importlib, json, sys
@@ -127,18 +127,32 @@ def test_every_claim_of_a_paper_has_a_figure_and_a_verdict(paper: str) -> None:
 
 
 def test_all_experiments_have_a_prediction_of_their_time() -> None:
-    stages = run.stages()
-    assert {stage.name for stage in stages} >= {"bsg", "ppsyn", "privmrf", "privsyn"}
-    for stage in stages:
-        assert (stage.seconds() > 0) == bool(stage.missing)
+    listed = run.missing(repeats=7)
+    assert {one.part for one in listed} == {
+        "bsg", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privsyn", "queries",
+    }  # fmt: skip
+    assert all(one.seconds > 0 for one in listed)
+    costs = [one.seconds * (one.repeat + 1) for one in listed]
+    assert costs == sorted(costs)
 
 
-def test_a_run_is_predicted_from_its_kind_and_else_from_its_method() -> None:
-    known = [
-        {"table": t, "method": m, "cpu_seconds": s} for t, m, s in (("a", "x", 1.0), ("b", "x", 3.0), ("b", "y", 8.0))
-    ]
-    for kind, seconds in ((("a", "x"), 1.0), (("c", "x"), 2.0), (("c", "z"), 4.0)):
-        assert run.Stage("s", [kind], known, lambda: None).seconds() == seconds
+def test_a_run_is_predicted_from_those_most_like_it() -> None:
+    cells = (("a", "x", 1, 1.0), ("a", "x", 2, 3.0), ("b", "x", 1, 8.0), ("b", "y", 1, 5.0))
+    lines = [{"table": t, "method": m, "epsilon": e, "cpu_seconds": s, "job_seconds": s + 1} for t, m, e, s in cells]
+    for cell, seconds in ((("a", "x", 1), 1), (("a", "x", 9), 2), (("b", "x", 9), 8), (("a", "y", 1), 5)):
+        assert run.predicted(lines, *cell) == seconds + 1
+    assert run.predicted(lines, "c", "z", 1) == 4 + run.MEASURING
+
+
+def test_runs_that_are_stored_are_not_listed_again(tmp_path: Path) -> None:
+    path, job = tmp_path / "lines.jsonl", runs.Job("nltcs", "uniform", 1.0, repeat=1)
+    (one,) = run.runs_of("part", [job], runs.run_one, path)
+    assert one.repeat == 0
+    path.write_text(json.dumps({"table": "nltcs", "method": "uniform", "epsilon": 1.0, "repeat": 1}) + "\n")
+    assert not list(run.runs_of("part", [job], runs.run_one, path))
+    others = [{"table": "nltcs", "method": "uniform", "epsilon": 1.0, "repeat": 0, "cpu_seconds": 1.0}] * 3
+    three = [runs.Job("nltcs", "uniform", 1.0, repeat=repeat) for repeat in (0, 2, 3, 4)]
+    assert [one.repeat for one in run.runs_of("part", three, runs.run_one, path, others)] == [3]
 
 
 def test_parts_of_a_page_are_replaced_between_their_markers(tmp_path: Path) -> None:

@@ -141,6 +141,19 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_files_named_in_comments_and_docstrings_exist() -> None:
+    modules = [path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    problems = [
+        f"{path.relative_to(ROOT)}: {problem}"
+        for path in modules
+        if path != Path(__file__)
+        for code in CODE.findall(path.read_text())
+        for found in FILE.finditer(code)
+        if (problem := file_problem(path, *found.groups()))
+    ]
+    assert problems == []
+
+
 @pytest.mark.parametrize(
     ("code", "wrong"),
     [

@@ -89,6 +89,7 @@ def shown() -> dict[str, object]:
         "schema": release.schema,
         "plan": plan,
         "ledger": ledger,
+        "answer": release.fitted.query("count"),
     }
 
 
@@ -99,11 +100,12 @@ def test_a_release_shows_in_five_lines() -> None:
     assert all(len(repr(thing)) < 700 for name, thing in shown().items() if name in ("model", "spent"))
 
 
-@pytest.mark.parametrize("name", ["release", "model", "spent", "schema", "plan", "ledger"])
+@pytest.mark.parametrize("name", ["release", "model", "spent", "schema", "plan", "ledger", "answer"])
 def test_pages_have_a_heading_and_a_table_and_no_script(name: str) -> None:
     page = shown()[name]._repr_html_()
     assert "<table" in page
-    assert re.search("<b>(Release|Model|Spent|Schema|Plan|Ledger)", page)
+    assert re.search("<b>(Release|Model|Spent|Schema|Plan|Ledger|count)", page)
+    assert page.count("Not seen: ") <= 1
     assert "<script" not in page
     assert "<people>" not in page
     assert page.count("<div") == page.count("</div>")
@@ -175,3 +177,9 @@ def test_checks_of_scikit_learn_that_apply(check: str) -> None:
     from sklearn.utils import estimator_checks
 
     getattr(estimator_checks, check)("MST", la.MST(epsilon=2.0))
+
+
+@pytest.mark.parametrize("rows", [0, -3, 2.5, "ten"])
+def test_a_number_of_rows_that_is_none_is_refused(rows: object) -> None:
+    with pytest.raises(la.LookalikeError, match=f"{rows!r} rows were asked for"):
+        la.synthesize(coded(), schema=SIZES, method="independent", rows=rows)

@@ -14,6 +14,7 @@ from lookalike.measurements import (
     completed,
     estimated_total,
     merged_columns,
+    total_stddev,
 )
 
 SHAPES = [(2,), (5,), (2, 2), (3, 4), (2, 3, 4), (2, 1, 3), (2, 2, 2, 2)]
@@ -80,6 +81,8 @@ def test_contrasts_do_not_count_rows_and_repeats_are_averaged_apart_from_counts(
     first = NoisyMarginal(("a",), np.array([1.0, -1.0]), 1.0, contrasts=(2,))
     second = NoisyMarginal(("a",), np.array([4.0, -4.0]), 2.0, contrasts=(2,))
     assert estimated_total([counts, first]) == 10.0
+    assert total_stddev([counts, first]) == pytest.approx(2**0.5)
+    assert total_stddev([first]) == 0
     means = averaged([counts, first, second])
     assert [m.contrasts for m in means] == [None, (2,)]
     np.testing.assert_allclose(means[1].values, [1.6, -1.6])

@@ -28,7 +28,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)(?::(\w+))?`")
 def definitions() -> dict[str, list[ast.AST]]:
     """All classes, functions and methods of the privacy folder, and what it needs of others, by qualified name."""
     found: dict[str, list[ast.AST]] = {}
-    others = (PACKAGE / name for name in ("measurements.py", "schema/probes.py", "sources/capping.py"))
+    others = (PACKAGE / name for name in ("measurements.py", "schema/probes.py", "sources/streams.py"))
     for path in (*(PACKAGE / "privacy").rglob("*.py"), *others):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef):

@@ -93,6 +93,14 @@ def test_the_private_table_is_refused_as_public(files: tuple[Path, Path], tmp_pa
     for given in (private, str(private), link, hard, tmp_path / "." / "private.csv"):
         with pytest.raises(InputError, match="is the private table itself"):
             la.synthesize(private, schema=SIZES, public=given)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for part in (1, 2):
+        frame(100, part).to_parquet(folder / f"part-{part}.parquet")
+    for given in (folder / "part-1.parquet", folder / "part-*.parquet", folder):
+        for owned in (folder, folder / "*.parquet"):
+            with pytest.raises(InputError, match="or a part of it"):
+                la.synthesize(owned, schema=SIZES, public=given)
     table = frame(100, 0)
     with pytest.raises(InputError, match="is the private table itself"):
         la.synthesize(table, schema=SIZES, public=table)

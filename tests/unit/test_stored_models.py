@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from lookalike.errors import ModelFileError
+from lookalike.models.model import Stored
 from lookalike.pipeline import synthesize
+from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.release import load
+from lookalike.spent import Spent
 
 
 @pytest.mark.parametrize("method", ["auto", "mst", "privsyn", "privbayes", "dp-copula", "mwem"])
@@ -24,3 +29,16 @@ def test_every_model_that_is_saved_can_be_loaded(tmp_path: Path, method: str, ep
     assert stored.sample_arrow(5, seed=1) == made.fitted.sample_arrow(5, seed=1)
     assert stored.spent == made.spent
     assert len(stored.measurements) == len(made.fitted.measurements)
+
+
+def test_an_account_that_claims_too_much_is_refused() -> None:
+    """Plants: a stored account may be private with a release that is not, or have charges beyond its budget."""
+    charge = Charge("s", "gaussian", 1, Budget(1.0, 1e-5, "gdp").rho)
+    good = Spent("m", {}, 1.0, 1e-5, "gdp", "one row", (charge,))
+    assert Spent.from_stored(Stored(good.to_json())) == good
+    leaky = replace(good, charges=(replace(charge, mechanism="none"),))
+    with pytest.raises(ModelFileError, match="claims to be private"):
+        Spent.from_stored(Stored(leaky.to_json()))
+    assert not Spent.from_stored(Stored(replace(leaky, private=False).to_json())).private
+    with pytest.raises(ModelFileError, match="charges more than its budget"):
+        Spent.from_stored(Stored(replace(good, charges=(charge, charge)).to_json()))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 from scipy.stats import binom
 
-from lookalike.privacy.epsilon import epsilon_spent, gaussian_epsilon
+from lookalike.privacy.composition import epsilon_spent, gaussian_epsilon
 
 Promise = Literal["gdp", "zcdp", "pure"]
 """What is claimed: a Gaussian trade-off curve, zero-concentrated DP, or epsilon and delta alone."""

@@ -22,10 +22,11 @@ from lookalike.audit.watched import Pair, WatchedTable
 from lookalike.measurements import CellTable
 from lookalike.privacy import scores
 from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.critic_sums import UNIT, Critic, CriticSums
+from lookalike.privacy.row_level.laplace_counts import LaplaceCounts, epsilon_of_each
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.teacher_votes import TeacherVotes
 from lookalike.schema.schema import Schema
@@ -340,32 +341,42 @@ def audit_cells(epsilon: float, delta: float, runs: int | None = None) -> dict[s
     return judged("release_rows: OccurringCells", without, with_person, promised).summary()
 
 
-def audit_single(name: str, epsilon: float, delta: float, runs: int) -> dict[str, Any]:
-    """Return what an audit of a release shows that takes a whole door: parts of the rows."""
-    draw, promised = _SINGLE[name](epsilon, delta)
-    without, with_person = (np.array([draw(side) for _ in range(runs)]) for side in (0, 1))
-    return judged(name, without, with_person, promised, "one door per run").summary()
+def audit_laplace(epsilon: float, delta: float, runs: int | None = None) -> dict[str, Any]:
+    """Return what an audit of counts with Laplace noise shows: pure DP of each of many marginals of one door.
+
+    As many are asked for as makes each of them claim about epsilon; the event is a count above the one without the
+    person, whose chance is e^epsilon times as large with the person.
+    """
+    copies, whole = 1, _LARGEST.epsilon * (1 - 1e-9)
+    while epsilon_of_each(whole, copies + 1, _LARGEST.delta) >= epsilon:
+        copies += 1
+    promised = Promised("pure", epsilon_of_each(whole, copies, _LARGEST.delta), 0.0)
+    runs, hits = runs or min(runs_to_show(promised, 0.7, FAILURE), 10_000), [0, 0]
+    for side, codes in enumerate((_SMALL, np.vstack([_SMALL, _ODD]))):
+        for start in range(0, runs, copies):
+            request = LaplaceCounts((_BOTH,) * copies, ({},) * copies)
+            counts = opened(codes, _LARGEST).release_rows(request, step="audit")[: runs - start]
+            hits[side] += sum(int(count.values[1, 1] > 0) for count in counts)
+    return Shown("release_rows: LaplaceCounts", runs, (hits[1], hits[0]), promised, FAILURE).summary()
 
 
-def _parts(epsilon: float, delta: float) -> tuple[Callable[[int], float], Promised]:
-    """Counts of half of the rows at the budget of a half; which half the person is in is not known."""
+def audit_parts(epsilon: float, delta: float, runs: int) -> dict[str, Any]:
+    """Return what an audit shows of counts of half of the rows at the budget of a half, one door per run.
+
+    Which half the person is in is not known.
+    """
     budget, split = Budget(epsilon, delta, "gdp"), RandomParts((0.5, 0.5))
-    base = np.zeros((0, 2), dtype=np.int32)
 
     def draw(side: int) -> float:
-        halves = watched(base, _ODD, side, budget).parts(split, step="audit")
+        halves = watched(_SMALL[:0], _ODD, side, budget).parts(split, step="audit")
         ratios = []
         for half in halves:
             answer = half.measure([()], half.stddev_for(half.remaining), step="audit")[0]
             ratios.append((float(answer.values) - 0.5) / answer.stddev**2)
         return float(np.logaddexp(*ratios) - math.log(2))
 
-    return draw, Promised("pure", epsilon, delta)
-
-
-_SINGLE: dict[str, Callable[[float, float], tuple[Callable[[int], float], Promised]]] = {
-    "parts": _parts,
-}
+    without, with_person = (np.array([draw(side) for _ in range(runs)]) for side in (0, 1))
+    return judged("parts", without, with_person, Promised("pure", epsilon, delta), "one door per run").summary()
 
 
 def audits(epsilon: float, delta: float, runs: int | None = None) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -375,8 +386,8 @@ def audits(epsilon: float, delta: float, runs: int | None = None) -> Iterator[tu
     yield "choose", lambda: audit_choice(epsilon, delta, runs)
     yield "frequent, a lone value", lambda: audit_lone_values(doors=min(200, runs or 200))
     yield "release_rows: OccurringCells", lambda: audit_cells(epsilon, delta, runs)
-    for name in _SINGLE:
-        yield name, lambda name=name: audit_single(name, epsilon, delta, min(runs or 1000, 1000))
+    yield "release_rows: LaplaceCounts", lambda: audit_laplace(epsilon, delta, runs)
+    yield "parts", lambda: audit_parts(epsilon, delta, min(runs or 1000, 1000))
 
 
 def seconds_needed(epsilon: float, delta: float, runs: int | None = None) -> float:

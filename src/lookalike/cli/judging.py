@@ -128,12 +128,15 @@ def compare(
     from lookalike.inputs import check_apart, check_target
     from lookalike.pipeline import synthesize
     from lookalike.release import write_page
+    from lookalike.synthesizers import create
 
     page = None if report is None else internal_name(report)
     inputs = {"the real table": real, "the schema": schema, "the domain": domain, "the model": model}
     check_apart({"--results": results, "--report": page}, inputs)
     if page is not None:
         check_target(page, table=False)
+    for name in _names(methods):
+        create(name, {})  # refuses names that no method has
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     public = _schema_or_none(schema, domain, model)
     common = {"table": real, "schema": public or drafted(real), "discover": public is None}

@@ -1,4 +1,7 @@
-"""The command line: parse, call the pipeline, print. Results go to standard output, notes to standard error."""
+"""The command line: `main`, the list of all commands, and those about what exists: ledger, query, verify, serve.
+
+Results go to standard output, notes to standard error.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from lookalike.cli import asking, judging, options, planning, running
+from lookalike.cli import judging, options, planning, running
 from lookalike.cli.audit import audit
-from lookalike.cli.terminal import notes, output, print_json, table_of
+from lookalike.cli.terminal import notes, output, print_json, print_table, table_of
 from lookalike.errors import DoubtfulError, LookalikeError
+from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
+    from lookalike.models.answers import AnsweredQuestion
     from lookalike.privacy.ledger import Ledger, RunSummary
 
 # Commands import what they use when they are called: help appears at once, without numeric libraries.
@@ -32,11 +37,6 @@ app = typer.Typer(
 )
 
 
-for command in (*running.COMMANDS, planning.inspect):
-    app.command()(command)
-
-
-@app.command()
 def ledger(
     table: options.TablePath,
     table_name: options.TableNameOption = None,
@@ -75,6 +75,48 @@ def ledger(
     print_json({"table": book.identity, "ledger": str(book.path), **totals, "runs": listed})
 
 
+def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
+    from lookalike.privacy.composition import NAMES, mixed_neighbours
+    from lookalike.privacy.journal import journals_of
+    from lookalike.privacy.ledger import epsilon_text
+    from lookalike.privacy.stopping import STOPPED
+
+    rows = []
+    for run in runs:
+        amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
+        noise = run.noise if run.private else f"{run.noise}: NOT PRIVATE"
+        started = run.started[:16].replace("T", " ")
+        rows.append((run.number, started, run.method, *amounts, noise, len(run.charges), run.status))
+    headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
+    output.print(table_of(f"Ledger of {book.identity}", headings, rows))
+    cap, (together, how) = book.limit, book.composed()
+    left = "no cap; set one with --cap" if cap is None else book.left()
+    if cap is not None and cap.composition == "sum":
+        left = f"cap {cap.epsilon:g}, left {max(0.0, cap.epsilon - spent):.6g}"
+    output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
+    if how != "sum":
+        output.print(f"At the same delta all runs together are proved to be {together:.4g}-private, by {NAMES[how]}.")
+    if mixed := mixed_neighbours(run.neighbours for run in runs if run.charges):
+        output.print(mixed)
+    output.print(
+        "A run counts with its whole epsilon once anything was charged; as infinite if its noise was not secret."
+    )
+    if any(run.status == STOPPED for run in runs):
+        output.print("Strict runs that stopped count with what they had spent, rounded up.")
+    output.print(f"File: {book.path}")
+    resumable = journals_of(book.path) if book.path else {}
+    if resumable:
+        output.print(f"Interrupted, finished at no cost by 'lookalike resume': {', '.join(map(str, resumable))}")
+
+
+def _run_json(run: RunSummary) -> dict[str, Any]:
+    from lookalike.privacy.ledger import epsilon_json
+
+    facts = {name: getattr(run, name) for name in run.__slots__}
+    facts["charges"] = [{**asdict(charge), "rho": float(charge.rho)} for charge in run.charges]
+    return {**facts, "private": run.private, "epsilon_counted": epsilon_json(run.epsilon_counted)}
+
+
 def _version(value: bool) -> None:
     if value:
         from lookalike import __version__
@@ -92,7 +134,6 @@ def _root(
     """Differentially private synthetic tables."""
 
 
-@app.command()
 def serve(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Folder of the tables that the page offers.")
@@ -106,8 +147,96 @@ def serve(
     serve(folder, said=output.print, port=port, browser=browser)
 
 
-for command in (*planning.COMMANDS, *asking.COMMANDS, *judging.COMMANDS, audit):
+def query(
+    model: options.ModelPath,
+    question: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUESTION",
+            help="'count by sex where age >= 30', 'mean of age by sex', 'median of age', 'quantile 0.9 of age' or "
+            "'correlation of age and hours where sex = F'.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="CSV file for the answer, one line per group.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Probability with which an interval covers the true number.")] = 0.9,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Ask a stored model for counts, means, quantiles or correlations with error bars, without data and for free."""
+    from lookalike.inputs import check_apart, check_target
+    from lookalike.release import load, write_page
+
+    if out is not None:
+        check_apart({"--out": out}, {"the model": model})
+        check_target(out, table=False)
+    found = load(model, max_mb=max_model_mb).query(question, level=level)
+    if out is not None:
+        write_page(out, found.to_csv())
+    if as_json:
+        print_json(_as_json(found))
+        return
+    print_table(question, found.headings(level), found.texts())
+    for note in found.notes():
+        notes.print(note)
+    if out is not None:
+        notes.print(f"Answer written to {out}.")
+
+
+def _as_json(found: AnsweredQuestion) -> dict[str, Any]:
+    rows = []
+    for (labels, _), record in zip(found.rows, found.records(), strict=True):
+        named = {"value" if name == found.statistic else name: record[name] for name in list(record)[len(found.by) :]}
+        rows.append({"values": dict(zip(found.by, labels, strict=True)), **named})
+    facts = {"question": found.text, "statistic": found.statistic, "exact": found.exact, "left_out": found.left_out}
+    return {**facts, "rows": rows}
+
+
+def verify(
+    statement: Annotated[
+        Path, typer.Argument(metavar="STATEMENT", help="A file written by 'lookalike synth --statement'.")
+    ],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger of the table, which the statement must match.")],
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A stored model of the release, which must match, too.")
+    ] = None,
+    max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Check that a privacy statement, the ledger and the model agree. Exits with code 1 where they differ."""
+    from lookalike.release import load
+    from lookalike.statement import differences, read_statement
+
+    stated = read_statement(statement)
+    found = differences(stated, ledger, None if model is None else load(model, max_mb=max_model_mb))
+    if as_json:
+        print_json({"agree": not found, "differences": found})
+    else:
+        output.print(_verdict(stated, found, with_model=model is not None))
+    if found:
+        raise typer.Exit(1)
+
+
+def _verdict(stated: dict[str, Any], found: list[str], *, with_model: bool) -> str:
+    guarantee = stated["guarantee"]
+    who = "Statement, ledger and model" if with_model else "Statement and ledger"
+    if found:
+        return "\n".join([f"{who} DIFFER:", *(f"  {text}" for text in found)])
+    holds = "" if guarantee["holds"] else " NOT PRIVATE: the noise is not secret, so nothing is guaranteed."
+    return (
+        f"{who} agree: run {stated['ledger']['run']}, epsilon {guarantee['epsilon']:g}, delta {guarantee['delta']:g}, "
+        f"{len(stated['mechanisms'])} charges, hiding {stated['unit']['neighbours']}.{holds}"
+    )
+
+
+for command in (*running.COMMANDS, planning.inspect, ledger, serve, *planning.COMMANDS, query, verify,
+                *judging.COMMANDS, audit):  # fmt: skip
     app.command()(command)
+
+
+_INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended."""
 
 
 def main() -> NoReturn:
@@ -129,15 +258,17 @@ def main() -> NoReturn:
     except (Exception, KeyboardInterrupt) as error:
         # An interrupt, or a mistake in the command itself. Which classes these are depends on the version of typer.
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
-            notes.print(
-                "Stopped. What was charged stays charged; see 'lookalike ledger TABLE'. If a run was going on, "
-                "'lookalike resume TABLE' finishes it without paying again."
-            )
-            sys.exit(130)
-        if not hasattr(error, "format_message"):
+            code = _INTERRUPTED
+        elif hasattr(error, "format_message"):
+            _print_usage(error)
+            sys.exit(getattr(error, "exit_code", 2))
+        else:
             raise
-        _print_usage(error)
-        sys.exit(getattr(error, "exit_code", 2))
+    if code == _INTERRUPTED:  # some versions of typer return it
+        notes.print(
+            "Stopped. What was charged stays charged; see 'lookalike ledger TABLE'. If a run was going on, "
+            "'lookalike resume TABLE' finishes it without paying again."
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -160,41 +291,3 @@ def _with_value(error: Any, message: str) -> str:
     given, kind = found[0]["input"], expected.get(found[0]["type"])
     reason = f"{given!r} is given; it must be {kind}." if kind else f"{error.message}: {given!r} is given."
     return message.replace(error.message, reason)
-
-
-def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: float) -> None:
-    from lookalike.privacy.composition import NAMES
-    from lookalike.privacy.journal import journals_of
-    from lookalike.privacy.ledger import epsilon_text
-    from lookalike.privacy.stopping import STOPPED
-
-    rows = []
-    for run in runs:
-        amounts = (f"{run.epsilon:g}", f"{run.delta:g}", epsilon_text(run.epsilon_counted))
-        noise = run.noise if run.private else f"{run.noise}: NOT PRIVATE"
-        started = run.started[:16].replace("T", " ")
-        rows.append((run.number, started, run.method, *amounts, noise, len(run.charges), run.status))
-    headings = ("run", "time (UTC)", "method", "epsilon", "delta", "counted", "noise", "charges", "status")
-    output.print(table_of(f"Ledger of {book.identity}", headings, rows))
-    cap, (together, how) = book.limit, book.composed()
-    left = "no cap; set one with --cap" if cap is None else book.left()
-    if cap is not None and cap.composition == "sum":
-        left = f"cap {cap.epsilon:g}, left {max(0.0, cap.epsilon - spent):.6g}"
-    output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
-    if how != "sum":
-        output.print(f"At the same delta all runs together are proved to be {together:.4g}-private, by {NAMES[how]}.")
-    output.print("A run counts with its whole epsilon once anything was charged, and as infinite without secret noise.")
-    if any(run.status == STOPPED for run in runs):
-        output.print("Strict runs that stopped count with what they had spent, rounded up.")
-    output.print(f"File: {book.path}")
-    resumable = journals_of(book.path) if book.path else {}
-    if resumable:
-        output.print(f"Interrupted, to be finished for free by 'lookalike resume': {', '.join(map(str, resumable))}")
-
-
-def _run_json(run: RunSummary) -> dict[str, Any]:
-    from lookalike.privacy.ledger import epsilon_json
-
-    facts = {name: getattr(run, name) for name in run.__slots__}
-    facts["charges"] = [{**asdict(charge), "rho": float(charge.rho)} for charge in run.charges]
-    return {**facts, "private": run.private, "epsilon_counted": epsilon_json(run.epsilon_counted)}

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their texts are turned into."""
+"""Options that several commands share, and how their texts become tables, schemas and settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DATABASES = (
 
 
 def place(text: str) -> Path | str:
-    """The path of a file, or the address of a database or of Spark as it was written: a path would lose its slashes."""
+    """Return the path of a file, or the address of a database or of Spark as text: a path would lose its slashes."""
     return text if "://" in text or text.startswith("local[") else Path(text)
 
 
@@ -49,7 +49,10 @@ RealPlace = Annotated[
     Path, typer.Argument(metavar="REAL", parser=place, help=f"{_FILES} with the private rows, or {_DATABASES}.")
 ]
 SynthPlace = Annotated[
-    Path, typer.Argument(metavar="SYNTH", parser=place, help="The synthetic rows, the same, with --synth-table.")
+    Path,
+    typer.Argument(
+        metavar="SYNTH", parser=place, help="The synthetic rows: a file, or a database or Spark with --synth-table."
+    ),
 ]
 SynthTableOption = Annotated[
     str | None, typer.Option("--synth-table", metavar="SCHEMA.NAME", help="The same as --table, for SYNTH.")
@@ -61,12 +64,12 @@ OutOption = Annotated[
         "-o",
         parser=place,
         metavar="FILE",
-        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database.",
+        help="File for the synthetic table; its suffix sets the format; - is standard output. Or a database or Spark.",
     ),
 ]
 OutTableOption = Annotated[
     str | None,
-    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is a database."),
+    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is no file."),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
@@ -85,7 +88,7 @@ TypeOption = Annotated[
         "--type",
         metavar="COLUMN=TYPE",
         help="Public type of a column: integer, number, category, boolean, date, datetime or id. A date may name its "
-        "format, such as day=date:%d.%m.%Y; may be repeated, as the next four.",
+        "format, such as day=date:%d.%m.%Y. Like the next four options, it may be repeated.",
     ),
 ]
 RangeOption = Annotated[
@@ -108,10 +111,12 @@ EncodingOption = Annotated[
 ]
 DelimiterOption = Annotated[
     str | None,
-    typer.Option("--delimiter", help="What separates fields of a CSV file, such as ; or 'tab'; else its header tells."),
+    typer.Option(
+        "--delimiter", help="Separator of fields in a CSV file, such as ; or 'tab'; by default found in the header."
+    ),
 ]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of a run; smaller is stronger.")]
-DeltaOption = Annotated[float, typer.Option("--delta", help="Probability that the bound epsilon fails to hold.")]
+DeltaOption = Annotated[float, typer.Option("--delta", help="Probability with which the bound epsilon may fail.")]
 
 
 def _methods_from(start: str) -> list[str]:
@@ -165,7 +170,8 @@ TablesOption = Annotated[
     typer.Option(
         "--tables",
         metavar="M",
-        help="Also write M tables of draws of the model (people-1.csv, ...), for intervals by 'combine' in Python.",
+        help="Also write M tables (people-1.csv, ...), each from its own draw of the model; 'combine' in Python makes "
+        "intervals from them.",
     ),
 ]
 RulesOption = Annotated[
@@ -232,7 +238,7 @@ def _asked() -> str:
 def target_of(out: Path | str, name: str | None) -> Path | None:
     """Return the file to write the table to; None for a database, where the new table must be named."""
     if isinstance(out, str) and name is None:
-        raise InputError(f"--out {out.partition('://')[0]}:// is a database. Name the new table by --out-table NAME.")
+        raise InputError(f"--out {out.partition(':')[0]} is no file. Name the new table by --out-table NAME.")
     if isinstance(out, Path) and name is not None:
         raise InputError(f"--out-table {name} was given, but --out {out} is a file. Leave one of the two out.")
     if isinstance(out, Path):

@@ -228,7 +228,7 @@ def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequenc
 def _error_notes(ahead: Forecast) -> str:
     text = (
         "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: the noise alone, on counts of their own. Synthetic rows\n"
-        "have other errors, which only the data knows: rare values are counted together with others, values and bins\n"
+        "have other errors, which depend on the data: rare values are counted together with others, values and bins\n"
         "must be discovered, and column sets that are not measured follow from a model. Rows can be closer than the\n"
         "noise where sets confirm each other, or several times as far off where columns have hundreds of values or\n"
         "determine each other. The public report of a run says how well its rows agree with what was measured."

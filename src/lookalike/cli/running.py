@@ -46,7 +46,7 @@ def synth(
     rows: options.RowsOption = None,
     tables: options.TablesOption = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of rounding and sampling. The privacy noise has no seed.")
+        int | None, typer.Option(help="Seed for rounding and sampling. The privacy noise has no seed.")
     ] = None,
     ledger: options.LedgerOption = None,
     public: options.PublicOption = None,
@@ -72,7 +72,7 @@ def synth(
 ) -> None:
     """Make a synthetic table from a private one, within a privacy budget."""
     from lookalike.discovery.discover import Discovery
-    from lookalike.inputs import as_ledger, check_apart, drawn_files
+    from lookalike.inputs import STANDARD, as_ledger, check_apart, check_format, drawn_files
     from lookalike.outputs import check_outputs, write_results
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
     from lookalike.privacy.kernel.neighbours import Neighbours
@@ -100,6 +100,7 @@ def synth(
         settings=options.settings_of(method, setting, workload, target),
     )
     generation = check_generator(generator, public)
+    check_format(target or STANDARD, run.schema.names)
     if drawn:
         check_draws(run.method, generation)
     if not as_json:
@@ -124,7 +125,8 @@ def resume(
         int | None, typer.Option("--run", help="Number of the run in the ledger; by default the only one.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Another file for the synthetic table than the run was given.")
+        Path | None,
+        typer.Option("--out", "-o", help="File for the synthetic table, instead of the one that the run was given."),
     ] = None,
     ledger: options.LedgerOption = None,
     as_json: options.JsonOption = False,
@@ -150,7 +152,7 @@ def resume(
     kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}
     drawn = told.get("drawn", {}).get("files", [])
     check_outputs(dict(kept), {"the private table": read}, book, [Path(path) for path in drawn])
-    notes.print(f"Run {number} goes on. Its {again.answers} noisy answers so far are used again.")
+    notes.print(f"Run {number} continues. Its {again.answers} noisy answers so far are used again.")
     finish = partial(write_results, told=told, book=book)
     with progress_bar() as progress:
         release = again.finished(progress=progress, finish=finish)
@@ -209,7 +211,7 @@ COMMANDS = (synth, resume, sample, tables)
 
 
 def warn_if_long(run: PreparedRun, rows: int | None) -> None:
-    """Say before anything is spent that a run will take long, and what to do. The number of rows is never looked at."""
+    """Warn, before anything is spent, of a run that will take long, and say what to do. The rows are not looked at."""
     from lookalike.forecast import forecast
 
     ahead = forecast(run.schema, run.plan, method=run.method.name, neighbours=run.neighbours, rows=rows)
@@ -282,7 +284,8 @@ def _lines(release: Release, files: dict[str, str], book: Ledger) -> list[str]:
 
     places = {**files, "ledger": str(book.path)} if book.path else files
     places = {name: "standard output" if path == "-" else path for name, path in places.items()}
-    listed = ", ".join(path if name == "out" else f"{name.replace('_', ' ')} {path}" for name, path in places.items())
+    said = {"out": "", "write_schema": "schema "}
+    listed = ", ".join(f"{said.get(name, f'{name} ')}{path}" for name, path in places.items())
     return [
         f"Rows: {_rows(release)}",
         f"Method: {_method(release)}",
@@ -325,7 +328,7 @@ def _facts(release: Release, files: dict[str, str], book: Ledger) -> dict[str, A
     from lookalike.privacy.ledger import epsilon_json
 
     spent, total = release.spent, book.spent()
-    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema")}
+    named = {name: files.get(name) for name in ("out", "model", "report", "write_schema", "statement")}
     return {
         **named,
         "ledger": str(book.path) if book.path else None,

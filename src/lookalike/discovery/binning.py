@@ -10,9 +10,8 @@ import numpy as np
 
 from lookalike.discovery.grids import LEFT_OVER, LIKELY, POSSIBLE, SIGNIFICANT, Grid, Rows, divisible, visible
 
-_LITTLE, _LEAST = 2.3, 0.5
-"""Standard deviations by which a single value must stand out in a column of few values; and those of the noisiest cell,
-because cells that are modelled have little noise of their own."""
+_LITTLE = 2.3
+"""Standard deviations by which a single value must stand out in a column of few values."""
 _NEIGHBOURS, _SPIKE = 3, 0.5
 """Cells on either side that a spike is compared with, and what is added to SIGNIFICANT, because many are compared."""
 _SOME_ROWS = 1.5
@@ -86,8 +85,7 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
 
     A value is a cell of a single tick that stands out.
     """
-    least = np.maximum(_LITTLE * grid.stddevs, _LEAST * grid.stddevs.max())
-    values = ~divisible(grid) & (grid.counts > least)
+    values = ~divisible(grid) & (grid.counts > _LITTLE * grid.stddevs)
     left, noise = rows.left(grid, values)
     others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
     share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]

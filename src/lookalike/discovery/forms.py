@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from lookalike.discovery.grids import LIKELY, SIGNIFICANT, SURE, Grid, plausible, visible
+from lookalike.discovery.grids import LIKELY, SIGNIFICANT, SURE, plausible, visible
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Continuous, Datetime, Integer, Number
-from lookalike.schema.classes import AXES, LAST_YEAR, Affixes, FormAxis, Offsets, ValueClasses
+from lookalike.schema.binned import Binned, Continuous, Datetime, Number
+from lookalike.schema.classes import AXES, Affixes, Offsets, ValueClasses
 from lookalike.schema.columns import Categorical, Column, Identifier, Undeclared, measured
 from lookalike.schema.form_columns import column_of, detail_of, markers_of
 from lookalike.schema.probes import Probe
-from lookalike.schema.storage import whole_range
 from lookalike.schema.text_forms import AFFIXES, FORMS, MAX_PLACES, NAMED, OFFSETS, Form
 
 MOSTLY = 0.9
@@ -25,25 +26,35 @@ CERTAIN, SOME = 5.7, 4.5
 
 _MOSTLY_NUMBERS = 0.6
 """Share of the columns that must be numbers to take one of which nothing is seen for numbers, too."""
-LAST_CLOCK = 2359
-"""Largest whole number of a column of clock times."""
-_NO_TIMES = 0.01
-"""Share of rows beyond the day up to which whole numbers can be clock times: noise, or a few odd ones."""
 _COMMON = ("whole", "whole.0", *(f"places {k}" for k in range(1, MAX_PLACES + 1)), "float", "%Y-%m-%d", "text")
 """Forms that are looked for where none stands out among all."""
-_NUMBER_AXES = ("power", "float", "decimal", "whole")
+_MANY_COLUMNS, _USUAL = 30, 0.05
+"""Where forms stand out in this many columns of texts, only those of this share of them are looked for elsewhere."""
+NUMBER_AXES = ("power", "float", "decimal", "whole")
 """Axes of numbers, the coarsest first."""
-_PART = 2.5
-"""Standard deviations by which a further form must stand out in the cells of the others."""
+_BY_CHANCE = 0.001
+"""Chance that a further form seems to stand out in some column of a table, for each form that is looked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """Noisy counts of the classes of one column's values."""
+    """Noisy counts of the classes of one column's values.
+
+    Attributes:
+        probe: the classes.
+        counts: their noisy counts.
+        stddev: standard deviation of the noise.
+        usual: forms that are looked for where none stands out among all.
+        default: the form of values where none of these does either.
+        beside: standard deviations by which a further form must stand out in the cells where most values are.
+    """
 
     probe: ValueClasses
     counts: np.ndarray
     stddev: float
+    usual: tuple[str, ...] = _COMMON
+    default: str = ""
+    beside: float = LIKELY
     _seen: dict[float, dict[str, np.ndarray]] = field(default_factory=dict)
     _likely: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)
 
@@ -72,7 +83,7 @@ class Histogram:
     def plausible_mass(self, form: str, limit: float) -> float:
         """Rows of the form in cells of plausible numbers that stand out; all cells of what is no number."""
         axis = next(own.axis for own in self.probe.forms if own.name == form)
-        own = plausible(AXES[axis]) if axis in _NUMBER_AXES else np.ones(len(AXES[axis]), dtype=bool)
+        own = plausible(AXES[axis]) if axis in NUMBER_AXES else np.ones(len(AXES[axis]), dtype=bool)
         counts = self.of(form)[own]
         return float(counts[visible(counts, np.full(len(counts), self.stddev), limit)].sum())
 
@@ -85,7 +96,7 @@ class Histogram:
         """Rows of each form that stands out clearly; where none does, of the one that stands out most."""
         names = tuple(forms)
         if names not in self._likely:
-            self._likely[names] = self.masses(names, CERTAIN) or self._most_of([n for n in _COMMON if n in names])
+            self._likely[names] = self.masses(names, CERTAIN) or self._most_of([n for n in self.usual if n in names])
         return self._likely[names]
 
     def _most_of(self, names: list[str]) -> dict[str, float]:
@@ -98,18 +109,15 @@ class Histogram:
         return {}
 
 
-def decided(
-    column: Column, histogram: Histogram, facts: dict[str, Any], default: str = ""
-) -> tuple[Column, dict[str, float]]:
+def decided(column: Column, histogram: Histogram, facts: dict[str, Any]) -> tuple[Column, dict[str, float]]:
     """The column with its kind and missing markers, and the estimated rows of each marker.
 
     Args:
         column: as far as it is known.
         histogram: noisy counts of the classes of its values.
         facts: what stands around its numbers, or the offset of its times, if `open_detail` asked for it.
-        default: name of the form of its values where none stands out.
     """
-    forms = text_forms(histogram, default) if "text" in histogram.probe.starts else {}
+    forms = text_forms(histogram) if "text" in histogram.probe.starts else {}
     if "text" in histogram.probe.starts:
         if isinstance(column, Undeclared):
             column = _kind(column, forms, facts)
@@ -133,22 +141,24 @@ def decided(
     return column, {marker: rows for marker, rows in absent.items() if marker in column.missing}
 
 
-def text_forms(histogram: Histogram, default: str = "") -> dict[Form, float]:
+_VALUES = tuple(form.name for form in FORMS if form.family not in ("missing", "word"))
+
+
+def text_forms(histogram: Histogram) -> dict[Form, float]:
     """Rows of each form of texts that stands out; where no form of values does, of the most likely, or the default.
 
     Forms of the kind that most values have need less to stand out: the others are much more numerous.
     """
     markers = [form.name for form in FORMS if form.family in ("missing", "word")]
-    values = [form.name for form in FORMS if form.family not in ("missing", "word")]
-    found = histogram.most_likely(values) or ({default: 1.0} if default else {})
+    found = histogram.most_likely(_VALUES) or ({histogram.default: 1.0} if histogram.default else {})
     if found:
         most = max(found, key=lambda name: found[name])
-        alike = [form.name for form in FORMS if form.is_number and _alike(form, NAMED[most])]
-        found = {**found, **_beside(histogram, most, [name for name in alike if name not in found])}
+        near = [form.name for form in FORMS if form.is_number and alike(form, NAMED[most])]
+        found = {**found, **_beside(histogram, most, [name for name in near if name not in found])}
     return {NAMED[name]: rows for name, rows in (found | histogram.masses(markers, SOME)).items()}
 
 
-def _alike(one: Form, other: Form) -> bool:
+def alike(one: Form, other: Form) -> bool:
     """Whether numbers of two forms differ in their decimals alone."""
     facts = ("family", "thousands", "plus", "width")
     same = all(getattr(one, fact) == getattr(other, fact) for fact in facts)
@@ -162,7 +172,7 @@ def _beside(histogram: Histogram, most: str, names: list[str]) -> dict[str, floa
     found = {}
     for name in names if core.any() else []:
         own = histogram.of(name)[_near(axes[name].axis, axes[most].axis, core)]
-        if own.size and own.sum() > LIKELY * histogram.stddev * np.sqrt(own.size):
+        if own.size and own.sum() > histogram.beside * histogram.stddev * np.sqrt(own.size):
             found[name] = float(own.sum())
     return found
 
@@ -175,13 +185,24 @@ def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
     return before[np.searchsorted(wanted, ends)] > before[np.searchsorted(stops, edges, side="right")]
 
 
-def usual_form(histograms: Iterable[Histogram]) -> str:
-    """The form to expect of columns of texts of which nothing can be seen: numbers where most others are numbers."""
-    texts = [text_forms(histogram) for histogram in histograms if "text" in histogram.probe.starts]
-    numbers = [sum(rows for form, rows in found.items() if form.is_number) for found in texts]
-    words = [found.get(NAMED["text"], 0.0) for found in texts]
-    counted = sum(number > word for number, word in zip(numbers, words, strict=True))
-    return "whole" if counted > _MOSTLY_NUMBERS * max(len(texts), 1) else "text"
+def with_habits(histograms: Sequence[Histogram]) -> list[Histogram]:
+    """The histograms with the forms to expect of columns of texts of which little can be seen: those of the others.
+
+    A table is mostly written by one program. Where most columns are numbers, one of which nothing is seen is taken for
+    numbers as most of the others write them.
+    """
+    texts = [histogram for histogram in histograms if "text" in histogram.probe.starts]
+    clear = [found for histogram in texts if (found := histogram.masses(_VALUES, CERTAIN))]
+    columns = Counter(name for found in clear for name in found)
+    usual = tuple(name for name, number in columns.most_common() if number > max(_USUAL * len(clear), 1))
+    known = usual if len(clear) >= _MANY_COLUMNS and usual else _COMMON
+    likely = [found for histogram in texts if (found := histogram.most_likely(_VALUES))]
+    counted = sum(NAMED[max(found, key=lambda name: found[name])].is_number for found in likely)
+    numbers = [name for name in usual if NAMED[name].is_number]
+    default = (numbers[0] if numbers else "whole") if counted > _MOSTLY_NUMBERS * len(texts) else "text"
+    limit = max(LIKELY, NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(texts), 1)))
+    told = {"usual": known, "default": default, "beside": limit}
+    return [replace(h, **told, _likely={}) if "text" in h.probe.starts else h for h in histograms]
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
@@ -239,135 +260,3 @@ def _kind(column: Undeclared, counts: dict[Form, float], facts: dict[str, Any]) 
     if isinstance(found, Continuous):
         found = measured(found, "decimals")
     return found or Categorical(column.name, provenance={"missing": "open"}, **shared)
-
-
-def class_grid(column: Binned, histogram: Histogram) -> Grid:
-    """Cells of the number line, or years, with the rows that the classes of the column's forms show there."""
-    if isinstance(column, Datetime):
-        return _year_grid(column, histogram)
-    axes = _NUMBER_AXES
-    forms = [form for form in histogram.probe.forms if form.axis in axes and _fits(column, form.name)]
-    found = _standing(histogram, forms)
-    axis = next(name for name in axes if any(form.axis == name for form in found))
-    counts, variances = _summed(histogram, found, axis)
-    # Other forms of the same kind may hold a part of the rows, too few to stand out anywhere but in the same cells.
-    core = visible(counts, np.sqrt(variances), LIKELY)
-    more = [form for form in forms if form not in found and _has_rows(histogram, form, axis, core)]
-    if more:
-        extra, noise = _summed(histogram, more, axis, core)
-        counts, variances = counts + extra, variances + noise
-    return _on_ticks(column, AXES[axis], counts, variances)
-
-
-def _standing(histogram: Histogram, forms: list[FormAxis]) -> list[FormAxis]:
-    """The forms that stand out clearly; where none does, the common one that does most.
-
-    Over a hundred forms have thousands of cells, so one of them stands out a little by chance, and far away.
-    """
-    found = histogram.most_likely(form.name for form in forms)
-    return [form for form in forms if form.name in found] or forms[:1]
-
-
-def _fits(column: Binned, name: str) -> bool:
-    """Whether values of a form can be values of a number column: the same family, no finer decimals."""
-    form = NAMED.get(name)
-    if form is None or form.name in ("whole", "whole.0", "float"):
-        return True
-    dressed = bool(getattr(column, "prefix", "") or getattr(column, "suffix", ""))
-    return (form.family != "plain") == dressed and form.comma in (False, getattr(column, "comma", False))
-
-
-def _summed(
-    histogram: Histogram, found: list[FormAxis], axis: str, core: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of several forms on one axis, with their variances; only in the core cells if there are some given."""
-    edges, variance = AXES[axis], histogram.stddev**2
-    counts, variances = np.zeros(len(edges)), np.zeros(len(edges))
-    for form in found:
-        own, cells = histogram.of(form.name), _cells_on(form, axis)
-        # Cells of a finer axis are added up, so only those with rows: the others would add their noise.
-        same = form.axis == axis
-        take = (
-            core[cells]
-            if core is not None
-            else np.ones(len(own), bool)
-            if same
-            else _between(histogram.seen(form.name, LIKELY))
-        )
-        np.add.at(counts, cells[take], own[take])
-        np.add.at(variances, cells[take], variance)
-    return counts, variances if core is not None else np.maximum(variances, variance)
-
-
-def _cells_on(form: FormAxis, axis: str) -> np.ndarray:
-    """The cell of an axis in which each cell of a form begins."""
-    return np.maximum(np.searchsorted(AXES[axis], AXES[form.axis], side="right") - 1, 0)
-
-
-def _has_rows(histogram: Histogram, form: FormAxis, axis: str, core: np.ndarray) -> bool:
-    """Whether a form has rows in the cells where others have most of theirs."""
-    own = histogram.of(form.name)[core[_cells_on(form, axis)]]
-    return bool(own.size and own.sum() > _PART * histogram.stddev * np.sqrt(own.size))
-
-
-def _between(seen: np.ndarray) -> np.ndarray:
-    """The cells from the first to the last that is seen."""
-    return np.logical_or.accumulate(seen) & np.logical_or.accumulate(seen[::-1])[::-1]
-
-
-def _on_ticks(column: Binned, edges: np.ndarray, counts: np.ndarray, variances: np.ndarray) -> Grid:
-    """The cells with edges at ticks of the column, without those that hold no tick."""
-    if column.tick is None:
-        return Grid.of(edges, float(edges[-1]) * 10, counts, variances, 0)
-    scale = float(1 / column.tick)
-    bound = 2.0**52 if isinstance(column, Continuous) else 2.0**61
-    ticks = np.ceil((edges * scale).clip(-bound, bound).round(6)).astype(np.int64)
-    ticks = np.where((edges > 0) & (ticks < 1), 1, ticks)
-    low, high = whole_range(column) if isinstance(column, Integer) else (-(2**52), 2**52)
-    ticks = ticks.clip(max(low, -int(bound)), min(high, int(bound)))
-    # Of several cells that begin with the same tick, the last one holds it, and the others hold nothing.
-    kept = np.append(ticks[1:] != ticks[:-1], True)
-    grid = Grid.of(ticks[kept], min(high, int(bound)), counts[kept], variances[kept], 1)
-    return replace(grid, tick=float(column.tick))
-
-
-def _year_grid(column: Datetime, histogram: Histogram) -> Grid:
-    years = AXES["year"]
-    if column.clock:
-        return _hour_grid(column, histogram)
-    found = _standing(histogram, [form for form in histogram.probe.forms if form.axis == "year"])
-    counts = np.sum([histogram.of(form.name) for form in found], axis=0)
-    tick = times.TICKS[column.resolution]
-    since = np.append(years, LAST_YEAR).astype(np.int64) - 1970
-    edges = since.astype("datetime64[Y]").astype("datetime64[us]").astype(np.int64) // tick
-    noise = np.full(len(counts), len(found) * histogram.stddev**2)
-    return replace(Grid.of(edges[:-1], int(edges[-1]) - 1, counts, noise, 1), has_zero=False)
-
-
-def _hour_grid(column: Datetime, histogram: Histogram) -> Grid:
-    """The hours of a day with the rows of clock times."""
-    forms = [form for form in histogram.probe.forms if form.axis == "hour"]
-    found = [form for form in forms if histogram.mass(form.name, LIKELY)] or forms[:1]
-    counts = np.sum([histogram.of(form.name) for form in found], axis=0)
-    ticks = times.TICKS["hour"] // times.TICKS[column.resolution]
-    noise = np.full(len(counts), len(found) * histogram.stddev**2)
-    return Grid.of(np.arange(24, dtype=np.int64) * ticks, 24 * ticks - 1, counts, noise, 1)
-
-
-def clock_grid(column: Binned, grid: Grid) -> Grid | None:
-    """The cells of a day if whole numbers are clock times, hour * 100 + minute: no rows with minutes from 60 to 99."""
-    if not isinstance(column, Integer) or not grid.unit or not 0 <= grid.edges[0] <= LAST_CLOCK:
-        return None
-    late = grid.edges > LAST_CLOCK
-    if grid.counts[late].sum() > _NO_TIMES * grid.counts.sum() + LIKELY * np.sqrt(grid.variances[late].sum()):
-        return None
-    # The last cell may reach further than the rows that it holds.
-    day = grid.part(0, int(np.sum(~late)) - 1)
-    day = replace(day, high=min(day.high, LAST_CLOCK))
-    low, high = day.edges % 100, (day.ends - 1) % 100
-    invalid = (low >= 60) & (high >= low) & (day.widths < 40)
-    share = float(day.widths[invalid].sum() / day.widths.sum())
-    rows, noise = float(day.counts[invalid].sum()), float(np.sqrt(day.variances[invalid].sum()))
-    expected = share * float(day.counts.sum())
-    gaps = share > 0.2 and expected > 3 * SIGNIFICANT * noise and rows < 0.03 * expected + LIKELY * noise
-    return day if gaps else None

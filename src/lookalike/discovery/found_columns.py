@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from lookalike.discovery import binning, forms
+from lookalike.discovery import binning, class_grids
 from lookalike.discovery.forms import Histogram
-from lookalike.discovery.grids import SIGNIFICANT, Grid, Rows
+from lookalike.discovery.grids import LEFT_OVER, Grid, Rows
 from lookalike.measurements import NoisyMarginal
 from lookalike.schema.binned import Binned
 from lookalike.schema.codec import holds_other
@@ -27,6 +27,11 @@ _MIN_BINS, _FULL_BINS_SIGNAL = 4, 3000.0
 """Fewest bins, and the signal from which a column gets more than `max_bins`."""
 _IDENTIFIER_SHARE = 0.5
 """A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
+_HIDDEN_VALUES = 25.0
+"""Rows that five values just below the threshold hold, in standard deviations of noise."""
+_LEFT_BESIDE_ONE = 1.3
+"""Standard deviations by which rows must be left over beside a single text to make others: a column that varies should
+not become constant."""
 _REUSED_VARIANCE = 1.5
 """Factor on the variance of counts that are used again: which codes there are was chosen by the same noise."""
 
@@ -81,8 +86,10 @@ class Answers:
 
 def with_values(column: Categorical, answers: Answers) -> Column:
     """The column with its frequent values; an identifier where few rows hold one."""
-    values = answers.found[column.name]
-    known = sum(values.values()) >= _IDENTIFIER_SHARE * answers.rows_of(column.name).number
+    values, rows = answers.found[column.name], answers.rows_of(column.name).number
+    left = rows - sum(values.values())
+    # On a small table a few values that the threshold hides may hold most of the rows.
+    known = left <= (1 - _IDENTIFIER_SHARE) * rows or (values and left < _HIDDEN_VALUES * answers.noise[column.name])
     if not values and column.storage.startswith("dictionary"):
         values = {any_value(column): 0.0}
     elif not known and holds_identifiers(column):
@@ -90,7 +97,7 @@ def with_values(column: Categorical, answers: Answers) -> Column:
         shared: dict[str, Any] = {"missing": column.missing, "storage": column.storage, "provenance": marks}
         return Identifier(column.name, pattern="text-########", **shared)
     names = tuple(sorted(values, key=lambda value: -values[value]))
-    more = column.has_other or answers.left_over(column.name) > SIGNIFICANT
+    more = column.has_other or answers.left_over(column.name) > (LEFT_OVER if len(names) > 1 else _LEFT_BESIDE_ONE)
     found = measured(column, "values", values=names, outside="absorb")
     return replace(found, outside="other") if more and holds_other(found) else found
 
@@ -98,7 +105,7 @@ def with_values(column: Categorical, answers: Answers) -> Column:
 def with_bins(column: Binned, answers: Answers, max_bins: int, rounding: tuple[tuple[int, float], ...]) -> Column:
     """The column with bounds, bins and the shape of values within bins, from the counts of its grid."""
     grid = answers.grids[column.name]
-    day = forms.clock_grid(column, grid)
+    day = class_grids.clock_grid(column, grid)
     grid = grid if day is None else day
     edges, weights = binning.pieces_of(grid, answers.rows_of(column.name))
     if "bounds" in column.open_facts:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from lookalike.discovery import binning, forms, grids, ranges
+from lookalike.discovery import binning, class_grids, forms, grids, ranges
 from lookalike.discovery.doubts import Evidence, doubts
 from lookalike.discovery.forms import Histogram
 from lookalike.discovery.found_columns import Answers, closed, known_counts, with_bins, with_values
@@ -43,12 +43,12 @@ class _Step(NamedTuple):
     mechanism: str = "gaussian"
 
 
-ROWS = _Step("discover: number of rows", 0.007, "decides how much discovery spends, and how many bins there are")
+ROWS = _Step("discover: number of rows", 0.02, "decides how much discovery spends, and how many bins there are")
 CLASSES = _Step(
     "discover: classes of values", 0.42, "how values are written, missing markers, small numbers, magnitudes"
 )
 VALUES = _Step(
-    "discover: values and bins", 0.518, "values of categories above a noisy threshold; counts of narrower bins",
+    "discover: values and bins", 0.505, "values of categories above a noisy threshold; counts of narrower bins",
     "threshold, gaussian",
 )  # fmt: skip
 ROUNDING = _Step(
@@ -66,7 +66,7 @@ _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 _MANY_LEFT, _MAX_MORE = 2.0, 12.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
 deviations. It has at most the second constant times its share."""
-_TEXT_WEIGHT, _TINY = 2.5, 40.0
+_TEXT_WEIGHT, _TINY = 2.5, 25.0
 """How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
 and the signal below which numbers get nothing more."""
 _DETAIL_SHARE = 0.1
@@ -138,20 +138,18 @@ class Search:
         """Kind, format, decimals and missing markers of columns, and the rows of each magnitude."""
         probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
         answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
-        histograms = [Histogram(probe, answer.values, answer.stddev) for probe, answer in answers]
-        details, usual = self._find_details(histograms), forms.usual_form(histograms)
+        histograms = forms.with_habits([Histogram(probe, told.values, told.stddev) for probe, told in answers])
+        details = self._find_details(histograms)
         for histogram in histograms:
             name = histogram.probe.name
-            column, self.answers.absent[name] = forms.decided(
-                self.columns[name], histogram, details.get(name, {}), usual
-            )
+            column, self.answers.absent[name] = forms.decided(self.columns[name], histogram, details.get(name, {}))
             self.columns[name], self.answers.histograms[name], self.answers.noise[name] = (
                 column,
                 histogram,
                 histogram.stddev,
             )
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
-                grid = self.answers.classes[name] = forms.class_grid(column, histogram)
+                grid = self.answers.classes[name] = class_grids.class_grid(column, histogram)
                 bounded = "bounds" not in column.open_facts
                 self.answers.grids[name] = _within_bounds(column, grid) if bounded else self._ended(name, grid)
 

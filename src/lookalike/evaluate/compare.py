@@ -40,7 +40,7 @@ class Job:
         table: name of the table in results.
         method: name of the method.
         epsilon: privacy budget.
-        delta: probability that the bound epsilon fails to hold.
+        delta: probability with which the bound epsilon may fail.
         repeat: number of the repetition, also the seed of the split and of sampling (not of the noise).
         train_share: share of the rows to synthesise; the rest is for testing classifiers.
     """
@@ -236,10 +236,19 @@ def table_rows(results: Iterable[Result], measure: str) -> list[dict[str, object
             for epsilon in epsilons:
                 mean, error, _ = cells.get((table, method, epsilon), (math.nan, math.nan, 0))
                 star = "*" if mean == best[epsilon] else ""
-                plus_minus = "" if math.isnan(error) else f" ±{error:.4f}"
-                row[f"{epsilon:g}"] = "" if math.isnan(mean) else f"{mean:.4f}{star}{plus_minus}"
+                plus_minus = "" if math.isnan(error) else f" ±{_figures(error)}"
+                row[f"{epsilon:g}"] = "" if math.isnan(mean) else f"{_figures(mean)}{star}{plus_minus}"
             rows.append(row)
     return rows
+
+
+def _figures(value: float) -> str:
+    """Return a number with four decimals, or with three figures where these are too few or too many.
+
+    >>> _figures(0.1226), _figures(0.000134), _figures(223.2)
+    ('0.1226', '0.000134', '223')
+    """
+    return f"{value:.4f}" if value == 0 or 0.001 <= abs(value) < 10 else f"{value:.3g}"
 
 
 def _mean_and_error(values: list[float]) -> tuple[float, float, int]:

@@ -292,6 +292,9 @@ def _classifier_steps(
 
 
 def _table_rows(numbers: Numbers) -> Iterator[tuple[str, str, str]]:
+    if missing := numbers.get("left_out"):
+        listed = ", ".join(missing[:6]) + (" and others" if len(missing) > 6 else "")
+        yield "columns of one table only", f"{len(missing):,}", f"not compared: {listed}"
     for k, found in numbers["marginals"].items():
         share = found["sample_equivalent"]
         sample = "" if share is None else f"like a {share:.1%} sample; "

@@ -206,14 +206,18 @@ def evaluate(
         _check_counts_suffice(schema, settings, holdout)
         return _evaluated_by_counts(real, synth, cast(Schema, schema), settings, progress)
     real, synth = arrow_rows(real), arrow_rows(synth)
+    left_out = list[str]()
     if schema is None:
         schema = drafted(real, synth)
+        left_out = sorted({*real.column_names, *synth.column_names} - {*schema.names})
         real, synth = real.select(list(schema.names)), synth.select(list(schema.names))
     full = schema.with_all_codes()
     others = None if holdout is None else arrow_rows(holdout).select(list(schema.names))
     test = None if others is None else codec.encode(full, others)
     codes, made = codec.encode(full, real), codec.encode(full, synth)
     numbers = dict(evaluate_codes(codes, made, full, settings, test=test, progress=progress).numbers)
+    if left_out:
+        numbers["left_out"] = left_out
     if schema.constraints:
         numbers["rules"] = broken_rules(full, real, synth)
     if attacks is not None and others is not None:

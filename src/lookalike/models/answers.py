@@ -22,6 +22,7 @@ from lookalike.errors import InputError
 from lookalike.models.intervals import Answer, ErrorBars, check_level
 from lookalike.models.model import Model
 from lookalike.models.statistics import Places, Selection, correlation_answer, mean_answer, quantile_answer
+from lookalike.notebook import card, table
 from lookalike.schema.binned import Datetime
 from lookalike.schema.bins import Binned
 from lookalike.schema.conditions import Parser, Question, parsed
@@ -195,6 +196,10 @@ class AnsweredQuestion:
             sampling = f"{a.sampling_stddev:,.{places}f}" if self.times is None else ""
             rows.append((*labels, text(a.value), f"{text(a.low)} to {text(a.high)}", sampling, a.basis))
         return rows
+
+    def _repr_html_(self) -> str:
+        level = self.rows[0][1].level if self.rows else 0.9
+        return card(self.text, self.notes(), table(self.headings(level), self.texts()))
 
     def notes(self) -> list[str]:
         """Return what people should know about the numbers."""

@@ -1,13 +1,15 @@
-"""Rows of a stored model under a condition, and its noisy tables as CSV files."""
+"""What is taken from a stored model: rows in parts, rows under a condition, and its noisy tables as CSV files."""
 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,8 @@ from lookalike.models.model import Model
 from lookalike.schema import codec
 from lookalike.schema.conditions import Question, cut_points, parse_question
 from lookalike.schema.decode import decode
+from lookalike.schema.documents import write_whole
+from lookalike.schema.draw import Part
 from lookalike.schema.enforce import cut_at
 from lookalike.schema.schema import Schema
 
@@ -27,6 +31,65 @@ _MAX_ROUNDS = 1000
 """Rounds of drawing rows of cut bins before giving up."""
 INDEX = "tables.csv"
 _NAME = re.compile(r"[^\w-]+")
+
+
+@dataclass(frozen=True, eq=False)
+class RowParts:
+    """A synthetic table in parts, each of which can be made alone, in any order and anywhere, with the same rows.
+
+    Attributes:
+        rows: number of rows of all parts.
+        chunk: rows of a part; the last one may have fewer. A table of one part is that of `FittedModel.sample`.
+        seed: of all random choices; without an entropy of its own it draws one, which is kept.
+    """
+
+    model: Model
+    schema: Schema
+    rows: int
+    chunk: int
+    seed: np.random.SeedSequence = field(default_factory=np.random.SeedSequence)
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.chunk)
+
+    def __getitem__(self, number: int) -> pa.Table:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        if len(self) == 1:
+            rng = np.random.default_rng(self.seed)
+            return decode(self.schema, self.model.sample(self.rows, rng), rng=rng)
+        first = number * self.chunk
+        rows = min(self.chunk, self.rows - first)
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed.entropy, spawn_key=(number,)))
+        codes = self._drawn(number, rows, rng) if self.apart else self._codes[first : first + rows]
+        return decode(self.schema, codes, rng=rng, part=Part(first, self.rows, self._order))
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return map(self.__getitem__, range(len(self)))
+
+    @property
+    def apart(self) -> bool:
+        """Whether each part is drawn for itself; where rows are the model, parts would repeat them."""
+        return not hasattr(self.model, "codes")
+
+    @property
+    def structure(self) -> pa.Schema:
+        """Names and types of the columns."""
+        none = np.zeros((1, len(self.schema.columns)), np.int32, order="F")
+        return decode(self.schema, none, rng=np.random.default_rng(0)).schema
+
+    def _drawn(self, number: int, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Codes of one part; models that choose rows with care do so in the first part, as they would in one table."""
+        further = getattr(self.model, "further_rows", self.model.sample) if number else self.model.sample
+        return further(rows, rng)
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return tuple(int(word) for word in self.seed.generate_state(4))
+
+    @cached_property
+    def _codes(self) -> np.ndarray:
+        return self.model.sample(self.rows, np.random.default_rng(self._order))
 
 
 def table_where(model: Model, schema: Schema, where: str, rows: int | None, rng: np.random.Generator) -> pa.Table:
@@ -114,7 +177,11 @@ def _lines(schema: Schema, measured: NoisyMarginal) -> Iterator[tuple[Any, ...]]
 
 
 def _write(path: Path, headings: Sequence[str], lines: Any) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+    def write(stream: BinaryIO) -> None:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
         writer.writerow(headings)
         writer.writerows(lines)
+        text.detach()
+
+    write_whole(path, write)

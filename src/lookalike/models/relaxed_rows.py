@@ -22,6 +22,9 @@ from lookalike.schema.domain import ColumnSet, Domain, first_places
 # Adam's decay rates of the first and second moments, and the constant in its denominator.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
 _MIN_SHARE = 1e-6
+_MIN_NOISE = 2e-4
+"""The penalty is never weaker than for noise of this part of the rows. Adam's steps do not grow with the gradient:
+without a penalty, rows that fit exact counts still move, and what no count says drifts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +106,10 @@ class RelaxedProjection:
         """Take `steps` steps of Adam on half the squared errors plus a penalty; return the error before the last step.
 
         Errors are in shares of the rows, weighted by (least stddev / stddev)^2. The penalty is pull * (least stddev /
-        total) times the mean over all relaxed rows of the KL divergence of their distributions from the base. Of all
-        mixtures that explain the counts equally well, it prefers the one whose rows differ least from the base, and
-        columns that no measurement connects stay independent. The rate falls to 0 along a half cosine.
+        total, at least `_MIN_NOISE`) times the mean over all relaxed rows of the KL divergence of their distributions
+        from the base. Of all mixtures that explain the counts equally well, it prefers the one whose rows differ least
+        from the base, and columns that no measurement connects stay independent. The rate falls to 0 along a half
+        cosine.
         """
         counted = [measured for measured in measurements if measured.attrs]
         least = min((measured.stddev for measured in counted), default=1.0)
@@ -116,7 +120,7 @@ class RelaxedProjection:
         mean, square = np.zeros_like(self.logits), np.zeros_like(self.logits)
         error = 0.0
         for step in range(1, steps + 1):
-            error, slope = self._slope(targets, pull * least / total)
+            error, slope = self._slope(targets, pull * max(least / total, _MIN_NOISE))
             mean += (1 - _FIRST) * (slope - mean)
             square += (1 - _SECOND) * (slope * slope - square)
             size = 0.5 * rate * (1 + np.cos(np.pi * (step - 1) / steps))

@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import chdtri
 
 from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights
 from lookalike.measurements import NoisyMarginal, group_means
-from lookalike.models.diagnosis import misfit_of
 from lookalike.models.graphical import GraphicalModel
+from lookalike.models.intervals import measured_interval
+from lookalike.models.linear import LinearEstimates
 from lookalike.models.model import Stored
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import ExchangeSettings, choose_rows
@@ -31,12 +34,13 @@ _RENEWAL_ITERATIONS = 60
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
 _MAX_MISFIT = 3.0
 """Misfit up to which redrawn rows are used even if the network's rows have less; see `MeasuredCells.misfit`."""
-_RAKED, _FAR = 2.0, 3.0
-"""Reduced chi-square of a single column above which weights are raked to the network's, and how far one count of it may
-be from the noisy one, in standard deviations: a large column may be right on the whole and one value of it wrong."""
+_NOISE = 0.997
+"""Probability that noise explains the differences of a column's counts from their estimates, and each of them; beyond
+that, the weights are raked to the estimates. Nearer counts are left alone: the model may be closer than its noise."""
 _NEAR = 0.5
-"""How far, in standard deviations, a count of a column may be from the noisy one where the network misses it, too."""
-_SWEEPS = 10
+"""Level of the intervals of the estimates into which counts are raked."""
+_SWEEPS, _MOVED = 100, 1e-4
+"""Rounds of raking at most, and the share of the rows that a column moves in the last one."""
 _EXCHANGED, _PART = 100_000, 250_000
 """Rows that are exchanged where all cells are rows, and further rows that are drawn at a time."""
 
@@ -78,7 +82,7 @@ class WeightedRows:
 
     Attributes:
         theta: the parameters that the weights follow; None where the rows are all cells of the domain.
-        raked: positions of columns whose counts follow the network instead.
+        raked: positions of columns whose counts were raked to their own estimates.
     """
 
     codes: np.ndarray
@@ -160,17 +164,26 @@ class ReweightedModel:
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of codes whose marginals of few columns are close to the model's; see `exchange`.
 
-        So many are chosen that the weighted rows offer a choice. Further ones, whose sampling error matters less, are
-        drawn by weight, and then changed by a Gibbs sweep, so that they are not copies of few.
+        So many are chosen that the weighted rows offer a choice; the rest are `further_rows`.
         """
         source = self.rows
         first = min(rows, max(_EXCHANGED if source.theta is None else len(source.codes) // 2, 1))
         codes = np.empty((rows, len(self.domain)), np.int32, order="F")
         chosen = choose_rows(source.codes, source.weights, first, self.settings.exchange, self.domain, rng)
         codes[:first] = source.codes[chosen]
-        for start in range(first, rows, _PART):
-            codes[start : start + _PART] = self._drawn(min(_PART, rows - start), rng)
+        if rows > first:
+            codes[first:] = self.further_rows(rows - first, rng)
         return np.asfortranarray(codes[rng.permutation(rows)])
+
+    def further_rows(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Return rows beyond those of `sample`, whose sampling error matters less.
+
+        They are drawn by weight, and then changed by a Gibbs sweep, so that they are not copies of few.
+        """
+        codes = np.empty((rows, len(self.domain)), np.int32, order="F")
+        for start in range(0, rows, _PART):
+            codes[start : start + _PART] = self._drawn(min(_PART, rows - start), rng)
+        return codes
 
     def _drawn(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Rows drawn by weight, swept if the parameters are good enough for rows that they were not fitted to."""
@@ -234,29 +247,34 @@ class ReweightedModel:
         return fit_weights(measured, measured.cells(codes), self.total, base, penalty, iterations=iterations)
 
     def _with_columns(self, rows: WeightedRows) -> WeightedRows:
-        """The rows, raked to the network's counts of columns that the network explains and the weights do not.
+        """The rows, raked to estimates of single columns whose counts are further from these than noise explains.
 
-        A column is in many sets at once, so a fit of few steps gets its counts right last. The network, whose fit is
-        small and converges, has them right, unless sets of many empty cells, which cannot be negative as their noise
-        can, pull it away: then counts are raked to where the column's own noisy counts are near.
+        A column is in many sets at once, so a fit of few steps gets its counts right last, and sets of many empty
+        cells, which cannot be negative as their noise can, pull it away. The best linear estimates of its counts suffer
+        from neither.
         """
         wanted: dict[int, np.ndarray] = {}
         codes, weights = rows.codes, rows.weights
-        for m in (m for m in self.measurements if len(m.attrs) == 1):
-            column, network = self.domain.position(m.attrs[0]), self.network.marginal(m.attrs)
-            held = self.total * np.bincount(codes[:, column], weights, minlength=network.size)
-            own, better = (misfit_of(m, counts, self.total).chi_square for counts in (held, network))
-            far, nearer = (float(np.abs(counts - m.values).max()) / m.stddev for counts in (held, network))
-            if min(own, better) > _RAKED and m.contrasts is None:
-                near = np.clip(network, m.values - _NEAR * m.stddev, m.values + _NEAR * m.stddev).clip(0.0)
+        estimates = LinearEstimates(self.domain, self.measurements)
+        for column, name in enumerate(self.domain.names):
+            found = estimates.linear_marginal((name,))
+            if np.isnan(found[0]).any():  # not measured
+                continue
+            held = self.total * np.bincount(codes[:, column], weights, minlength=found[0].size)
+            if _beyond_noise(held, *found):
+                near = _nearest(held, *measured_interval(*found, 1.0, _NEAR))
                 wanted[column] = near / near.sum()
-            elif own > max(_RAKED, better) or far > max(_FAR, nearer):
-                wanted[column] = network / self.total
+        # Columns of few values, whose shares are the most precise, come last and hold exactly.
+        in_order = sorted(wanted.items(), key=lambda item: -item[1].size)
         for _ in range(_SWEEPS):
-            for column, shares in wanted.items():
+            moved = 0.0
+            for column, shares in in_order:
                 held = np.bincount(codes[:, column], weights, minlength=shares.size)
                 factors = np.divide(shares, held, out=np.ones(shares.size), where=held > 0)
                 weights = weights * factors[codes[:, column]]
+                moved = max(moved, float(np.abs(held - shares).sum()) / 2)
+            if moved < _MOVED:
+                break
         return WeightedRows(codes, weights / weights.sum(), rows.theta, frozenset(wanted))
 
     def _weighted_domain(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
@@ -265,3 +283,23 @@ class ReweightedModel:
         uniform, steps, cells = np.zeros(start.size), 2 * self.settings.iterations, measured.cells(codes)
         fitted = fit_weights(measured, cells, self.total, uniform, penalty, start=start, iterations=steps)
         return WeightedRows(codes, fitted[1])
+
+
+def _beyond_noise(counts: np.ndarray, estimates: np.ndarray, stddevs: np.ndarray) -> bool:
+    """Whether differences from estimates are too large for noise: their squares together, or a single one."""
+    low, high = measured_interval(estimates, stddevs, 1.0, 1 - (1 - _NOISE) / counts.size)
+    squares = float(np.square((counts - estimates) / stddevs).sum())
+    return squares > float(chdtri(counts.size, 1 - _NOISE)) or bool(((counts < low) | (counts > high)).any())
+
+
+def _nearest(counts: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the counts between `low` and `high`, all moved by the same number so that their sum stays, if it can.
+
+    >>> _nearest(np.array([9.0, 4.0, 2.0]), np.array([3.0, 3.0, 3.0]), np.array([7.0, 7.0, 7.0])).round(6).tolist()
+    [7.0, 5.0, 3.0]
+    """
+    if not low.sum() < counts.sum() < high.sum():
+        return low if counts.sum() <= low.sum() else high
+    excess = lambda shift: float(np.clip(counts + shift, low, high).sum() - counts.sum())  # noqa: E731
+    shift: Any = brentq(excess, float((low - counts).min()), float((high - counts).max()))
+    return np.clip(counts + shift, low, high)

@@ -1,4 +1,4 @@
-"""What all runs on a table guarantee together, more tightly than by the sum of their epsilons.
+"""Which epsilon charges come to: those of one run, and those of all runs on a table, more tightly than by their sum.
 
 A run of budget (epsilon, delta) keeps the rho of its charges below `Budget.rho`, whatever happens in it. So runs of
 Gaussian releases compose as Gaussian mechanisms and all others that have a rho by zero-concentrated DP, at one delta
@@ -8,15 +8,28 @@ for all of them, instead of one delta each. `docs/proofs/ledger_composition.md` 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.epsilon import epsilon_spent
-from lookalike.privacy.kernel.accounting import Accounting, Budget
+from lookalike.privacy.kernel.accounting import (
+    DIGITS,
+    SLACK,
+    Accounting,
+    Budget,
+    Number,
+    check_delta,
+    gaussian_delta,
+    log_gaussian_delta,
+    positive,
+    root,
+    zcdp_rest,
+)
+from lookalike.privacy.kernel.normal import context, float_up
 
 Composition = Literal["sum", "zcdp", "gdp"]
 """How runs are added up: their epsilons; their rho by zero-concentrated DP; their rho by Gaussian DP."""
@@ -25,6 +38,54 @@ NAMES: dict[str, str] = {"sum": "sum", "zcdp": "zero-concentrated DP", "gdp": "G
 GAUSSIAN = frozenset(("gaussian", "threshold", "stopped"))
 HAVE_RHO = GAUSSIAN | {"exponential"}
 """Mechanisms whose charge is a true rho; others prove only that they fit epsilon and delta."""
+_SMALLEST_MU = 1e-9
+_STEP = 1e-12
+
+
+def epsilon_spent(charges: Fraction, delta: float, accounting: Accounting) -> float:
+    """Return the epsilon, at `delta`, of charges with that sum of rho, rounded up."""
+    if charges < 0:
+        raise BudgetError(f"Charges of {float(charges):g} are negative; pass the sum of what was released.")
+    if charges == 0:
+        return 0.0
+    if accounting == "zcdp":
+        return zcdp_epsilon(charges, delta)
+    mu = math.sqrt(2 * charges)
+    while Fraction(mu) ** 2 < 2 * charges:
+        mu = math.nextafter(mu, math.inf)
+    return gaussian_epsilon(mu, delta)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up."""
+    positive("mu", mu)
+    check_delta(delta)
+    # Below this, floats give no first guess; a larger mu is on the safe side.
+    mu = max(mu, _SMALLEST_MU)
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    target, top = math.log(delta), mu * mu
+    while log_gaussian_delta(mu, top) > target:
+        top *= 2
+    found = log_gaussian_delta(mu, 0.0) > target
+    epsilon = root(lambda e: log_gaussian_delta(mu, e) - target, 0.0, top) if found else 0.0
+    step = _STEP
+    while gaussian_delta(mu, epsilon) > delta:
+        epsilon, step = epsilon + step * max(epsilon, mu * _STEP), 2 * step
+    return epsilon
+
+
+def zcdp_epsilon(rho: Number, delta: float) -> float:
+    """Return the smallest epsilon for which rho-zCDP is converted to (epsilon, delta)-DP, rounded up.
+
+    The conversion's derivative in t vanishes where rho * t^2 + log(1 + t) = log(1/delta), which has one root.
+    """
+    exact, log_delta = positive("rho", rho), -math.log(check_delta(delta))
+    size = float(exact)
+    t = root(lambda t: size * t * t + math.log1p(t) - log_delta, 0.0, 2 * math.sqrt(log_delta / size))
+    with localcontext(context(DIGITS)):
+        epsilon = Fraction(zcdp_rest(t, delta)) + exact * (1 + Fraction(t))
+    return float_up(max(Fraction(0), epsilon + SLACK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +179,21 @@ def _with_thresholds(rho: Fraction, lone: float, delta: float, how: Accounting) 
 
 def _threshold_delta(epsilon: float, lone: float) -> float:
     return (1 + math.exp(min(epsilon, 700.0))) * lone * (1 + 1e-9)
+
+
+def mixed_neighbours(hidden: Iterable[str]) -> str:
+    """Say what runs hide if they do not all hide the same, since their total is then about less; else an empty text.
+
+    >>> mixed_neighbours(["adding or removing one row"] * 2)
+    ''
+    """
+    kinds = list(dict.fromkeys(hidden))
+    if len(kinds) < 2:
+        return ""
+    return (
+        f"These runs hide different things ({'; '.join(kinds)}). Their total bounds only what every one of them hides: "
+        "for a person with more rows than the least of them, and between adding and replacing, it is more."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,10 +98,10 @@ class RunSummary:
 class Ledger:
     """The ledger of one table. With `path=None` it is kept in memory until the process ends."""
 
-    def __init__(self, path: Path | None, identity: str) -> None:
-        self.path = path
+    def __init__(self, path: str | Path | None, identity: str) -> None:
+        self.path = None if path is None else Path(path)
         self.identity = identity
-        self._chain = Chain(path, is_complete)
+        self._chain = Chain(self.path, is_complete)
 
     def entries(self) -> list[Entry]:
         """All lines, after checking the chain."""

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 
 STOPPED = "stopped"

@@ -247,7 +247,7 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
                 f"{doubtful:,} values are so rare that the noise hides whether they occur at all: their intervals "
                 "reach down to zero."
             )
-    limits += _about_rows(schema, numbers["agreement"])
+    limits += _about_rows(schema, numbers)
     if any(isinstance(column, Binned) for column in schema.columns):
         limits.append(_within_bins(schema))
     assumed = [c.name for c in schema.columns if any(c.fact(fact) == "assumed" for fact in c.facts)]
@@ -259,7 +259,7 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     if any(column.outside != "error" for column in schema.columns):
         limits.append(
             "Values outside the schema do not stop a run: numbers and times count as the nearest bound, other values "
-            "as `other`, as missing, or as the first value of the list."
+            "as 'other', as missing, or as the first value of the list."
         )
     limits.append(
         "The epsilons of all releases from the same table add up. The ledger of the data holder has the sum; this "
@@ -268,21 +268,32 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
     return limits
 
 
-def _about_rows(schema: Schema, agreement: float | None) -> list[str]:
+def _about_rows(schema: Schema, numbers: Numbers) -> list[str]:
     """Return what is to be said about the published rows, and about rows that were not used."""
     limits: list[str] = []
-    if agreement is not None and agreement < LEVEL:
+    off = [c["name"] for c in numbers["columns"] if c["values"] > 1 and _outside_by_more_than_chance(c)]
+    if off:
+        why = "; rules that every row keeps may have moved values" if schema.constraints else ""
         limits.append(
-            f"{1 - agreement:.0%} of all values have a count in the published rows outside the interval shown here: "
-            "the rows explain the noisy counts less well than the estimates on this page do. Prefer the estimates."
+            f"Of {_listed(off)}, more than one in ten values have a count in the published rows outside the interval "
+            f"shown here: the rows explain the noisy counts less well than the estimates on this page do{why}. Prefer "
+            "the estimates."
         )
     persons = [c for c in schema.columns if isinstance(c, Identifier) and c.person]
     if persons:
         limits.append(
             f"At most {persons[0].max_rows:,} rows of each person were used, chosen at random; rows beyond that were "
-            "dropped before anything was counted. All numbers here are about the table without them."
+            "dropped before anything was counted, and how many is private. All numbers here are about the table "
+            "without them."
         )
     return limits
+
+
+def _outside_by_more_than_chance(column: Numbers) -> bool:
+    """Whether more counts lie outside their intervals than one in ten and chance, two standard deviations, explain."""
+    values, expected = column["values"], (1 - LEVEL) * column["values"]
+    outside = values - column.get("agreeing", values)
+    return outside > expected + 2 * math.sqrt(LEVEL * expected)
 
 
 def _listed(names: Sequence[str]) -> str:

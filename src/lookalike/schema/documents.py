@@ -1,18 +1,21 @@
-"""YAML and JSON files from anywhere: parsed under limits that hold before anything large is made.
+"""YAML and JSON files from anywhere, parsed under limits that hold before anything large is made; whole files written.
 
 A file may be hostile: a few hundred bytes of YAML aliases stand for gigabytes, and deep nesting exhausts the stack of
 the program that reads it. So aliases are refused, and size, depth and the number of values are limited. Every fault is
-raised as the one type of error that the caller chooses.
+raised as the one type of error that the caller chooses. A file that is written is there as a whole or not at all.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -204,3 +207,24 @@ def first_repeated(keys: Iterable[str]) -> str:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not a finite number")
+
+
+def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Call `write` on a temporary file beside the target and rename it; a failure, an OSError, leaves no file behind.
+
+    What exists and is no file, such as a pipe, is written to as it is.
+    """
+    if target.exists() and not target.is_file():
+        with open(target, "wb") as stream:
+            write(stream)
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with open(temporary, "xb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()

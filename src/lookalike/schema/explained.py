@@ -9,6 +9,7 @@ import yaml
 
 from lookalike.errors import SchemaError
 from lookalike.schema.columns import Column, Identifier
+from lookalike.schema.documents import write_whole
 from lookalike.schema.fields import field_of
 from lookalike.schema.schema import Schema, dumped
 
@@ -61,9 +62,9 @@ def explained(schema: Schema) -> str:
 
 
 def save_explained(schema: Schema, path: Path) -> None:
-    """Write the schema file with comments."""
+    """Write the schema file with comments, completely or not at all."""
     try:
-        path.write_text(explained(schema), encoding="utf-8")
+        write_whole(path, lambda stream: stream.write(explained(schema).encode()))
     except OSError as error:
         raise SchemaError(f"Cannot write the schema to {path}: {error.strerror}. Choose another place.") from None
 

@@ -28,7 +28,7 @@ from lookalike.schema import fields
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import MAX_CODES, Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
-from lookalike.schema.documents import Reader, as_text, first_repeated
+from lookalike.schema.documents import Reader, as_text, first_repeated, write_whole
 from lookalike.schema.domain import Domain
 from lookalike.schema.fields import field_of
 
@@ -219,8 +219,9 @@ class Schema:
             if isinstance(column, Identifier) and column.person:
                 rows = "1 row" if column.max_rows == 1 else f"{column.max_rows} rows"
                 return (
-                    f"At most {rows} of each person ({column.name}) are used, chosen at random; all numbers, that of "
-                    "the rows too, speak of the table that is left."
+                    f"At most {rows} of each person ({column.name}) are used, chosen at random; further ones are "
+                    "dropped, and how many is private. All numbers, that of the rows too, speak of the table that is "
+                    "left."
                 )
         return None
 
@@ -305,9 +306,9 @@ class Schema:
         return dumped(self.to_dict())
 
     def save(self, path: str | Path) -> None:
-        """Write the YAML file."""
+        """Write the YAML file, completely or not at all."""
         try:
-            Path(path).write_text(self.to_yaml(), encoding="utf-8")
+            write_whole(Path(path), lambda stream: stream.write(self.to_yaml().encode()))
         except OSError as error:
             raise SchemaError(f"Cannot write the schema to {path}: {error.strerror}. Choose another place.") from None
 
@@ -320,7 +321,8 @@ class Schema:
         rows = []
         for column in self.columns:
             size = "open" if column.open_facts else f"{column.size:,}"
-            facts = ", ".join(f"{fact}: {column.fact(fact)}" for fact in column.facts)
+            origins = dict.fromkeys(column.fact(fact) for fact in column.facts)
+            facts = "; ".join(f"{o}: {', '.join(f for f in column.facts if column.fact(f) == o)}" for o in origins)
             labels = [] if column.open_facts else column.labels()
             listed = ", ".join(labels[:6]) + (f", ... {len(labels) - 6} more" if len(labels) > 6 else "")
             rows.append((column.name, type(column).__name__, size, listed, facts))

@@ -127,8 +127,11 @@ class QueryPlayer:
         self._codes, self._total = codes, total
         self._references.clear()
 
-    def draw(self, door: GuardedTable, epsilon: float, *, step: str) -> CellQuery:
-        """Draw a query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho."""
+    def draw(self, door: GuardedTable, epsilon: float, *, step: str, without: Sequence[CellQuery] = ()) -> CellQuery:
+        """Draw a query by the exponential mechanism on signed differences of counts; costs epsilon^2/8 in rho.
+
+        Cells of the queries `without` are drawn only where there are no others.
+        """
         chosen = [self.sets[i] for i in self._rng.choice(len(self.sets), self.marginals_per_draw, replace=False)]
         cells = np.cumsum([self.domain.cells(clique) for clique in chosen])
         chosen = chosen[: max(1, int((cells <= MAX_CELLS).sum()))]
@@ -136,7 +139,11 @@ class QueryPlayer:
         if self.both_signs:
             chosen, signs = [*chosen, *chosen], [1] * len(chosen) + [-1] * len(chosen)
         references = [self._reference(clique) for clique in chosen]
-        return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step)
+        asked = {clique: np.zeros(self.domain.shape(clique), dtype=bool) for clique in chosen} if without else None
+        for query in without:
+            if asked and query.clique in asked:
+                asked[query.clique][query.cell] = True
+        return draw_query(door, chosen, references, signs, epsilon=epsilon, step=step, asked=asked)
 
     def _reference(self, clique: ColumnSet) -> np.ndarray:
         if clique not in self._references:
@@ -154,11 +161,18 @@ def weigh_drawn_queries(
     *,
     weight: float,
     step: str,
+    distinct: bool = False,
 ) -> None:
-    """Draw queries, at a price of `rho` each, and add the signed weight to their cells' weights for future rows."""
+    """Draw queries, at a price of `rho` each, and add the signed weight to their cells' weights for future rows.
+
+    `distinct` queries are of different cells. The papers draw independently, so that a large budget draws the cell of
+    the largest error again and again, and nothing else.
+    """
+    drawn: list[CellQuery] = []
     for _ in range(draws):
-        query = player.draw(door, math.sqrt(8 * rho), step=step)
+        query = player.draw(door, math.sqrt(8 * rho), step=step, without=drawn if distinct else ())
         leader.prefer(query.clique, query.cell, query.sign * weight)
+        drawn.append(query)
 
 
 Noise = Literal["gumbel", "exponential"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from lookalike.selection.candidate_sets import Candidates, random_larger_sets, u
 from lookalike.selection.determined import determined, impossible_cells, left_open, owned_pairs
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
 from lookalike.selection.grouping import effective_cells
+from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, useful_cells
@@ -50,7 +52,7 @@ class SetPricing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScores:
-    """Released distances of pairs from independence.
+    """Released distances of pairs from what is expected of them: independence, or the copula of `halves.py`.
 
     Attributes:
         errors: symmetric matrix of noisy L1 distances in counts.
@@ -62,10 +64,10 @@ class PairScores:
 
     @classmethod
     def of(
-        cls, door: GuardedTable, pairs: Sequence[ColumnSet], independent: GraphicalModel, rho: float, *, step: str
+        cls, door: GuardedTable, pairs: Sequence[ColumnSet], expected: Sequence[np.ndarray], rho: float, *, step: str
     ) -> Self:
-        """Release the distances of these pairs, for rho in all."""
-        score = ResidualL1(tuple(pairs), tuple(independent.marginals(pairs)))
+        """Release the distances of these pairs from the expected counts, for rho in all."""
+        score = ResidualL1(tuple(pairs), tuple(expected))
         stddev = door.score_stddev_for(score, rho)
         return cls(pair_matrix(door.domain, pairs, door.noisy_scores(score, stddev, step=step)), stddev)
 
@@ -80,10 +82,16 @@ class PricedSets:
     """
 
     def __init__(
-        self, pricing: SetPricing, door: GuardedTable, independent: GraphicalModel, scores: PairScores, typical: float
+        self,
+        pricing: SetPricing,
+        door: GuardedTable,
+        independent: GraphicalModel,
+        scores: PairScores,
+        typical: float,
+        related: Related | None = None,
     ) -> None:
         self.pricing, self.door, self.independent, self.errors = pricing, door, independent, scores.errors
-        self.chosen: list[NoisyMarginal] = []
+        self.related, self.chosen = related, list[NoisyMarginal]()
         self.measured = MeasuredSets()
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
@@ -105,7 +113,29 @@ class PricedSets:
             groups = [None if attrs in self._owned else group for attrs, group in zip(sets, found, strict=True)]
             self.chosen = door.measure(sets, noise, step=step, groups=groups)
         self.measured = MeasuredSets(sets, self._cells.weights(sets) * self._precision(sets), shares)
-        self.inside.offer(tree_first(sets, self.errors, door.domain))
+        self.inside.offer(tree_first([*sets, *self._likely_pairs()], self._strengths(), door.domain))
+
+    def _likely_pairs(self) -> list[ColumnSet]:
+        """Return the pairs that no chosen set holds and of which a joint table is likely, the most dependent first."""
+        if self.related is None:
+            return []
+        held = {pair for attrs in self.measured.cliques for pair in combinations(attrs, 2)}
+        strengths = self.related.strengths()
+        return sorted((pair for pair in strengths if pair not in held), key=lambda pair: -strengths[pair])
+
+    def _strengths(self) -> np.ndarray:
+        """Return how far each pair is from independent: its error, and what the likely table explains."""
+        if self.related is None:
+            return self.errors
+        known = self.related.strengths()
+        return self.errors + pair_matrix(self.door.domain, list(known), np.array(list(known.values())))
+
+    def likely_tables(self) -> list[NoisyMarginal]:
+        """Return the likely tables of pairs that no chosen set holds."""
+        if self.related is None:
+            return []
+        wanted = set(self._likely_pairs())
+        return [table for table in self.related.tables() if table.attrs in wanted]
 
     def impossible(self) -> dict[ColumnSet, np.ndarray]:
         """Return the cells of measured pairs that cannot occur where one column determines the other.

@@ -1,5 +1,7 @@
-"""The interfaces of sources: exact counts of many marginals, and the engines that count. Only the door and the
-evaluation import sources."""
+"""The interfaces of sources: what answers exact counts of many marginals, and the engines that count.
+
+Only the door and the evaluation import sources.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """Blocks of codes of a table of Spark, as the executors make and count them.
 
-A block holds the codes of about 65,536 rows, one column after the other. What fails here is raised as one constant
-error, since executors write errors to their logs. Executors import this module, so it imports little.
+A block holds the codes of about 65,536 rows, each column for itself: Spark hands on only those that are counted.
+What fails here is raised as one constant error, since executors write errors to their logs. Executors import this
+module, so it imports little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from importlib.metadata import version
@@ -18,9 +19,9 @@ import pyarrow as pa
 from lookalike.schema.columns import Column
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.probes import RowsPerPerson
+from lookalike.schema.storage import value_type
 from lookalike.sources.base import Maps
-from lookalike.sources.counting import Tally, smallest_type
-from lookalike.sources.encoding import codes_of_table, text_counts
+from lookalike.sources.counting import Tally, codes_of_table, smallest_type, text_counts
 
 BLOCK_ROWS = 1 << 16
 PIECE = 1 << 12
@@ -28,6 +29,12 @@ PIECE = 1 << 12
 REPEATS = "lookalike repeats"
 """Column of the number of rows of a row's person."""
 _FAULT = "a block of rows could not be read"
+
+
+def place(number: int) -> str:
+    """The name of a column of a block."""
+    return f"c{number}"
+
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[..., Iterator[pa.RecordBatch]]
@@ -84,12 +91,16 @@ class Packing:
 
     @_with_constant_error
     def packed(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """One block per BLOCK_ROWS rows, with its number of rows."""
+        """One block per BLOCK_ROWS rows: their number, and the codes of each column."""
         for table in _gathered(batches, self.types):
-            block = b"".join(codes.tobytes() for codes in self._codes(table))
-            yield pa.record_batch(
-                {"rows": pa.array([table.num_rows], pa.int32()), "codes": pa.array([block], pa.binary())}
-            )
+            codes = [pa.array([found.tobytes()], pa.binary()) for found in self._codes(table)]
+            rows = pa.array([table.num_rows], pa.int32())
+            yield pa.record_batch([rows, *codes], names=["rows", *map(place, range(len(codes)))])
+
+    @property
+    def block(self) -> str:
+        """The columns of a block, in the words of Spark."""
+        return ", ".join(["rows int", *(f"{place(i)} binary" for i in range(len(self.columns)))])
 
     def _codes(self, table: pa.Table) -> Iterator[np.ndarray]:
         plain = [column for column in self.columns if not isinstance(column, RowsPerPerson)]
@@ -120,27 +131,24 @@ class Counting:
         """The counts of the blocks of one partition, in pieces; none where it has no rows."""
         tally, seen = Tally(self.domain, self.sets), False
         for batch in batches:
-            for rows, block in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-                tally.add(self._codes(block.as_buffer(), rows, tally.names), rows)
+            for number, rows in enumerate(batch.column("rows").to_pylist()):
+                tally.add({name: self._codes(batch, number, name) for name in tally.names}, rows)
                 seen = True
         if seen:
             total = np.concatenate([counts.ravel() for counts in tally.counts()])
             places = range(0, len(total), PIECE)
             yield from _pieces({i: total[start : start + PIECE] for i, start in enumerate(places)})
 
-    def _codes(self, block: pa.Buffer, rows: int, names: Sequence[str]) -> dict[str, np.ndarray]:
-        found, start = {}, 0
-        for name, size in zip(self.fine.names, self.fine.sizes, strict=True):
-            kind = np.dtype(smallest_type(size))
-            if name in names:
-                codes = np.frombuffer(block, dtype=kind, count=rows, offset=start)
-                found[name] = (
-                    self.maps[name].astype(smallest_type(self.domain.size(name)))[codes]
-                    if (name in self.maps)
-                    else codes
-                )
-            start += rows * kind.itemsize
-        return found
+    @property
+    def needed(self) -> list[str]:
+        """The columns of blocks that hold what is counted."""
+        names = {name for columns in self.sets for name in columns}
+        return ["rows", *(place(i) for i, name in enumerate(self.fine.names) if name in names)]
+
+    def _codes(self, batch: pa.RecordBatch, number: int, name: str) -> np.ndarray:
+        held = batch.column(place(self.fine.position(name)))[number].as_buffer()
+        codes: np.ndarray = np.frombuffer(held, dtype=np.dtype(smallest_type(self.fine.size(name))))
+        return self.maps[name].astype(smallest_type(self.domain.size(name)))[codes] if name in self.maps else codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +194,44 @@ def joined(pieces: dict[int, np.ndarray], cells: int) -> np.ndarray:
     for place, counts in pieces.items():
         total[place * PIECE : place * PIECE + len(counts)] = counts
     return total
+
+
+_UNSIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.decimal128(20)}
+"""Types that Spark does not have, and those that hold their values."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """Makes parts of a synthetic table from their numbers: no private row is near.
+
+    Attributes:
+        parts: the tables by number.
+        structure: names and types of their columns.
+    """
+
+    parts: Any
+    structure: pa.Schema
+
+    def types(self) -> pa.Schema:
+        """The types in which Spark holds the columns."""
+        return pa.schema([(field.name, self._type(value_type(field.type))) for field in self.structure])
+
+    def spark_types(self) -> Any:
+        """The same in the words of Spark."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return from_arrow_schema(self.types())
+
+    @staticmethod
+    def _type(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_timestamp(kind):
+            return pa.timestamp("us", kind.tz)
+        if pa.types.is_time(kind) or pa.types.is_null(kind):
+            return pa.string()
+        return _UNSIGNED.get(str(kind), kind)
+
+    def made(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the parts whose numbers come in."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self.parts[number].cast(self.types()).to_batches(BLOCK_ROWS)

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError, MissingExtraError
+from lookalike.sources.frames import is_spark_frame
 
 if TYPE_CHECKING:
     from lookalike.sources.base import Scanner
@@ -41,11 +43,6 @@ def is_cluster(address: str | os.PathLike[str]) -> bool:
     (True, True, False)
     """
     return _ADDRESS.fullmatch(os.fspath(address)) is not None
-
-
-def is_spark_frame(table: Any) -> bool:
-    """Whether an object is a DataFrame of Spark. Nothing is imported for it."""
-    return type(table).__module__.startswith("pyspark.sql") and hasattr(table, "mapInArrow")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -121,9 +118,19 @@ class SparkTable:
                 rows = self.session.sql(f"DESCRIBE TABLE EXTENDED {self.name}").collect()
                 found = [row["data_type"] for row in rows if row["col_name"] == "Location"]
                 return found[-1] if found else None
-            file = self.session._jvm.org.apache.hadoop.fs.Path(self._whole_path)
-            system = file.getFileSystem(self.session._jsc.hadoopConfiguration())
+            system, file = self.files()
             return system.makeQualified(file).toString()
+
+    def files(self) -> tuple[Any, Any]:
+        """The file system of the path, or of a new table of the catalogue, and the place in it."""
+        if self.path is None:
+            state = self.session._jsparkSession.sessionState()
+            named = state.sqlParser().parseTableIdentifier(self.name)
+            text = state.catalog().defaultTablePath(named).toString()
+        else:
+            text = self._whole_path
+        file = self.session._jvm.org.apache.hadoop.fs.Path(text)
+        return file.getFileSystem(self.session._jsc.hadoopConfiguration()), file
 
     @property
     def identity(self) -> str | None:
@@ -169,6 +176,45 @@ class SparkTable:
         return f"SparkTable({self.name!r})"
 
 
+def is_spark(where: Any) -> bool:
+    """Whether rows can be written through this: an address or a session of Spark."""
+    session = type(where).__module__.startswith("pyspark.sql") and hasattr(where, "range")
+    return session or (isinstance(where, str) and is_cluster(where))
+
+
+def check_new(where: Any, name: str) -> None:
+    """Refuse a new table or folder of Spark that cannot be made, before any budget is spent on its rows."""
+    target = SparkTable(where, name)
+    with asking(name, "write"):
+        system, folder = target.files()
+        if system.exists(folder) or (target.path is None and target.session.catalog.tableExists(name)):
+            raise InputError(f"{name} exists already. Give --out-table another name.")
+    _check_workers(target.session)
+
+
+def write_parts(parts: Any, where: Any, name: str) -> None:
+    """Write tables through Spark into a new table of the catalogue, or into a new folder of Parquet files.
+
+    `parts` is a list of tables or a `RowParts`, whose tables are made by the executors. A task may be repeated: a part
+    follows from its number alone. A failure leaves nothing behind.
+    """
+    from lookalike.sources.blocks import Making
+
+    check_new(where, name)
+    target = SparkTable(where, name)
+    task = Making(parts, getattr(parts, "structure", None) or parts[0].schema)
+    tasks = len(parts) if getattr(parts, "apart", False) else 1
+    system, folder = target.files()
+    try:
+        with asking(name, "write"), no_logs():
+            made = target.session.range(0, len(parts), 1, tasks).mapInArrow(task.made, task.spark_types())
+            made.write.saveAsTable(name) if target.path is None else made.write.parquet(target._whole_path)
+    except BaseException:
+        with suppress(Exception):
+            system.delete(folder, True)
+        raise
+
+
 def location_identity(location: str) -> str:
     """The name of files in ledgers: that of the same files without Spark where they are local.
 
@@ -191,8 +237,19 @@ def quoted(name: str) -> str:
 
 
 @contextmanager
-def asking(name: str) -> Iterator[None]:
-    """Turn what fails before rows are read into one message that quotes nothing but the table's name."""
+def no_logs() -> Iterator[None]:
+    """Keep the libraries of this process from logging: Spark's logs errors with the values that caused them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def asking(name: str, action: str = "read") -> Iterator[None]:
+    """Turn what fails before rows are read, or when made-up rows are written, into one message with the name alone."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -204,8 +261,10 @@ def asking(name: str) -> Iterator[None]:
     else:
         return
     what = f"the table {name!r} of Spark" if name else "the DataFrame"
-    remedy = "Check its name or path, and the permission to read it."
-    raise InputError(f"Cannot read {what} ({kind}). {remedy if kind == 'AnalysisException' else 'Is Spark running?'}")
+    remedy = f"Check its name or path, and the permission to {action} it."
+    raise InputError(
+        f"Cannot {action} {what} ({kind}). {remedy if kind == 'AnalysisException' else 'Is Spark running?'}"
+    )
 
 
 def _started(address: str) -> Any:

@@ -7,7 +7,7 @@ it. `repr` shows the kind of database and the table alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 
 from lookalike.errors import InputError
+from lookalike.sources.clusters import check_new, is_cluster, is_spark, write_parts
 
 if TYPE_CHECKING:
     from lookalike.sources.base import Scanner
@@ -123,17 +124,23 @@ def check_password(url: str) -> None:
 
 def check_new_table(where: str, name: str) -> None:
     """Refuse a new table that cannot be created, before any budget is spent on its rows."""
-    from lookalike.sources.sql.writing import check_new
+    if is_cluster(where):
+        check_new(where, name)
+        return
+    from lookalike.sources.sql import writing
 
     check_url(where, new=True)
-    check_new(where, name)
+    writing.check_new(where, name)
 
 
-def write_into(table: pa.Table, where: Any, name: str) -> None:
-    """Write synthetic rows into a new table of a database, completely or not at all."""
+def write_into(tables: Iterable[pa.Table], where: Any, name: str) -> None:
+    """Write synthetic rows, some at a time, into a new table of a database or of Spark, completely or not at all."""
+    if is_spark(where):
+        write_parts(tables, where, name)
+        return
     from lookalike.sources.sql.writing import write_rows
 
-    write_rows(table, where, name)
+    write_rows(tables, where, name)
 
 
 def file_of(url: str) -> Path:

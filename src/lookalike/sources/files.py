@@ -271,22 +271,25 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
+def _of_another_kind(path: Path, kind: str) -> InputError:
+    return InputError(f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix.")
+
+
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
     """Every error while a file is read becomes an InputError."""
     packed = PACKED.get(path.suffix.lower())
     try:
         yield
-    except office.UNREADABLE as error:
-        raise InputError(f"{path} cannot be read as {kind}: {type(error).__name__}. Check its suffix.") from None
+    except office.UNREADABLE:
+        raise _of_another_kind(path, kind) from None
     except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError):
         raise InputError(f"{path} is not a complete {packed or kind} file. Compress it again.") from None
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, pa.ArrowException) or error.errno is None:  # an OSError of Arrow, not of the system
             if packed:
                 raise InputError(f"{path} is not a complete {packed} file. Compress it again.") from None
-            message = f"{path} cannot be read as {kind}: it is damaged or of another kind. Check its suffix."
-            raise InputError(message) from None
+            raise _of_another_kind(path, kind) from None
         raise InputError(f"Cannot read {path}: {reason_of(error)}. Check the path and its permissions.") from None
 
 

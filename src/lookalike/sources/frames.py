@@ -129,6 +129,11 @@ def index_columns(frame: Any) -> list[str]:
     return []
 
 
+def is_spark_frame(table: Any) -> bool:
+    """Whether an object is a DataFrame of Spark. Nothing is imported for it."""
+    return type(table).__module__.startswith("pyspark.sql") and hasattr(table, "mapInArrow")
+
+
 def _with_index(frame: Any) -> Any:
     kept = index_columns(frame)
     for name in set(kept) & set(map(str, frame.columns)):

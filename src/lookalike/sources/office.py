@@ -7,12 +7,13 @@ whether its numbers are dates; that is public structure, and the values only fol
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import io
 import re
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -46,6 +47,10 @@ _DATES = {
     "spss": (re.compile(r"[AEJS]?DATE\d+$"), re.compile(r"(DATETIME|YMDHMS)")),
 }
 """Formats of columns that hold days, and of those that hold times."""
+_BYTES = "ISO-8859-1"
+"""The encoding in which every byte is a character of its own."""
+_STATA_START, _STATA_UTF8 = 100, 118
+"""Bytes at the beginning of a Stata file that name its format, and the first format whose texts are UTF-8."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]|$)")
 _MAX_STATA = 2_147_483_620
 """Larger numbers of 32 bits mean missing values there."""
@@ -61,6 +66,15 @@ def read(stream: BinaryIO, path: Path, kind: str, *, rows: bool) -> pa.Table:
     if kind == "excel":
         return _read_sheet(io.BytesIO(stream.read()), path, rows)
     return _read_statistics(stream, path, kind, rows)
+
+
+def check_writable(path: Path, kind: str, names: Sequence[str] = ()) -> None:
+    """Refuse a file that cannot be written, or not with columns of these names: it costs nothing to find out first."""
+    if kind == "excel":
+        _library("openpyxl", kind)
+        return
+    pandas = _library("pandas", kind)
+    _written(pandas.DataFrame({name: [0.0] for name in names or ["a"]}), path)
 
 
 def write(
@@ -86,8 +100,7 @@ def _library(name: str, kind: str) -> Any:
 def _read_sheet(data: io.BytesIO, path: Path, rows: bool) -> pa.Table:
     openpyxl = _library("openpyxl", "excel")
     try:
-        book = openpyxl.load_workbook(data, read_only=True, data_only=True)
-        lines: Iterator[tuple[Any, ...]] = book.worksheets[0].iter_rows(values_only=True)
+        lines = _lines(openpyxl.load_workbook(data, read_only=True, data_only=True))
         names = [_cell(value) or "" for value in next(lines, ())]
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, OSError, AttributeError):
         raise UnreadableError from None
@@ -101,6 +114,26 @@ def _read_sheet(data: io.BytesIO, path: Path, rows: bool) -> pa.Table:
     found = [_line(line, len(names)) for line in lines if any(v is not None for v in line)] if rows else []
     columns = zip(*found, strict=True) if found else ([] for _ in names)
     return pa.Table.from_arrays([pa.array(list(column), pa.string()) for column in columns], names=names)
+
+
+def _lines(book: Any) -> Iterator[tuple[Any, ...]]:
+    """The values of the first sheet's rows; a cell that the library cannot read is empty, and stops nothing."""
+    reader, sheet = import_module("openpyxl.worksheet._reader"), book.worksheets[0]
+
+    class Parser(reader.WorkSheetParser):
+        def parse_cell(self, element: Any) -> dict[str, Any]:
+            before = self.col_counter
+            try:
+                return super().parse_cell(element)
+            except Exception:  # noqa: BLE001 - a row must not decide whether a run ends
+                place = self.col_counter = max(self.col_counter, before + 1)
+                return {"row": self.row_counter, "column": place, "value": None, "data_type": "n", "style_id": 0}
+
+    formats = {"date_formats": book._date_formats, "timedelta_formats": book._timedelta_formats}
+    with sheet._get_source() as source:
+        for _, cells in Parser(source, sheet._shared_strings, data_only=True, epoch=book.epoch, **formats).parse():
+            values = {cell["column"]: cell["value"] for cell in cells if cell["column"] <= MAX_COLUMNS + 1}
+            yield tuple(values.get(place) for place in range(1, max(values, default=0) + 1))
 
 
 def _line(line: tuple[Any, ...], width: int) -> list[str | None]:
@@ -174,19 +207,45 @@ def _time(text: Any) -> Any:
 
 
 def _read_statistics(stream: BinaryIO, path: Path, kind: str, rows: bool) -> pa.Table:
+    """Names and types come from the metadata alone, and only these can be refused.
+
+    Texts of rows are read as bytes and decoded one by one: a text that is not in the encoding of the file would make
+    the library refuse all of it, and a single row must not decide about a run.
+    """
     pyreadstat = _library("pyreadstat", kind)
     read_ = getattr(pyreadstat, _READERS[path.suffix.lower()])
+    options = {"disable_datetime_conversion": True, "output_format": "dict"}
     try:
-        found, meta = read_(stream, metadataonly=not rows, disable_datetime_conversion=True, output_format="dict")
+        start = stream.read(_STATA_START)
+        stream.seek(0)
+        _, meta = read_(stream, metadataonly=True, **options)
+        stream.seek(0)
+        found = read_(stream, encoding=_BYTES, **options)[0] if rows else {}
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, UnicodeDecodeError):
         raise UnreadableError from None
-    arrays = []
-    for name in meta.column_names:
-        form = (meta.original_variable_types.get(name) or "").upper() if kind != "stata" else None
-        form = meta.original_variable_types.get(name) or "" if form is None else form
-        values = found[name] if rows else []
-        arrays.append(_typed(values, meta.readstat_variable_types[name], form, kind))
+    encoding = _encoding(meta.file_encoding, start, kind)
+    arrays, columns = [], list(found.values()) or [[] for _ in meta.column_names]
+    for name, values in zip(meta.column_names, columns, strict=True):
+        form = meta.original_variable_types.get(name) or ""
+        stored, form = meta.readstat_variable_types[name], form if kind == "stata" else form.upper()
+        decoded = _decoded(values, encoding) if stored == "string" else values
+        arrays.append(_typed(decoded, stored, form, kind))
     return pa.Table.from_arrays(arrays, names=list(meta.column_names))
+
+
+def _encoding(named: str | None, start: bytes, kind: str) -> str:
+    """The encoding of a file's texts, from its first bytes and its metadata: one that Python knows."""
+    if kind == "stata":  # files before version 14 say nothing, and are read as those of Windows
+        release = re.search(rb"<release>(\d+)", start)
+        named = "utf-8" if release is not None and int(release[1]) >= _STATA_UTF8 else "windows-1252"
+    try:
+        return codecs.lookup(named or "utf-8").name
+    except LookupError:
+        return _BYTES
+
+
+def _decoded(values: Any, encoding: str) -> list[str | None]:
+    return [None if value is None else value.encode(_BYTES).decode(encoding, "replace") for value in values]
 
 
 def _typed(values: Any, kind: str, form: str, program: str) -> pa.Array:
@@ -209,19 +268,24 @@ def _typed(values: Any, kind: str, form: str, program: str) -> pa.Array:
 
 
 def _write_statistics(table: pa.Table, stream: BinaryIO, path: Path, numbers: Collection[str]) -> None:
-    pyreadstat, pandas = _library("pyreadstat", "statistics"), _library("pandas", "statistics")
-    end = path.suffix.lower()
-    if end not in _WRITERS:
-        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
+    pandas = _library("pandas", "statistics")
     columns = {name: _storable(table.column(name), name in numbers) for name in table.column_names}
     frame = pandas.DataFrame({name: pandas.Series(values, dtype=kind) for name, (values, kind) in columns.items()})
+    stream.write(_written(frame, path))
+
+
+def _written(frame: Any, path: Path) -> bytes:
+    """The contents of a file of that suffix with the frame's columns."""
+    pyreadstat, end = _library("pyreadstat", "statistics"), path.suffix.lower()
+    if end not in _WRITERS:
+        raise InputError(f"{path} cannot be written: {end} files can only be read. Write an .xpt file.")
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / f"table{end}"
         try:
             getattr(pyreadstat, _WRITERS[end])(frame, str(made), **({"compress": True} if end == ".zsav" else {}))
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, TypeError) as error:
             raise InputError(f"The table cannot be written to {path}: {error}. Write a .csv file.") from None
-        stream.write(made.read_bytes())
+        return made.read_bytes()
 
 
 def _storable(column: pa.ChunkedArray, numbers: bool) -> tuple[list[Any], Any]:

@@ -1,6 +1,6 @@
 """The engine for tables of Spark: rows become packed blocks of codes on the executors, which are cached and counted.
 
-A block holds the codes of up to 65,536 rows, one column after the other. Blocks of a view are made once, by the
+A block holds the codes of up to 65,536 rows, each column for itself. Blocks of a view are made once, by the
 codec, and stay with the executors; every further pass unpacks and counts them. Spark schedules, caches and repeats
 tasks. A task that is repeated or run twice changes nothing: blocks and counts follow from the rows alone, and of each
 partition Spark takes one result.
@@ -10,7 +10,6 @@ partition Spark takes one result.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import warnings
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ from lookalike.schema.probes import RowProbe, RowsPerPerson, missing_texts
 from lookalike.schema.storage import is_text
 from lookalike.sources.base import LEAST_COUNT, Counts, Keep, View
 from lookalike.sources.blocks import PIECE, REPEATS, Counting, Listing, Packing, added, joined, sums
-from lookalike.sources.clusters import quoted
+from lookalike.sources.clusters import no_logs, quoted
 
 MAX_CELLS = 1 << 16
 """Cells of the widest set that is counted in order to sum it down."""
@@ -93,7 +92,8 @@ class SparkRows:
         fine = Domain.of({column.name: column.size for column in view.columns})
         task = Counting(fine, view.domain, tuple(sets), dict(view.maps))
         with self._running():
-            parts = self._blocks(view.columns).mapInArrow(task.counted, "piece int, counts binary")
+            blocks = self._blocks(view.columns).select(*task.needed)
+            parts = blocks.mapInArrow(task.counted, "piece int, counts binary")
             if sum(cells) > PIECE:
                 number = min(-(-sum(cells) // PIECE), self._rows.frame.sparkSession.sparkContext.defaultParallelism)
                 parts = parts.repartition(number, "piece").mapInArrow(added, "piece int, counts binary")
@@ -147,7 +147,7 @@ class SparkRows:
                 frame, names = _with_repeats(self._rows, column.base), [*names, REPEATS]
         task = Packing(columns, self.structure)
         names = names or self.structure.names[:1]
-        blocks = frame.select(*map(quoted, names)).mapInArrow(task.packed, "rows int, codes binary")
+        blocks = frame.select(*map(quoted, names)).mapInArrow(task.packed, task.block)
         blocks = blocks.persist(StorageLevel.MEMORY_AND_DISK)
         self._packed.append((self._rows.frame, columns, blocks))
         return blocks
@@ -156,7 +156,7 @@ class SparkRows:
     def _running(self) -> Iterator[None]:
         """Run a job: a session that ended and a table that changed are faults that no row causes."""
         try:
-            with warnings.catch_warnings(), _no_logs():
+            with warnings.catch_warnings(), no_logs():
                 warnings.simplefilter("ignore")
                 yield
         except Exception:
@@ -181,17 +181,6 @@ class SparkRows:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A table holds private rows and cannot be pickled.")
-
-
-@contextmanager
-def _no_logs() -> Iterator[None]:
-    """Keep the libraries of this process from logging: Spark's logs errors with the values that caused them."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _columns_read(columns: Sequence[Column]) -> list[str]:

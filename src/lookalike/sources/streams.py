@@ -2,13 +2,16 @@
 
 No copy of the rows is made: Parquet and Arrow files are read again, and CSV files are parsed again. Parsing costs about
 a quarter of writing a copy that could be read faster, a run with a schema makes few passes, and a copy of private rows
-on a disk would have to be deleted in every case.
+on a disk would have to be deleted in every case. The cap on the rows of a person is applied in bounded memory beside a
+few bytes per row (`rows_of_persons`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,17 +22,21 @@ import pyarrow.parquet as parquet
 from lookalike.errors import InputError, SourceError
 from lookalike.schema.columns import Identifier
 from lookalike.schema.domain import ColumnSet
-from lookalike.schema.probes import RowProbe, RowsPerPerson
+from lookalike.schema.probes import RowProbe, RowsPerPerson, person_texts
 from lookalike.schema.storage import is_text
 from lookalike.sources.base import Counts, Keep, View
-from lookalike.sources.capping import rows_of_persons
-from lookalike.sources.counting import Tally, smallest_type
+from lookalike.sources.counting import Lookups, Tally, codes_of_table, smallest_type, text_counts
 from lookalike.sources.csvfiles import read_parts
-from lookalike.sources.encoding import Lookups, codes_of_table, text_counts
 from lookalike.sources.files import TableFile, check_offsets
 
 BATCH_ROWS = 1 << 17
+_BATCH_VALUES = 1 << 23
+"""Values of a batch of a wide table, which has fewer rows then: decoding takes some 8 bytes for each."""
 _MAX_CELLS = 1 << 16
+MAX_HELD = 1 << 24
+"""Rows whose persons are held at a time: 24 bytes each."""
+_MAX_BITS = 16
+"""Parts of persons are halved so often at most: the rows of one person cannot be."""
 
 Watch = Callable[[float], None]
 """Is told which fraction of the bytes a pass has read."""
@@ -162,7 +169,92 @@ def _parquet_tables(path: Path, names: Sequence[str]) -> Iterator[tuple[pa.Table
     chunks = [first.column(i) for i in range(first.num_columns)] if first is not None else []
     short = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
     coded, done = [name for name in names if name in short and is_text(types.field(name).type)], 0
-    with parquet.ParquetFile(path, read_dictionary=coded) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+    rows = min(BATCH_ROWS, _BATCH_VALUES // len(types) + 1)  # the same in every pass, whichever columns it reads
+    # Buffered in advance, all bytes that were read would be held until the end of the pass.
+    with parquet.ParquetFile(path, read_dictionary=coded, pre_buffer=False) as file:
+        for batch in file.iter_batches(rows, columns=list(names)):
             done += batch.num_rows
             yield pa.Table.from_batches([batch]), done / max(metadata.num_rows, 1)
+
+
+def rows_of_persons(
+    batches: Callable[[], Iterable[pa.ChunkedArray]], person: Identifier, keep: Keep
+) -> list[np.ndarray]:
+    """Return for every row of every batch how many rows of its person are kept, 0 where the row is not.
+
+    Persons are told apart by 128 bits of a hash with a secret key: the probability that any two of 10^9 persons are
+    taken for one is below 10^-20. If there are more rows than may be held, the persons are treated in parts by their
+    hashes, with a pass over the batches for each.
+    """
+    key, found, waiting = secrets.token_bytes(16), [], [(0, 0)]
+    while waiting:
+        part, bits = waiting.pop()
+        held, first = _Held(part, bits), 0
+        for number, column in enumerate(batches()):
+            array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            if len(found) <= number:  # rows without an identifier are separate persons, and stay
+                found.append(np.ones(len(array), dtype=smallest_type(person.max_rows + 1)))
+            held.add(*_hashed(person_texts(person, array), key), first)
+            first += len(array)
+        waiting += held.others
+        _note(found, held, person.max_rows, keep)
+    return found
+
+
+class _Held:
+    """The hashes of persons and the places of their rows, of the persons whose hash begins with some bits."""
+
+    def __init__(self, part: int, bits: int) -> None:
+        self.part, self.bits = part, bits
+        self.others: list[tuple[int, int]] = []
+        self._parts: list[np.ndarray] = []
+        self._rows = 0
+
+    def add(self, hashes: np.ndarray, places: np.ndarray, first: int) -> None:
+        """Hold more rows. When there are too many, only those of half the persons are held; the rest is for later."""
+        self._parts.append(self._mine(np.column_stack([hashes, (places + first).astype(np.uint64)])))
+        self._rows += len(self._parts[-1])
+        while self._rows > MAX_HELD and self.bits < _MAX_BITS:
+            self.others.append((2 * self.part + 1, self.bits + 1))
+            self.part, self.bits = 2 * self.part, self.bits + 1
+            self._parts = [self._mine(np.concatenate(self._parts))]
+            self._rows = len(self._parts[0])
+
+    def _mine(self, rows: np.ndarray) -> np.ndarray:
+        if not self.bits:
+            return rows
+        return rows[rows[:, 0] >> np.uint64(64 - self.bits) == np.uint64(self.part)]
+
+    def persons(self) -> tuple[np.ndarray, np.ndarray]:
+        """The number of the person of every row that is held, and the places of the rows."""
+        rows = np.concatenate(self._parts) if self._parts else np.empty((0, 3), np.uint64)
+        order = np.lexsort((rows[:, 1], rows[:, 0]))
+        sorted_rows = rows[order]
+        new = np.any(sorted_rows[1:, :2] != sorted_rows[:-1, :2], axis=1)
+        numbers = np.concatenate([[0], np.cumsum(new)]) if len(rows) else np.empty(0, np.int64)
+        return numbers, sorted_rows[:, 2].astype(np.int64)
+
+
+def _hashed(texts: pa.Array, key: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Two numbers of 64 bits for the person of every row that has one, and the places of these rows."""
+    coded = texts.dictionary_encode()
+    digests = [hashlib.blake2b(text, digest_size=16, key=key).digest() for text in coded.dictionary.to_pylist()]
+    hashes = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)
+    places = np.flatnonzero(coded.is_valid().to_numpy(zero_copy_only=False))
+    return hashes[coded.indices.drop_null().to_numpy(zero_copy_only=False)], places
+
+
+def _note(found: list[np.ndarray], held: _Held, max_rows: int, keep: Keep) -> None:
+    """Write down which of the held rows are kept, and how many of each person."""
+    persons, places = held.persons()
+    if not len(persons):
+        return
+    kept = keep(persons, max_rows)
+    repeats = np.zeros(len(persons), dtype=np.int64)
+    repeats[kept] = np.minimum(np.bincount(persons[kept], minlength=int(persons[-1]) + 1)[persons[kept]], max_rows)
+    ends = np.cumsum([len(batch) for batch in found])
+    batch = np.searchsorted(ends, places, side="right")
+    for number in np.unique(batch):
+        mine = batch == number
+        start = ends[number] - len(found[number])
+        found[number][places[mine] - start] = repeats[mine]

@@ -13,7 +13,6 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -24,6 +23,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 from lookalike.errors import InputError
+from lookalike.schema.documents import write_whole
 from lookalike.sources import jsonlines, office
 from lookalike.sources.csvfiles import CsvStyle, write_csv
 from lookalike.sources.files import STANDARD, is_tsv, kind_of_path, reason_of
@@ -147,16 +147,8 @@ class _NeverClosed:
 
 
 def write_file(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write` on a temporary file beside the target and rename it; a failure leaves no file behind."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    """Write a file completely or not at all, by `write` on its stream; an InputError says why it could not be."""
     try:
-        with open(temporary, "xb") as stream:
-            write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        write_whole(target, write)
     except OSError as error:
         raise InputError(f"Cannot write {target}: {reason_of(error)}. Choose another place, or make room.") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()

@@ -21,10 +21,11 @@ from lookalike.schema.domain import Domain
 from lookalike.synthesizers.split import Split
 
 Progress = Callable[[str, float], None]
+"""A function that is called with what is being done and the fraction of the whole that is finished."""
 
 
 def with_passes(progress: Progress | None) -> tuple[Progress, Callable[[float], None]]:
-    """Return the progress of a run, and what shows how far a pass over its rows is, beside the progress so far."""
+    """Return two functions: one reports the progress of a run, the other how far a pass over its rows is."""
     reached, show = 0.0, progress or (lambda message, fraction: None)
 
     def report(message: str, fraction: float) -> None:
@@ -36,11 +37,8 @@ def with_passes(progress: Progress | None) -> tuple[Progress, Callable[[float], 
 
 
 def between(report: Progress, first: float, last: float) -> Progress:
-    """Return the progress of a part of a run, which goes from one fraction of the whole to another."""
+    """Return the progress function of a part of a run, whose 0 and 1 are two fractions of the whole."""
     return lambda message, fraction: report(message, first + (last - first) * fraction)
-
-
-"""A function that is called with what is being done and the fraction of the whole that is finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +90,24 @@ class Method(ABC):
         return self
 
     def informed(self, known: Sequence[NoisyMarginal]) -> Method:
-        """Return the method for a table of whose columns these noisy counts were released before: the same, unless it
-        then spends less on columns. It depends on which columns are known, never on the counts."""
+        """Return the method for a table whose columns were counted before, with noise, as by discovery.
+
+        It is the same method, unless it then spends less on columns. It may depend on which columns are known, never on
+        their counts.
+        """
         return self
 
     def reason(self, domain: Domain) -> str | None:
         """Return why another method was chosen; None for a method that runs itself."""
         return None
 
-    @property
-    def max_rows(self) -> int | None:
-        """The maximum number of rows that a run with these settings can give; None for any number."""
-        return None
+    def check_rows(self, rows: int | None) -> None:
+        """Refuse a number of rows that a run with these settings cannot make; None is the method's own number."""
+        return
 
 
 METHODS: dict[str, type[Method]] = {}
-"""All registered methods by name, in the order of listings. One spelling serves file, command line and report."""
+"""All registered methods by name, in the order of listings. The name is the same in files, commands and reports."""
 
 M = TypeVar("M", bound=Method)
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from lookalike.models.rows import RowsModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.selection.cell_queries import PerturbedLeader, QueryPlayer, query_sets, weigh_drawn_queries
+from lookalike.selection.steps import more_for_budget
 from lookalike.selection.workload import WorkloadSpec
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.fem import COLUMN_RATE, QUERIES, measured_columns, query_split
@@ -43,8 +44,8 @@ class DualQuery(Method):
     Attributes:
         workload: the marginals whose cells are queries; see `lookalike.selection.workload`.
         rounds: how often rows are added.
-        per_round: queries drawn in each round after the first, s in the paper; None means 3 for every column, at most
-            30.
+        per_round: queries of different cells drawn in each round after the first, s in the paper; None means 3 for
+            every column, at most 30, and more at large budgets (`lookalike.selection.steps.more_for_budget`).
         rows_per_round: rows added in each round, which all count the same.
         oneway_share: part of the budget for one-way marginals.
         marginals_per_draw: number of random marginals whose cells compete in one draw, each with a random sign.
@@ -73,17 +74,18 @@ class DualQuery(Method):
 
     def split(self, domain: Domain, rho: float) -> Split:
         query_sets(self.workload, domain, self.max_cells)
-        return query_split(domain, rho, self.oneway_share, (self.rounds - 1) * draws_for(domain, self.per_round))
+        draws = self.per_round or more_for_budget(draws_for(domain, None), rho)
+        return query_split(domain, rho, self.oneway_share, (self.rounds - 1) * draws)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
-        domain, draws = door.domain, draws_for(door.domain, self.per_round)
+        domain = door.domain
         progress("measuring every column", 0.0)
         columns, total = measured_columns(door, split)
         leader = PerturbedLeader(domain, columns)
         if len(domain) == 1:
             return RowsModel(domain, total, leader.rows(self.rounds * self.rows_per_round, rng))
         made = [leader.rows(self.rows_per_round, rng)]
-        sets = query_sets(self.workload, domain, self.max_cells)
+        sets, draws = query_sets(self.workload, domain, self.max_cells), split.releases(QUERIES) // (self.rounds - 1)
         player = QueryPlayer(domain, sets, self.marginals_per_draw, rng)
         for number in range(1, self.rounds):
             progress(f"round {number + 1} of {self.rounds}", number / self.rounds)
@@ -91,7 +93,7 @@ class DualQuery(Method):
             player.compare_with(so_far, total)
             leader.weights.clear()
             rho = round_budget(door.remaining, number, self.rounds) / draws
-            weigh_drawn_queries(door, player, leader, draws, rho, weight=self.weight, step=QUERIES)
+            weigh_drawn_queries(door, player, leader, draws, rho, weight=self.weight, step=QUERIES, distinct=True)
             leader.keep_columns(columns, so_far, COLUMN_RATE)
             made.append(leader.rows(self.rows_per_round, rng, sweeps=self.sweeps))
         return RowsModel(domain, total, np.concatenate(made))

@@ -95,7 +95,9 @@ class FEM(Method):
             progress(f"round {number + 1} of {rounds}", number / rounds)
             player.compare_with(np.concatenate(made[-_COMPARED_ROUNDS:]), total)
             rho = door.remaining / ((rounds - number) * self.per_round)
-            weigh_drawn_queries(door, player, leader, self.per_round, rho, weight=1 / self.noise, step=QUERIES)
+            weigh_drawn_queries(
+                door, player, leader, self.per_round, rho, weight=1 / self.noise, step=QUERIES, distinct=True
+            )
             leader.keep_columns(columns, made[-1], COLUMN_RATE)
             made.append(leader.rows(self.rows_per_round, rng, sweeps=self.sweeps))
         return RowsModel(domain, total, np.concatenate(made[(rounds + 1) // 2 :]))

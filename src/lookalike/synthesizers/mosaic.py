@@ -16,6 +16,7 @@ from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.sampling.exchange import ExchangeSettings
 from lookalike.schema.domain import Domain
+from lookalike.selection.halves import measure_halves
 from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
@@ -41,6 +42,8 @@ TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
 MAX_TOP_UP = 0.8
 """What the columns of a small table may take, as a part of the share of the first sets."""
+HALVES = 0.5
+"""What correlations of ordered columns may take, as a part of the share of the first sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""
 
@@ -182,11 +185,13 @@ class Mosaic(Method):
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        found = PairScores.of(door, pairs, independent, split.rho(PAIR_SCORES), step=PAIR_SCORES)
+        related = measure_halves(door, independent, HALVES * split.rho(SETS), step=SETS)
+        expected = independent.marginals(pairs) if related is None else related.expected(pairs)
+        found = PairScores.of(door, pairs, expected, split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
-        sets = PricedSets(pricing, door, independent, found, typical)
+        sets = PricedSets(pricing, door, independent, found, typical, related)
         first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
         sets.measure_first(first, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
@@ -207,7 +212,7 @@ class Mosaic(Method):
         independent, single = sets.independent, settings.single
         max_rho = MAX_FITTED_RHO * max(1.0, MAX_FITTED_ROWS / max(1.0, independent.total)) ** 2
         noise_factor = math.sqrt(max(1.0, float(sets.door.budget.rho) / max_rho))
-        measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen)]
+        measured = [replace(m, stddev=noise_factor * m.stddev) for m in (*oneways, *sets.chosen, *sets.likely_tables())]
         kept = [m for m in measured if len(m.attrs) == 1 or m.attrs in sets.inside.cliques]
         counted = any(m.contrasts is None for m in measured)
         total = estimated_total(measured) if counted else independent.total

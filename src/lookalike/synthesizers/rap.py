@@ -13,7 +13,7 @@ from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.cell_queries import random_sets
-from lookalike.selection.steps import EXPECTED_ABS, choose_worst, measure_columns, singles
+from lookalike.selection.steps import EXPECTED_ABS, choose_worst, measure_columns, more_for_budget, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, Split, Step
@@ -49,7 +49,7 @@ class RAP(Method):
         workload: the marginals to choose from, which compete with all their parts; see `lookalike.selection.workload`.
         rounds: how often the rows are fitted.
         per_round: marginals per round, without two columns in common where possible; None means one for every four
-            columns.
+            columns, and more at large budgets (`lookalike.selection.steps.more_for_budget`).
         relaxed_rows: their number; fewer for columns of more than 20,000 values in all.
         oneway_share: part of the budget for one-way marginals.
         choice_share: part of every round's budget for choosing.
@@ -87,10 +87,8 @@ class RAP(Method):
         if len(domain) == 1:
             return Split.only_column(rho)
         columns = Step.columns(domain, rho * self.oneway_share)
-        return Split.in_rounds(rho, columns, self.rounds * self._per_round(domain), self.choice_share)
-
-    def _per_round(self, domain: Domain) -> int:
-        return self.per_round or math.ceil(len(domain) / 4)
+        per_round = self.per_round or more_for_budget(math.ceil(len(domain) / 4), rho)
+        return Split.in_rounds(rho, columns, self.rounds * per_round, self.choice_share)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain = door.domain
@@ -101,10 +99,11 @@ class RAP(Method):
         if len(domain) == 1:
             return RelaxedRows(domain, start.total, columns[0][:, None])
         model = RelaxedProjection(domain, columns, affordable_rows(self.relaxed_rows, domain), 0.2, rng)
-        sets = as_workload(self.workload, domain).closure(domain)
+        sets, wanted = as_workload(self.workload, domain).closure(domain), split.releases(CHOSEN) // self.rounds
         for number in range(self.rounds):
             progress(f"round {number + 1} of {self.rounds}", (number + 0.5) / (self.rounds + 2))
-            measured += self._round(door, sets, model, measured, door.remaining / (self.rounds - number), rng)
+            rho = door.remaining / (self.rounds - number)
+            measured += self._round(door, sets, model, measured, wanted, rho, rng)
             steps = self.steps * (3 if number == self.rounds - 1 else 1)
             model.approach(measured, estimated_total(measured), steps=steps, rate=self.rate, pull=self.pull)
         return RelaxedRows(domain, estimated_total(measured), model.distributions())
@@ -115,37 +114,38 @@ class RAP(Method):
         sets: list[ColumnSet],
         model: RelaxedProjection,
         measured: list[NoisyMarginal],
+        wanted: int,
         rho: float,
         rng: np.random.Generator,
     ) -> list[NoisyMarginal]:
-        """Choose the marginals of one round, which may spend `rho`, and measure them."""
+        """Choose `wanted` marginals of one round, which may spend `rho`, and measure them."""
         total = estimated_total(measured)
-        stddev = door.stddev_for(rho * (1 - self.choice_share), self._per_round(door.domain))
-        candidates = self._candidates(door.domain, sets, EXPECTED_ABS * stddev / total, rng)
-        chosen = self._choose(door, candidates, model, total, stddev, rho * self.choice_share)
+        stddev = door.stddev_for(rho * (1 - self.choice_share), wanted)
+        candidates = self._candidates(door.domain, sets, wanted, EXPECTED_ABS * stddev / total, rng)
+        chosen = self._choose(door, candidates, wanted, model, total, stddev, rho * self.choice_share)
         return door.measure(chosen, stddev, step=CHOSEN)
 
     def _candidates(
-        self, domain: Domain, sets: list[ColumnSet], noise: float, rng: np.random.Generator
+        self, domain: Domain, sets: list[ColumnSet], wanted: int, noise: float, rng: np.random.Generator
     ) -> list[ColumnSet]:
         """Return the sets that compete in a round, by public facts and chance; the smallest where all are too large."""
         max_cells = min(self.max_cells, self.noise_limit / noise)
         fitting = [clique for clique in sets if domain.cells(clique) <= max_cells]
-        if len(fitting) < self._per_round(domain):
-            fitting = sorted(sets, key=domain.cells)[: self._per_round(domain)]
+        if len(fitting) < wanted:
+            fitting = sorted(sets, key=domain.cells)[:wanted]
         return random_sets(fitting, self.candidates, rng) if len(fitting) > self.candidates else fitting
 
     def _choose(
         self,
         door: GuardedTable,
         candidates: list[ColumnSet],
+        wanted: int,
         model: RelaxedProjection,
         total: float,
         stddev: float,
         rho: float,
     ) -> list[ColumnSet]:
         """Choose sets by exponential mechanisms, one after another, without two columns in common where possible."""
-        wanted = self._per_round(door.domain)
         references = dict(zip(candidates, (total * share for share in model.shares(candidates)), strict=True))
         chosen: list[ColumnSet] = []
         for _ in range(wanted):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lookalike.errors import SchemaError
+from lookalike.errors import InputError, SchemaError
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet, PrefixHistogram
 from lookalike.models.model import Model
@@ -99,10 +99,11 @@ class SeededNetwork(Method):
     ) -> BayesNet:
         """Return the network; its structure and its parameters may be learnt from different rows."""
 
-    @property
-    def max_rows(self) -> int | None:
-        """The maximum number of rows that a run with these settings can give; None for any number."""
-        return self.seeded_rows if self.omega not in (None, "all") and self.seeds == "rows" else None
+    def check_rows(self, rows: int | None) -> None:
+        from_seeds = self.omega not in (None, "all") and self.seeds == "rows"
+        if from_seeds and rows is not None and rows > self.seeded_rows:
+            made = f"these settings make {self.seeded_rows:,}"
+            raise InputError(f"{rows:,} rows were asked for, but {made}; set seeded_rows={rows}.")
 
     def kept(self, columns: int | None) -> tuple[int, ...]:
         """Return the possible numbers of columns copied from a seed; (0,) without seeds. None only checks omega."""

@@ -28,6 +28,8 @@ UNKNOWN = -1
 
 _ON_ROWS = (DISJOINT_PARTS, "thresholded histogram", "laplace")
 """Mechanisms that look at single rows, beside those of steps of the kind ROWS."""
+_PRICED_BEFOREHAND = (DISJOINT_PARTS, "plausible deniability", "laplace")
+"""Mechanisms whose price is no rho: it is proved for an amount spent before that no noisy answer decides."""
 
 
 class Kind(StrEnum):
@@ -134,6 +136,10 @@ class Split:
         """Return the maximum rho that the step of that name spends."""
         return next(planned.rho for planned in self.steps if planned.step == step)
 
+    def releases(self, step: str) -> int:
+        """Return how many numbers or tables the step of that name releases."""
+        return next(planned.releases for planned in self.steps if planned.step == step)
+
 
 def count_rows(door: GuardedTable, split: Split) -> list[NoisyMarginal]:
     """Measure the number of rows, as the step `Step.number_of_rows` plans it."""
@@ -170,11 +176,16 @@ def limits_of(steps: Iterable[Step]) -> dict[str, float]:
 
 
 def with_discovery(found: tuple[Step, ...], split: Split, method: str) -> tuple[Step, ...]:
-    """The steps of discovery and of a method; refuses a method that needs a table on which nothing was spent."""
-    if found and any(step.mechanism == DISJOINT_PARTS for step in split.steps):
+    """The steps of discovery and of a method; refuses a method whose price needs to know what is spent before it.
+
+    How much discovery spends follows from its noisy answers. Sums of rho allow for that, other prices do not.
+    """
+    priced = [step.mechanism for step in split.steps if step.mechanism in _PRICED_BEFOREHAND]
+    if found and priced:
         raise SchemaError(
-            f"With these settings {method} divides the rows into parts, which needs the whole budget, but the schema "
-            f"leaves facts or rules open, which discovery would pay for ({found[0].step} and others). Declare all "
-            "facts in a schema and turn the search for rules off, or do not set parts."
+            f"With these settings {method} uses {priced[0]}, whose price holds only if what is spent before it is "
+            "fixed beforehand; but the schema leaves facts or rules open, and what discovery spends on them "
+            f"({found[0].step} and others) follows from its noisy answers. Declare all facts in a schema and turn the "
+            "search for rules off, or choose other settings."
         )
     return (*found, *split.steps)

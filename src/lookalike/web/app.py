@@ -17,8 +17,8 @@ from starlette.routing import Route
 from lookalike.errors import LookalikeError
 from lookalike.release import FittedModel, load
 from lookalike.web import pages, results, steps
-from lookalike.web.calls import Call
 from lookalike.web.guard import Form, Guard, Keys, log_place, read_form
+from lookalike.web.pages import Call
 from lookalike.web.runs import Runs
 from lookalike.web.tables import Folder, UnknownTableError
 

@@ -16,8 +16,8 @@ from lookalike.privacy.composition import Cap
 from lookalike.release import check_rows, write_page
 from lookalike.report.page import script_digest
 from lookalike.web import drafts, pages
-from lookalike.web.calls import Call
 from lookalike.web.orders import ENDS
+from lookalike.web.pages import Call
 from lookalike.web.runs import Live, Runs, folder_of, record_of, spent_of, state_of, states
 from lookalike.web.steps import foreseen
 from lookalike.web.worker import FOUND, MODEL, REPORT

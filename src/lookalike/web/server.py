@@ -35,7 +35,7 @@ def serve(folder: Path, *, said: Callable[[str], None], port: int = 0, browser: 
     page = Page(folder, listening.getsockname()[1])
     server = uvicorn.Server(uvicorn.Config(page.app, **SETTINGS))
     said(f"The page for {page.folder.root} is open on this machine alone, at\n\n    {page.keys.address}\n")
-    said("Keep the address to yourself: it lets in. Ctrl-C ends the page; a run that goes on can be resumed.")
+    said("Keep the address to yourself: whoever has it can use the page. Ctrl-C ends the page; a run can be resumed.")
     if browser:
         threading.Thread(target=webbrowser.open, args=(page.keys.address,), daemon=True).start()
     try:

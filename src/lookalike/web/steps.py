@@ -18,10 +18,10 @@ from lookalike.schema.explained import explained
 from lookalike.synthesizers import METHODS
 from lookalike.synthesizers.split import Kind
 from lookalike.web import drafts, pages
-from lookalike.web.calls import Call
 from lookalike.web.columns import KINDS, RANGED, Row, origins, row_from
 from lookalike.web.drafts import Budget, Draft, Sheet
 from lookalike.web.orders import ENDS, Order
+from lookalike.web.pages import Call
 from lookalike.web.runs import spent_of
 from lookalike.web.worker import FOUND
 

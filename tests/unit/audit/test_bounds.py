@@ -15,7 +15,7 @@ from lookalike.audit.bounds import (
     rho_shown,
     runs_to_show,
 )
-from lookalike.privacy.epsilon import gaussian_epsilon
+from lookalike.privacy.composition import gaussian_epsilon
 
 RUNS, FAILURE = 25, 0.05
 HITS = np.arange(RUNS + 1)

@@ -21,7 +21,7 @@ from lookalike.evaluate.report import internal_report
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
-from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import MemorySource
 from tests.databases import in_duckdb, in_postgres
 
 SCHEMA = Schema(

@@ -262,3 +262,20 @@ def test_association_by_chance_alone_is_none():
     counts = rng.multinomial(2000, np.full(1500, 1 / 1500)).reshape(50, 30).astype(float)
     assert corrected_v(counts, 2000) < 0.05
     assert corrected_v(np.eye(50) * 40, 2000) > 0.95
+
+
+def test_columns_whose_rows_contradict_the_estimates_are_named() -> None:
+    domain = SCHEMA.domain
+    measured = [
+        NoisyMarginal((name,), np.full(size, 6000 / size), 10.0)
+        for name, size in zip(domain.names, domain.sizes, strict=True)
+    ]
+    fitted, noise = fit(domain, measured, total=6000.0), ErrorBars(domain, measured)
+    right = np.column_stack([np.arange(6000) % size for size in domain.sizes])
+    wrong = right.copy()
+    wrong[:, 0] = 0
+    pages = [public_numbers(SCHEMA, fitted, Account(), noise, published=rows)["limits"] for rows in (right, wrong)]
+    said = [[line for line in page if "outside the interval" in line] for page in pages]
+    assert said[0] == []
+    assert len(said[1]) == 1
+    assert said[1][0].startswith("Of age, more than one in ten")

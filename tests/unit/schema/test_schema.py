@@ -62,8 +62,8 @@ def test_example_schema_is_complete():
 def test_html_escapes_names(schema):
     text = Schema((Categorical("<b>", values=("x",)), *schema.columns))._repr_html_()
     assert "&lt;b&gt;" in text
-    assert "values: open" in text
-    assert "bounds: assumed" in text
+    assert "open: values" in text
+    assert "assumed: bounds" in text
 
 
 def test_plain_frictionless_file(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ import sqlalchemy
 
 import lookalike as la
 from lookalike.errors import InputError, SchemaError, SourceError
-from lookalike.schema.binned import Integer
+from lookalike.schema.binned import Datetime, Integer
+from lookalike.schema.codec import encode_column
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import View
-from lookalike.sources.databases import DatabaseTable
+from lookalike.sources.databases import DatabaseTable, check_new_table, write_into
+from lookalike.sources.sql.dialects import OTHER_DIALECTS, rendered
 from lookalike.sources.sql.engines import ServerTable
-from lookalike.sources.sql.expressions import OTHER_DIALECTS, code_of, rendered
+from lookalike.sources.sql.expressions import code_of
 from lookalike.sources.sql.sessions import Field
 from tests.databases import DATABASES, admin, in_duckdb, in_postgres, in_sqlite, server
 
@@ -181,6 +184,82 @@ def test_other_objects_are_refused() -> None:
         DatabaseTable({}, "t").structure()
 
 
+# Rows written back.
+
+
+def some_parts(number: int, then: Exception | None = None) -> Iterator[pa.Table]:
+    """Tables that are made one by one, and a fault after the last if there is one."""
+    for _ in range(number):
+        yield PEOPLE
+    if then is not None:
+        raise then
+
+
+def count_in(where: Any, name: str) -> int:
+    place = DatabaseTable(where, name)
+    scanner = place.scanner()
+    found = int(scanner.scan(View.of(SCHEMA.columns), [()])[0])
+    scanner.close()
+    return found
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A database to write to: a file that is not there yet, or a server without the table."""
+    if request.param != "postgres":
+        return f"{request.param}:///{tmp_path}/made.db"
+    with admin() as connection:
+        connection.execute("DROP TABLE IF EXISTS made")
+    return server()
+
+
+def test_rows_are_written_part_by_part(target: str) -> None:
+    write_into(some_parts(3), target, "made")
+    assert count_in(target, "made") == 3 * PEOPLE.num_rows
+    with pytest.raises(InputError, match="exists already"):
+        write_into(some_parts(1), target, "made")
+    assert count_in(target, "made") == 3 * PEOPLE.num_rows
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), InputError("no more")], ids=["interrupt", "fault"])
+def test_a_table_that_is_not_finished_is_not_there(target: str, fault: Exception, tmp_path: Path) -> None:
+    with pytest.raises(type(fault)):
+        write_into(some_parts(2, fault), target, "made")
+    assert not (tmp_path / "made.db").exists()
+    check_new_table(target, "made")
+    assert not (tmp_path / "made.db").exists()  # nor is a file that was a trial
+
+
+def test_a_fault_of_the_database_is_one_message(target: str) -> None:
+    odd = pa.table({"sex": ["F"], "age": ["my secret"]})  # no whole number
+    tables = [PEOPLE, odd if target.startswith("postgres") else pa.table({"sex": ["F"]})]
+    with pytest.raises(InputError, match="could not be written; nothing of it is left") as caught:
+        write_into(tables, target, "made")
+    assert "my secret" not in str(caught.value)
+    write_into([PEOPLE], target, "made")
+
+
+def test_engines_and_connections_are_written_through(tmp_path: Path) -> None:
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/made.db")
+    write_into([PEOPLE], engine, "made")
+    assert count_in(engine, "made") == PEOPLE.num_rows
+    engine.dispose()
+    with admin() as connection:
+        connection.execute("DROP TABLE IF EXISTS made")
+        other = psycopg.connect(server(), cursor_factory=PlainCursor)
+        write_into([PEOPLE], other, "made")
+        other.close()
+    assert count_in(server(), "made") == PEOPLE.num_rows
+
+
+class PlainCursor(psycopg.Cursor[Any]):
+    """A cursor as drivers without COPY have it."""
+
+    @property
+    def copy(self) -> Any:
+        raise AttributeError
+
+
 # Faults.
 
 
@@ -329,7 +408,42 @@ def test_lists_are_rendered_in_other_dialects(dialect: str) -> None:
         assert [code for (code,) in lite.execute(f"SELECT {text} FROM t")] == [0, 11, 14, 13, 12, 12]
 
 
+NUMBERS = (Integer("x", minimum=0, maximum=99, bins=4, missing=("", "-1")), "INTEGER", [-5, 24, 25, 99, 500, None, -1])
+DAYS = (Datetime("x", minimum="2020-01-01", maximum="2020-12-31", bins=4), "DATE", ["2020-03-31", "2020-04-01", None])
+
+
+@pytest.mark.parametrize("dialect", OTHER_DIALECTS)
+@pytest.mark.parametrize(("column", "name", "values"), [NUMBERS, DAYS], ids=["numbers", "days"])
+def test_bins_are_rendered_in_other_dialects(dialect: str, column: Any, name: str, values: list[Any]) -> None:
+    """On DuckDB and SQLite, of which SQLite has no days, the codes are those of the codec."""
+    kind = pa.int64() if name == "INTEGER" else pa.date32()
+    text = rendered(code_of(column, Field("x", kind, '"x"')), dialect)
+    assert "width_bucket" not in text.lower()
+    assert text.count("<") == 3
+    if dialect == "duckdb" or (dialect == "sqlite" and name == "INTEGER"):
+        connection: Any = duckdb.connect() if dialect == "duckdb" else sqlite3.connect(":memory:")
+        connection.execute(f"CREATE TABLE t (x {name})")
+        connection.executemany("INSERT INTO t VALUES (?)", [(v,) for v in values])
+        found = connection.execute(f"SELECT {text} FROM t").fetchall()
+        wanted = encode_column(column, pa.array(values).cast(kind))
+        assert [code for (code,) in found] == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wanted"),
+    [
+        ("mysql", "CASE WHEN CAST(`x` AS BINARY) = 'it''s' THEN 0 ELSE 1 END"),
+        ("snowflake", r"""CASE WHEN COLLATE("x", 'utf8') = 'it\'s' THEN 0 ELSE 1 END"""),
+        ("bigquery", r"CASE WHEN COLLATE(`x`, '') = 'it\'s' THEN 0 ELSE 1 END"),
+        ("tsql", "CASE WHEN ([x] + NCHAR(1)) COLLATE Latin1_General_100_BIN2 = N'it''s' + NCHAR(1) THEN 0 ELSE 1 END"),
+    ],
+)
+def test_texts_of_other_dialects(dialect: str, wanted: str) -> None:
+    column = Categorical("x", values=("it's",))
+    assert rendered(code_of(column, Field("x", pa.string(), '"x"')), dialect) == wanted
+
+
 def test_what_only_postgres_has_is_not_rendered() -> None:
-    column = Integer("x", minimum=0, maximum=9, bins=3)
+    column = Integer("x", minimum=0, maximum=9, bins=3)  # of texts, which are read by patterns
     with pytest.raises(SchemaError, match="PostgreSQL alone"):
         rendered(code_of(column, Field("x", pa.string(), '"x"')), "mysql")

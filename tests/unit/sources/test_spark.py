@@ -21,7 +21,8 @@ from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import View
 from lookalike.sources.blocks import BLOCK_ROWS, Counting, Packing, joined, sums
-from lookalike.sources.clusters import SparkTable
+from lookalike.sources.clusters import SparkTable, check_new
+from lookalike.sources.databases import write_into
 from tests.spark import frame_of, session
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -172,6 +173,47 @@ def test_a_value_that_stops_spark_is_not_shown(tmp_path: Path, capfd: pytest.Cap
     assert caught.value.__cause__ is None
     assert "my secret" not in str(caught.value) + "".join(capfd.readouterr()) + ledger.read_text()
     assert '"stopped"' in ledger.read_text()
+
+
+# Rows written through Spark.
+
+
+@pytest.fixture(scope="module")
+def fitted() -> la.FittedModel:
+    return la.synthesize(PEOPLE, schema=SCHEMA, method="mst", rows=10).fitted
+
+
+@pytest.mark.parametrize("method", ["mst", "privsyn"])
+def test_executors_make_the_rows_that_would_be_made_here(method: str, tmp_path: Path) -> None:
+    """In parts that are drawn apart, and of a model that is its rows."""
+    made = la.synthesize(PEOPLE, schema=SCHEMA, method=method, rows=10).fitted
+    write_into(made.parts(250, 100, seed=4), session(), str(tmp_path / "made"))
+    files = sorted((tmp_path / "made").glob("*.parquet"))
+    wanted = pa.concat_tables(made.batches(250, 100, seed=4))
+    assert pa.concat_tables(map(parquet.read_table, files)).cast(wanted.schema).equals(wanted)
+    with pytest.raises(InputError, match="exists already"):
+        made.write_into(session(), str(tmp_path / "made"), 5)
+
+
+def test_a_table_of_the_catalogue_is_written_by_the_command_line(fitted: la.FittedModel, tmp_path: Path) -> None:
+    spark = session()
+    fitted.save(tmp_path / "m.lookalike")
+    asked = ["sample", str(tmp_path / "m.lookalike"), "-o", "local[2]", "--out-table", "made_rows", "--rows", "7"]
+    try:
+        assert CliRunner().invoke(app, asked).exit_code == 0
+        assert spark.table("made_rows").count() == 7
+        assert "exists already" in str(CliRunner().invoke(app, asked).exception)
+    finally:
+        spark.sql("DROP TABLE made_rows")
+
+
+def test_a_failed_job_leaves_nothing_behind(tmp_path: Path) -> None:
+    parts = [PEOPLE, PEOPLE.select(["sex"])]  # the second has too few columns
+    for name in (str(tmp_path / "made"), "half_made"):
+        with pytest.raises(InputError, match="Cannot write"):
+            write_into(parts, session(), name)
+        check_new(session(), name)
+    assert list(tmp_path.iterdir()) == []
 
 
 # What the executors do, without Spark.

@@ -18,18 +18,18 @@ from hypothesis import strategies as st
 from lookalike.errors import InputError, SourceError
 from lookalike.forecast import passes_of
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.opening import kept_rows
+from lookalike.privacy.kernel.reading import kept_rows
 from lookalike.schema.codec import encode_column
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.schema import Schema
-from lookalike.sources import capping, csvfiles
+from lookalike.sources import csvfiles, streams
 from lookalike.sources import open as opening
 from lookalike.sources.base import View
-from lookalike.sources.encoding import Lookups, codes_of
+from lookalike.sources.counting import Lookups, codes_of
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure, read_table
-from lookalike.sources.memory import MemoryTable
-from lookalike.sources.streams import FileTable
+from lookalike.sources.open import MemoryTable
+from lookalike.sources.streams import FileTable, _tables
 
 COLUMN = Categorical("a", missing=("",), values=("x", "y"), outside="other")
 
@@ -93,6 +93,27 @@ def test_densely_packed_files_are_judged_by_their_values(tmp_path: Path, monkeyp
     assert isinstance(opening.read(path).engine, FileTable)
 
 
+def test_a_pass_over_a_parquet_file_holds_a_row_group_not_the_file(tmp_path: Path) -> None:
+    """Arrow would keep all bytes that were read until the end of the pass."""
+    path, numbers = tmp_path / "t.parquet", np.random.default_rng(0).integers(0, 2**62, 1_000_000)
+    parquet.write_table(pa.table({"a": numbers}), path, row_group_size=20_000)
+    before, held = pa.total_allocated_bytes(), []
+    for table, _ in _tables(TableFile(path), ["a"]):
+        held.append(pa.total_allocated_bytes() - before - table.nbytes)
+    assert len(held) > 5
+    assert max(held) < path.stat().st_size / 4
+
+
+def test_batches_of_wide_tables_have_fewer_rows(tmp_path: Path) -> None:
+    """As many in every pass, whichever columns it reads: the rows that are kept of persons are known by batch."""
+    path, rows = tmp_path / "t.parquet", 50_000
+    parquet.write_table(pa.table({f"c{i}": np.zeros(rows, np.int8) for i in range(500)}), path)
+    parts = [[t.num_rows for t, _ in _tables(TableFile(path), names)] for names in (["c0"], ["c1", "c2", "c3"])]
+    assert parts[0] == parts[1]
+    assert sum(parts[0]) == rows
+    assert max(parts[0]) * 500 < 1 << 24
+
+
 def test_folders_and_patterns_are_one_table(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -142,12 +163,12 @@ def test_a_pass_says_how_far_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("held", [3, 50, 10_000])
 def test_persons_are_capped_in_bounded_memory(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few rows are held at a time, every person keeps as many rows as from memory."""
-    monkeypatch.setattr(capping, "MAX_HELD", held)
+    monkeypatch.setattr(streams, "MAX_HELD", held)
     rng = np.random.default_rng(held)
     people = [None if p < 3 else f"p{p}" for p in rng.integers(0, 40, 300)]
     batches = [pa.array(people[i : i + 70], pa.string()) for i in range(0, 300, 70)]
     person = Identifier("who", missing=("",), person=True, max_rows=4)
-    found = np.concatenate(capping.rows_of_persons(lambda: batches, person, kept_rows))
+    found = np.concatenate(streams.rows_of_persons(lambda: batches, person, kept_rows))
     kept = Counter(who for who, repeats in zip(people, found, strict=True) if repeats)
     all_rows = Counter(people)
     assert kept == {who: n if who is None else min(n, 4) for who, n in all_rows.items()}

@@ -146,10 +146,24 @@ def test_senseless_settings_are_refused_before_anything_is_spent(settings: dict[
     assert ledger.spent() == (0.0, 0.0)
 
 
-def test_parts_with_open_facts_are_refused_before_discovery_is_paid() -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "bsg", "parts": "0.3,0.4"},
+        {"method": "bsg", "omega": "1"},
+        {"method": "bsg-paper", "omega": "1-2", "mixture": True},
+        {"method": "bsg-paper", "noise": "laplace"},
+    ],
+)
+@pytest.mark.parametrize("complete", [False, True])
+def test_prices_that_are_no_rho_are_refused_where_discovery_spends_before(
+    settings: dict[str, Any], complete: bool
+) -> None:
+    """What discovery spends follows from its noisy answers; these prices are proved for an amount that does not."""
     ledger = Ledger(None, "t")
-    with pytest.raises(SchemaError, match="needs the whole budget"):
-        la.synthesize(frame(50), method="bsg", parts="0.3,0.4", ledger=ledger)
+    given = {"schema": SIZES, "discovery": la.Discovery(rules=True)} if complete else {}
+    with pytest.raises(SchemaError, match="what is spent before it is fixed"):
+        la.synthesize(frame(50), ledger=ledger, **given, **settings)
     assert ledger.spent() == (0.0, 0.0)
 
 

@@ -16,7 +16,7 @@ from lookalike.models.refine import RefinedModel
 from lookalike.models.rows import RowsModel
 from lookalike.privacy.kernel import accounting as prices
 from lookalike.schema.domain import Domain
-from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import MemorySource
 from lookalike.synthesizers.privsyn import SELECTED, PrivSyn
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES
 

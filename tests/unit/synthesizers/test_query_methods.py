@@ -7,14 +7,14 @@ import pytest
 
 from lookalike.errors import BudgetError
 from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.opening import open_table
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.selection import cell_queries
-from lookalike.selection.cell_queries import QueryPlayer, query_sets
+from lookalike.selection.cell_queries import PerturbedLeader, QueryPlayer, query_sets, weigh_drawn_queries
 from lookalike.synthesizers import create
 from tests.unit.synthesizers.two_pairs import SIZES, run, table
 
@@ -94,11 +94,15 @@ def test_a_workload_bounds_what_is_learnt(method: str) -> None:
     assert second > 0.45
 
 
-def test_a_query_player_draws_the_cell_that_is_most_wrong() -> None:
-    """The rows have a right and say b = 0 throughout, where the data have one third each."""
+def _door() -> GuardedTable:
     budget = Budget(50.0, 1e-5, "zcdp")
     ledger = Ledger(None, "made up").begin(method="fem", schema="s", budget=budget, neighbours=Neighbours())
-    door = open_table(table(), Schema.from_sizes(SIZES), budget, ledger, neighbours=Neighbours())
+    return open_table(table(), Schema.from_sizes(SIZES), budget, ledger, neighbours=Neighbours())
+
+
+def test_a_query_player_draws_the_cell_that_is_most_wrong() -> None:
+    """The rows have a right and say b = 0 throughout, where the data have one third each."""
+    door = _door()
     rows = np.array(
         [[0, 0, 0, 0], [1, 0, 1, 1], [2, 0, 0, 0], [0, 0, 1, 1], [1, 0, 0, 0], [2, 0, 1, 1]], dtype=np.int32
     )
@@ -106,6 +110,27 @@ def test_a_query_player_draws_the_cell_that_is_most_wrong() -> None:
     player.compare_with(rows, 2000.0)
     drawn = [player.draw(door, 1.0, step="queries") for _ in range(5)]
     assert {(query.clique, query.cell, query.sign) for query in drawn} == {(("b",), (0,), -1)}
+
+
+def test_queries_of_a_round_are_of_different_cells_however_large_the_budget() -> None:
+    """Drawn independently, all would be of the cell that is most wrong (the test above)."""
+    door = _door()
+    player = QueryPlayer(door.domain, [("a",), ("b",)], 2, np.random.default_rng(0), both_signs=True)
+    player.compare_with(np.zeros((6, 4), dtype=np.int32), 2000.0)
+    leader = PerturbedLeader.uniform(door.domain)
+    weigh_drawn_queries(door, player, leader, 6, 1.0, weight=1.0, step="queries", distinct=True)
+    assert {clique: np.abs(weights).tolist() for clique, weights in leader.weights.items()} == {
+        ("a",): [1, 1, 1],
+        ("b",): [1, 1, 1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "few", "many"), [("rap", "chosen marginals", 8, 24), ("dualquery", "queries", 588, 1764)]
+)
+def test_large_budgets_ask_more(method: str, step: str, few: int, many: int) -> None:
+    domain = Domain.of(SIZES)
+    assert [create(method, {}).split(domain, rho).releases(step) for rho in (0.02, 900.0)] == [few, many]
 
 
 def test_no_more_cells_compete_in_a_draw_than_can_be_drawn_from_exactly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from lookalike.web import worker
 from lookalike.web.guard import HEADERS, MAX_FORM
 
 from .conftest import SECRET
@@ -134,3 +135,21 @@ def test_a_failure_says_nothing_of_its_cause(served: Served, monkeypatch: pytest
     for text in (answer.text, log.getvalue()):
         assert SECRET not in text
         assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), ValueError(SECRET), MemoryError(SECRET), KeyError(SECRET)])
+def test_a_run_that_fails_by_a_bug_says_nothing_of_its_cause(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of a run talks to the page by JSON lines, which the page shows."""
+    said: list[dict[str, object]] = []
+
+    def fails(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(worker, "_keep_channel", lambda: None)
+    monkeypatch.setattr(worker, "_end_with_the_page", lambda: None)
+    monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker, "say", lambda **message: said.append(message))
+    monkeypatch.setattr(worker, "_release", fails)
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"kind": "release"}\n'))
+    assert worker.main() == 0
+    assert said == [{"failed": "", "reason": "memory" if isinstance(error, MemoryError) else "bug"}]

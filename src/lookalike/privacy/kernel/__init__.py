@@ -1,5 +1,6 @@
 """What a reviewer reads to check the guarantee: the one door to private rows, its mechanisms and its accounting.
 
-Reading order: `opening` (reads a table, caps the rows of each person), `door`, `reading`; the mechanisms `noise` with
-`normal`, `choice`, `counting`, `thresholds`; prices: `accounting` and `neighbours`; what callers pass in: `requests`.
+Reading order: `door` (opens a table, then answers), `reading` (hides faults, caps the rows of each person); the
+mechanisms `noise` with `normal`, `choice`, `thresholds`; prices: `accounting` and `neighbours`; what callers pass in:
+`requests`.
 """

@@ -114,7 +114,7 @@ class Book(Protocol):
         ...
 
     def keep(self, answer: Any, entry: int, /, *request: Any) -> None:
-        """Have a noisy answer on disk before it is used, if the run can be resumed; None makes that impossible."""
+        """Write a noisy answer to disk before it is used, if the run can be resumed; None makes it impossible."""
         ...
 
 
@@ -174,9 +174,9 @@ class Accountant:
         """Charge the whole remaining budget, for a release that fits (epsilon, delta) with all charges before it.
 
         The caller has proved that it fits, in a way that rho cannot express. No release can follow, so how it composes
-        with later ones does not matter.
+        with later ones does not matter. A stop, which releases nothing, is charged even where nothing is left.
         """
-        if self.remaining <= 0:
+        if releases and self.remaining <= 0:
             raise BudgetExceededError(f"Step {step!r}", 0.0, 0.0, "rho", "Nothing was read or released.")
         self.book.keep(None, -1)  # what follows is seen while rows are read, so it cannot be kept first
         entry = self.book.charge(Charge(step, mechanism, releases, self.remaining, detail))
@@ -227,8 +227,8 @@ def gaussian_rho(sensitivity: Number, stddev: Number) -> Fraction:
 def exponential_rho(epsilon: Number) -> Fraction:
     """Return the rho of an exponential mechanism exp(epsilon * score / (2 * sensitivity)): epsilon^2 / 8, rounded up.
 
-    Its privacy loss lies in an interval of width epsilon, whence epsilon^2/8-zCDP (Cesar, Rogers 2021). It has no cost
-    in Gaussian DP: runs that choose are accounted as "zcdp".
+    Its privacy loss lies in an interval of width epsilon, which gives epsilon^2/8-zCDP (Cesar, Rogers 2021).
+    Gaussian DP has no price for it: runs that choose are accounted as "zcdp".
     """
     return _up(positive("epsilon", epsilon) ** 2 / 8)
 

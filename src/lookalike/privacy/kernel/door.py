@@ -1,4 +1,4 @@
-"""The one door to the data: `opening.py` makes it, and every later use of private rows is one of its methods.
+"""The one door to the data: `open_table` makes it, and every later use of private rows is one of its methods.
 
 Each method takes the same four steps in the same order, marked in its body:
   1. check the request against the public domain;
@@ -18,21 +18,21 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.errors import SchemaError
+from lookalike.errors import InputError, SchemaError
 from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
-from lookalike.privacy.kernel.accounting import Accountant, Budget, Charge
+from lookalike.privacy.kernel.accounting import Accountant, Book, Budget, Charge
 from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.noise import rounded_gaussian
-from lookalike.privacy.kernel.reading import reading
+from lookalike.privacy.kernel.reading import reading, with_capped_persons
 from lookalike.privacy.kernel.requests import Recorder, Rng, RowRelease, RowSplit, Score, row_source
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques, recoded_domain
 from lookalike.sources.frames import TableForm
-from lookalike.sources.open import OpenedTable
+from lookalike.sources.open import OpenedTable, read
 
 Answer = TypeVar("Answer")
 Groups = Sequence[np.ndarray | None] | None
@@ -98,7 +98,7 @@ class GuardedTable:
     def measure(
         self, cliques: Sequence[ColumnSet], stddev: float | Sequence[float], *, step: str, groups: Groups = None
     ) -> Measured:
-        """Return noisy counts of the marginals, or of groups of their cells; i costs squared_l2 / (2 stddev_i^2)."""
+        """Return noisy counts of marginals, or of groups of their cells; number i costs squared_l2 / (2 stddev_i^2)."""
         cliques = self._checked(cliques)  # 1. check
         stddevs = [float(s) for s in np.broadcast_to(np.asarray(stddev, dtype=float), len(cliques))]
         grouped = [None] * len(cliques) if groups is None else groups
@@ -184,7 +184,7 @@ class GuardedTable:
         return self._read(read, entry, tuple(names), stddev, probability)  # 4. read
 
     def release_rows(self, request: RowRelease, *, step: str) -> Any:
-        """Return what a request releases that reads single rows; it costs the whole remaining budget."""
+        """Return the release of a request that reads single rows; it costs the whole remaining budget."""
         source = row_source(self._source)  # 1. check
         priced = request.priced(self.domain, self.budget, self._accountant.spent, self._neighbours)  # 2. price
         self._accountant.charge_rest(step, priced.mechanism, priced.releases, priced.detail)  # 3. charge
@@ -307,3 +307,30 @@ def noisy_contrasts(
     noise = rounded_gaussian(Fraction(stddev) * exact.size, exact.shape, insecure_rng=insecure_rng)
     values = table.contrasts.of((exact + noise) / exact.size)
     return NoisyMarginal(table.attrs, values, stddev, table.groups, ledger_entry, table.shape)
+
+
+def open_table(
+    where: Any,
+    schema: Schema | None,
+    budget: Budget,
+    book: Book,
+    *,
+    neighbours: Neighbours,
+    insecure_rng: Rng = None,
+    keep_rows: bool = False,
+    **reader: Any,
+) -> GuardedTable:
+    """Read and encode the table, and return the only object that may answer questions about it.
+
+    A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
+    from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
+    the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
+    the value, after the whole budget is charged. With `keep_rows`, the rows can be encoded again even if the schema is
+    complete. `reader` are settings of `sources.open.read`.
+    """
+    book.check_noise(secret=insecure_rng is None)
+    accountant = Accountant(budget, book)
+    table = reading(accountant, lambda: read(where, **reader), InputError)
+    bound = table.bound(schema)
+    opened = reading(accountant, lambda: with_capped_persons(table, bound).encoded(bound, keep=keep_rows))
+    return GuardedTable(opened, accountant, neighbours, insecure_rng)

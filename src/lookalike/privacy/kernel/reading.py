@@ -1,4 +1,4 @@
-"""Guards every read of private rows: whatever fails while rows are read, the caller gets one constant error.
+"""How private rows are read: a fault is one constant error, and each person keeps at most as many rows as declared.
 
 A single row must not decide whether a run ends, or with which message. So warnings are dropped, and every exception
 becomes `RunStoppedError`, without the exception that caused it, after the whole remaining budget was charged.
@@ -6,6 +6,7 @@ becomes `RunStoppedError`, without the exception that caused it, after the whole
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,6 +15,9 @@ import numpy as np
 
 from lookalike.errors import OutOfDomainError, RunStoppedError, SourceError
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant
+from lookalike.schema.columns import Identifier
+from lookalike.schema.schema import Schema
+from lookalike.sources.open import ReadTable
 
 Answer = TypeVar("Answer")
 
@@ -45,8 +49,8 @@ def reading(accountant: Accountant, read: Callable[[], Answer], *refused: type[E
         passed = (SourceError, *refused)
         charged, shown = not isinstance(error, passed), _shown(error, passed)
     # Raised after the handler has ended: else the exception would carry the one that caused it.
-    if charged and accountant.remaining > 0:
-        mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+    mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+    if charged and (accountant.remaining > 0 or mechanism == NO_GUARANTEE):
         accountant.charge_rest("stopped", mechanism, 0, "the run stopped while it read private rows")
     raise shown
 
@@ -61,3 +65,29 @@ def _shown(error: BaseException, passed: tuple[type[Exception], ...]) -> Excepti
         return RunStoppedError()
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
+
+
+def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
+    """Return the table with no more rows of a person than the schema's person column allows.
+
+    This makes the bound on one person's rows, by which `neighbours.py` prices releases, true of the table. A schema has
+    one person column at most. The engine that holds the rows keeps those that `kept_rows` chooses, or chooses alike.
+    """
+    for column in schema.columns:
+        if isinstance(column, Identifier) and column.person:
+            return table.capped(column, kept_rows)
+    return table
+
+
+def kept_rows(persons: np.ndarray, max_rows: int) -> np.ndarray:
+    """Return the places of at most `max_rows` rows of each person, chosen at random, independent of the rows of others.
+
+    Args:
+        persons: the number of the person of every row.
+        max_rows: how many rows of each are kept.
+    """
+    order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(persons)), persons))
+    ordered = persons[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    ranks = np.arange(len(persons)) - np.repeat(starts, np.diff(np.append(starts, len(persons))))
+    return np.sort(order[ranks < max_rows])

@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.errors import BudgetExceededError
 from lookalike.measurements import NoisyMarginal
-from lookalike.privacy.epsilon import epsilon_spent
+from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.rows import Codes
@@ -24,7 +24,8 @@ def advanced_epsilon(each: float, releases: int, delta: float) -> float:
 
     e sqrt(2 m ln(1/delta)) + m e (exp(e) - 1), the advanced composition of section 3.5, or the plain sum m e if less.
     """
-    grown = each * math.sqrt(2 * releases * math.log(1 / delta)) + releases * each * math.expm1(each)
+    drift = releases * each * math.expm1(min(each, 700.0))  # beyond that the sum is less by far, and floats end
+    grown = each * math.sqrt(2 * releases * math.log(1 / delta)) + drift
     return min(grown, releases * each)
 
 

@@ -68,6 +68,7 @@ class Geometric:
         return middle - error, middle + error
 
 
+_SPENT_STEPS = 1 << 30
 SEEDS_SHARE = 0.05
 """Part of delta for the chance that the lower bound on the number of seeds is wrong."""
 
@@ -134,7 +135,7 @@ class SeededRows:
         if self.deterministic:
             return self
         require_single_row(neighbours, "Seeded rows")
-        rho = math.nextafter(float(spent), math.inf)
+        rho = math.nextafter(float(coarsely_spent(spent, budget)), math.inf)
         return replace(self, test=affordable_test(self.test, self.rows, self.counted, budget, rho, tune=self.tune))
 
     def release(self, codes: Codes, domain: Domain, insecure_rng: np.random.Generator | None) -> Codes:
@@ -143,6 +144,15 @@ class SeededRows:
 
 
 # Before anything is read.
+
+
+def coarsely_spent(spent: Fraction, budget: Budget) -> Fraction:
+    """What was spent before, rounded up to a multiple of 2^-30 of the budget.
+
+    A method plans what it spends, but the noise scales of families follow from noisy answers, and their roundings move
+    the sum by 1e-15 of it. The Renyi order is chosen for the sum, and must depend on no answer.
+    """
+    return min(budget.rho, math.ceil(spent / budget.rho * _SPENT_STEPS) * budget.rho / _SPENT_STEPS)
 
 
 def seeds_lower_bound(counted: NoisyMarginal, delta: float) -> int:

@@ -23,13 +23,11 @@ from lookalike.schema.domain import ColumnSet
 from lookalike.schema.probes import RowProbe, RowsPerPerson, missing_texts
 from lookalike.schema.storage import is_text
 from lookalike.sources.base import LEAST_COUNT, Counts, Keep, Scanner, View
-from lookalike.sources.counting import Tally
-from lookalike.sources.encoding import text_counts
+from lookalike.sources.counting import Tally, text_counts
 from lookalike.sources.frames import TableForm
+from lookalike.sources.sql.connections import DuckDB, Postgres, SQLite
 from lookalike.sources.sql.expressions import code_of
 from lookalike.sources.sql.functions import stream
-from lookalike.sources.sql.in_process import DuckDB, SQLite
-from lookalike.sources.sql.postgres import Postgres
 from lookalike.sources.sql.row_expressions import row_code
 from lookalike.sources.sql.sessions import Field, Session, literal, quoted
 

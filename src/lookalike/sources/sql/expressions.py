@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +38,6 @@ from lookalike.sources.sql.texts import (
     whole_of_text,
 )
 
-OTHER_DIALECTS = ("duckdb", "sqlite", "mysql", "tsql", "snowflake", "bigquery")
-"""Dialects in which expressions are rendered. None but DuckDB's and SQLite's is tested on a server."""
 _LIMIT = 1 << 62
 _EPOCH = datetime(1970, 1, 1)
 _FIRST, _LAST = datetime.min, datetime.max
@@ -82,30 +79,6 @@ def code_of(column: Column, field: Field) -> str:
 def refused(column: Column, what: str, remedy: str) -> SchemaError:
     """The refusal of a column that this database cannot encode."""
     return SchemaError(f"Column {column.name!r} {what}: a database cannot do that. {remedy}")
-
-
-def rendered(expression: str, dialect: str) -> str:
-    """The expression in another dialect. A SchemaError where it uses what only PostgreSQL has."""
-    import sqlglot
-    from sqlglot import exp
-
-    def without_collation(node: Any) -> Any:
-        if not isinstance(node, exp.Collate):
-            return node
-        inner = node.this.sql(dialect)
-        return sqlglot.parse_one(_BINARY[dialect].format(inner), read=dialect)
-
-    for word in ("width_bucket", " ~ ", "regexp", "FILTER"):
-        if word in expression:
-            raise SchemaError(f"An expression uses {word.strip()}, which is rendered for PostgreSQL alone.")
-    return sqlglot.parse_one(expression, read="postgres").transform(without_collation).sql(dialect)
-
-
-_BINARY = {
-    "duckdb": '{} COLLATE "C"', "sqlite": "{} COLLATE BINARY", "mysql": "CAST({} AS BINARY)",
-    "tsql": "CAST({} AS VARBINARY(8000))", "snowflake": "{} COLLATE 'utf8'", "bigquery": "COLLATE({}, 'binary')",
-}  # fmt: skip
-"""How a text is compared byte by byte, trailing spaces included."""
 
 
 # Missing markers and lists of values.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lookalike.sources.sql.in_process import SQLite
+from lookalike.sources.sql.connections import SQLite
 from lookalike.sources.sql.sessions import Field, Session
 
 BATCH_ROWS = 1 << 16

@@ -1,4 +1,4 @@
-"""PostgreSQL expressions that read numbers and times from texts, as `schema/arrays.py` does.
+"""PostgreSQL expressions that read numbers and times from texts, as `schema/storage.py` does.
 
 Texts of more than MAX_LENGTH characters are never numbers here. Apart from that the readings are the same, which a
 contract test shows on a list of texts of all forms.

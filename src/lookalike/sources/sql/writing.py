@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from lookalike.errors import InputError, MissingExtraError
 from lookalike.schema.storage import value_type
-from lookalike.sources.databases import SCHEMES, check_password, file_of
-from lookalike.sources.sql.in_process import name_parts
+from lookalike.sources.databases import IN_PROCESS, SCHEMES, check_password, file_of
+from lookalike.sources.sql.connections import name_parts
 from lookalike.sources.sql.sessions import dialect_of, quoted
 
 _TYPES = {
@@ -23,32 +25,40 @@ _TYPES = {
 _BATCH = 10_000
 
 
-def write_rows(table: pa.Table, where: Any, name: str) -> None:
-    """Write a table into a new one of a database.
+def write_rows(tables: Iterable[pa.Table], where: Any, name: str) -> None:
+    """Write tables of the same columns, one after the other, into a new one of a database.
 
     Args:
-        table: synthetic rows.
+        tables: synthetic rows; at least one table. They are made while they are written, and only one is held.
         where: a URL, a SQLAlchemy engine or a DBAPI connection with the right to create tables.
         name: the new table as SQL names it. A table that exists already is refused.
     """
     dialect = SCHEMES[where.partition(":")[0]] if isinstance(where, str) else dialect_of(where)
     path = ".".join(quoted(part) for part in name_parts(name))
-    listed = ", ".join(f"{quoted(field.name)} {_type(field.type)}" for field in table.schema)
-    with _connected(where, dialect) as connection, _refusing(name):
-        connection.execute(f"CREATE TABLE {path} ({listed})")
-        if dialect == "postgres":
-            with connection.cursor() as cursor, cursor.copy(f"COPY {path} FROM STDIN") as copy:
-                for row in _rows(table):
-                    copy.write_row(row)
-            return
-        if dialect == "duckdb":
-            connection.register("lookalike_made", table)
-            connection.execute(f"INSERT INTO {path} SELECT * FROM lookalike_made")
-            connection.unregister("lookalike_made")
-            return
-        marks = ", ".join("?" * table.num_columns)
-        rows = ([_plain(value) for value in row] for row in _rows(table))
-        connection.executemany(f"INSERT INTO {path} VALUES ({marks})", rows)
+    remaining = iter(tables)
+    first = next(remaining)
+    listed = ", ".join(f"{quoted(field.name)} {_type(field.type)}" for field in first.schema)
+    with _connected(where, dialect, name) as cursor:
+        with _refusing(name):
+            cursor.execute(f"CREATE TABLE {path} ({listed})")
+        for table in chain([first], remaining):
+            with _refusing(name):
+                _insert(cursor, dialect, path, table)
+
+
+def _insert(cursor: Any, dialect: str, path: str, table: pa.Table) -> None:
+    if dialect == "duckdb":
+        cursor.register("lookalike_made", table)
+        cursor.execute(f"INSERT INTO {path} SELECT * FROM lookalike_made")
+        cursor.unregister("lookalike_made")
+    elif hasattr(cursor, "copy"):  # psycopg
+        with cursor.copy(f"COPY {path} FROM STDIN") as copy:
+            for row in _rows(table):
+                copy.write_row(row)
+    else:
+        marks = ", ".join(["%s" if dialect == "postgres" else "?"] * table.num_columns)
+        rows = _rows(table) if dialect == "postgres" else ([_plain(value) for value in row] for row in _rows(table))
+        cursor.executemany(f"INSERT INTO {path} VALUES ({marks})", rows)
 
 
 class _UndoneError(Exception):
@@ -59,10 +69,9 @@ def check_new(where: str, name: str) -> None:
     """Refuse a table that cannot be created, by creating it in a transaction that is taken back."""
     path = ".".join(quoted(part) for part in name_parts(name))
     try:
-        with _connected(where, SCHEMES[where.partition(":")[0]]) as connection:
+        with _connected(where, SCHEMES[where.partition(":")[0]], name) as cursor:
             with _refusing(name):
-                connection.execute("BEGIN") if where.startswith("sqlite:") else None
-                connection.execute(f"CREATE TABLE {path} (x integer)")
+                cursor.execute(f"CREATE TABLE {path} (x integer)")
             raise _UndoneError
     except _UndoneError:
         return
@@ -88,24 +97,45 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _connected(where: Any, dialect: str) -> Iterator[Any]:
-    """A connection in one transaction, which is taken back if anything fails."""
-    if isinstance(where, str):
-        check_password(where)
-        connection = _opened(where, dialect)
-    else:
-        connection = where.raw_connection().driver_connection if hasattr(where, "raw_connection") else where
-    if dialect == "duckdb":
-        connection.execute("BEGIN TRANSACTION")
+def _connected(where: Any, dialect: str, name: str) -> Iterator[Any]:
+    """A cursor in one transaction, which is taken back if anything fails; a file that was made for it, too."""
+    made = _new_file(where, dialect) if isinstance(where, str) else None
+    opened, connection = _connection(where, dialect)
     try:
-        yield connection
-        connection.commit()
+        cursor = connection if dialect == "duckdb" else connection.cursor()
+        if dialect in IN_PROCESS and not getattr(connection, "in_transaction", False):
+            cursor.execute("BEGIN")
+        yield cursor
+        with _refusing(name):
+            connection.commit()
+        made = None
     except BaseException:
-        connection.rollback()
+        with suppress(Exception):  # the connection may be lost
+            connection.rollback()
         raise
     finally:
-        if isinstance(where, str):
-            connection.close()
+        if opened is not None:
+            opened.close()
+        if made is not None:
+            made.unlink(missing_ok=True)
+
+
+def _connection(where: Any, dialect: str) -> tuple[Any, Any]:
+    """What is to be closed afterwards, and the connection of the driver; that of the user stays open."""
+    if isinstance(where, str):
+        opened = _opened(where, dialect)
+        return opened, opened
+    if hasattr(where, "raw_connection"):  # an engine of SQLAlchemy lends one of its pool
+        lent = where.raw_connection()
+        return lent, lent.driver_connection
+    return None, where
+
+
+def _new_file(url: str, dialect: str) -> Path | None:
+    """The file of a database that does not exist yet, None for others."""
+    check_password(url)
+    file = file_of(url) if dialect in IN_PROCESS else None
+    return file if file is not None and not file.exists() else None
 
 
 def _opened(url: str, dialect: str) -> Any:

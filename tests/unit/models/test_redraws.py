@@ -9,8 +9,8 @@ import pytest
 import lookalike
 from benchmarks.accuracy import inference
 from benchmarks.accuracy.inference_tables import CASES
-from lookalike.combining import combine
 from lookalike.errors import InputError
+from lookalike.models.redraws import combine
 
 
 def test_intervals_hold_as_often_as_they_say() -> None:

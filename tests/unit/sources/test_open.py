@@ -7,7 +7,7 @@ import pytest
 from lookalike.errors import ModelTooLargeError, SchemaError
 from lookalike.schema.domain import Domain
 from lookalike.sources.counting import BLOCK_ROWS
-from lookalike.sources.memory import MemorySource
+from lookalike.sources.open import MemorySource
 
 
 def test_refuses_codes_outside_the_domain():
