@@ -241,7 +241,7 @@ def eta_part(results: list[Line]) -> list[str]:
         for method, table, epsilon in grid:
             found = {eta: cells.get((table, name, epsilon)) for eta, name in eta_names(method).items()}
             points = [(eta, cell[0], cell[1]) for eta, cell in found.items() if cell]
-            if points:
+            if len(points) > 1:
                 shown = [spread(found.get(eta), scale, digits) for eta in ETAS]
                 text.append([f"{method}, {table}, {epsilon:g}: {title}", *shown])
                 series[title][f"{method}, {table}, {epsilon:g}"] = points

@@ -31,6 +31,7 @@ from lookalike.schema.schema import Schema
 
 RESULTS = results_of("privmrf_wide")
 METHODS = ("privmrf", "privmrf, hierarchy", "privmrf-paper", "privmrf-paper, hierarchy")
+TABLES, EPSILONS, REPEATS = ("adult-100",), (0.1, 1.0), 3
 BOUNDS = {
     "age": (17, 90),
     "fnlwgt": (0, 1_500_000),
@@ -161,7 +162,7 @@ def wide_rows(results: list[Line]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__)
-    add_grid(parser, tables=("adult-100", "adult-16"), methods=METHODS, epsilons=(0.1, 1.0), repeats=3)
+    add_grid(parser, tables=TABLES, methods=METHODS[:2], epsilons=EPSILONS, repeats=REPEATS)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args(arguments)
     jobs = jobs_of(given.tables, given.methods, given.epsilons, given.repeats, train_share=0.8)

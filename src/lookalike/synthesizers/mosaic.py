@@ -42,8 +42,6 @@ TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
 MAX_TOP_UP = 0.8
 """What the columns of a small table may take, as a part of the share of the first sets."""
-HALVES = 0.5
-"""What correlations of ordered columns may take, as a part of the share of the first sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""
 
@@ -185,15 +183,14 @@ class Mosaic(Method):
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        related = measure_halves(door, independent, HALVES * split.rho(SETS), step=SETS)
-        expected = independent.marginals(pairs) if related is None else related.expected(pairs)
-        found = PairScores.of(door, pairs, expected, split.rho(PAIR_SCORES), step=PAIR_SCORES)
+        later = split.rho(PAIR_SCORES) + (split.rho(LARGER) if LARGER in split else 0.0)
+        related = measure_halves(door, independent, door.remaining - later, step=SETS)
+        found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, found, typical, related)
-        first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
-        sets.measure_first(first, by_contrasts=small, step=SETS)
+        sets.measure_first(door.remaining - later, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share

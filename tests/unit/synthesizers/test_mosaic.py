@@ -252,3 +252,15 @@ def test_a_column_that_another_determines_is_measured_with_that_one_alone() -> N
     assert ("b", "f") in noise
     counted = [{attrs for attrs in noise if one in attrs and other not in attrs} for one, other in ("bf", "fb")]
     assert min(map(len, counted)) <= 1 < max(map(len, counted)), "one of the two stands for both"
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.6, 1.0, 5.0, 1000.0])
+def test_a_dozen_rows_stay_within_the_plan(epsilon: float) -> None:
+    """Their columns take most of what the first sets may spend; correlations of halves take a part of the rest."""
+    import pyarrow as pa
+
+    rows = np.arange(12)
+    table = pa.table({"a": rows % 2, "b": rows % 3, "c": rows // 4})
+    noise = np.random.default_rng(0)
+    made = synthesize(table, schema={"a": 2, "b": 3, "c": 4}, epsilon=epsilon, method="mosaic", insecure_rng=noise)
+    assert made.spent.epsilon_spent <= epsilon
