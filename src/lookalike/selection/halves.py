@@ -11,8 +11,8 @@ to which one row adds at most 1. Under a Gaussian copula it tells the correlatio
     P(a > x, b > y) = P(a > x) P(b > y) + integral from 0 to r of phi2(x, y; u) du,
 
 where phi2 is the density of two standard normal variables of correlation u, and x and y are the normal quantiles of the
-cuts. Correlations are shrunk by their noise, with all of them as the prior (`kept_parts`). The tables enter a fit like
-measured ones, and are the reference from which a pair must differ to be worth a measurement of its own.
+cuts. Correlations are shrunk by their noise, with all of them as the prior (`kept_parts`). The tables of pairs that no
+measured set holds enter a fit like measured ones.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from lookalike.schema.domain import ColumnSet
 from lookalike.schema.schema import Schema
 from lookalike.selection.grouping import halved_boxes
 
-NOISE = 0.02
-"""Noise of a correlation, of two columns cut into equal halves, for which the budget is enough on large tables."""
+SHARE, NOISE = 0.3, 0.02
+"""Largest part of the budget for chosen sets, and the noise of a correlation of two columns cut into equal halves for
+which less is enough; docs/laboratory/mosaic.md."""
 _LARGEST = 0.97
 _GRID = np.linspace(-_LARGEST, _LARGEST, 195)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -131,23 +132,16 @@ class Related:
         table[: cells.shape[0], : cells.shape[1]] = cells
         return self.independent.total * one.present * two.present * table
 
-    def expected(self, pairs: Sequence[ColumnSet]) -> list[np.ndarray]:
-        """Return the counts of any pairs: those of independent columns where no correlation is known."""
-        known = dict(zip(self.pairs, self.correlations.tolist(), strict=True))
-        tables = zip(pairs, self.independent.marginals(pairs), strict=True)
-        return [
-            np.maximum(counts + self.excess(pair, known[pair]), 0.0) if pair in known else counts
-            for pair, counts in tables
-        ]
-
     def tables(self) -> list[NoisyMarginal]:
         """Return the tables of groups of bins as if their contrasts had been measured with what is uncertain of r."""
         found: list[NoisyMarginal] = []
-        for pair, counts, stddev in zip(self.pairs, self.expected(self.pairs), self.stddevs.tolist(), strict=True):
+        known = zip(self.pairs, self.independent.marginals(self.pairs), self.correlations, self.stddevs, strict=True)
+        for pair, alone, correlation, stddev in known:
+            counts = np.maximum(alone + self.excess(pair, correlation), 0.0)
             table = merged_columns(pair, [self.columns[name].groups for name in pair])
             slope = np.linalg.norm(table.sums(self.excess(pair, 0.01))) / 0.01
             found.append(
-                NoisyMarginal(pair, table.sums(counts), stddev * float(slope), table.groups, contrasts=table.shape)
+                NoisyMarginal(pair, table.sums(counts), float(stddev * slope), table.groups, contrasts=table.shape)
             )
         return found
 
@@ -156,16 +150,16 @@ class Related:
         return {p: float(np.abs(self.excess(p, r)).sum()) for p, r in zip(self.pairs, self.correlations, strict=True)}
 
 
-def measure_halves(door: GuardedTable, independent: GraphicalModel, max_rho: float, *, step: str) -> Related | None:
-    """Measure how the halves of all pairs of ordered columns go together, for at most `max_rho`; None without pairs."""
+def measure_halves(door: GuardedTable, independent: GraphicalModel, rho: float, *, step: str) -> Related | None:
+    """Measure how the halves of all pairs of ordered columns go together, for a part of rho; None without pairs."""
     columns = {column.name: column for column in ordered_columns(door.schema, independent)}
     pairs: list[ColumnSet] = [door.domain.canonical(pair) for pair in combinations(columns, 2)]
     if not pairs:
         return None
     tables = [merged_columns(pair, [columns[name].halves for name in pair]) for pair in pairs]
-    wanted = 4 * NOISE * independent.total / (2 * np.pi)
-    lowest = door.stddev_for(max_rho / len(pairs), table=tables[0])
-    noise = max(lowest, wanted / 2)
+    # Near independence the mean of the four contrasts is rows * r / (2 pi), with half of their noise.
+    enough = NOISE * independent.total / np.pi
+    noise = max(door.stddev_for(SHARE * rho / len(pairs), table=tables[0]), enough)
     measured = door.measure_contrasts(tables, [noise] * len(tables), step=step)
     return _related(independent, columns, tables, measured)
 
