@@ -26,9 +26,11 @@ MEASURES = (*SHARES, *MEANS, "CPU s")
 
 
 def counted(line: Line) -> Line:
-    """A stored line, and how many of the numbers that vary by more than a few rows have a range that is off."""
-    numbers = [column for column in line["by_column"].values() if column["kind"] == "number" and column["varies"]]
-    return line | {"varying_off": sum(map(range_off, numbers)), "varying_numbers": len(numbers)}
+    """A stored line, and how many numbers have a range that is off: of all, and of those that vary by many rows."""
+    numbers = [column for column in line["by_column"].values() if column["kind"] == "number"]
+    vary = [column for column in numbers if column["varies"]]
+    off = {"range_off": sum(map(range_off, numbers)), "varying_off": sum(map(range_off, vary))}
+    return line | off | {"varying_numbers": len(vary)}
 
 
 def totals(lines: list[Line]) -> Line:

@@ -117,6 +117,11 @@ def modified(table: Any) -> int | None:
         raise InputError(f"Cannot read {table}: {error.strerror}. Check the path and its permissions.") from None
 
 
+def parts_of(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the file of a table, or all files of a folder or pattern."""
+    return [part.path for part in TableFile.at(path).parts()]
+
+
 def reading_of(table: Any) -> dict[str, Any]:
     """How a table is read and when its file was changed, for whoever reads the same table again."""
     told: dict[str, Any] = {"modified": modified(table)}
@@ -130,7 +135,7 @@ def reading_of(table: Any) -> dict[str, Any]:
 
 def files_of(table: Any, book: Ledger) -> tuple[str, ...]:
     """Return the files of a run that its results may not overwrite."""
-    read = [Path(table).expanduser(), *(f.path for f in TableFile.at(table).parts())] if _is_file(table) else []
+    read = [Path(table).expanduser(), *parts_of(table)] if _is_file(table) else []
     if isinstance(table, DatabaseTable) and isinstance(table.where, str):
         read = [path for path in (database_file(table.where),) if path is not None]
     if isinstance(table, SparkTable) and (table.identity or "").startswith(os.sep):

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lookalike.errors import InputError, LookalikeError
 from lookalike.fitting.maximum_entropy import model_zeros
-from lookalike.inputs import same_file, table_identity
+from lookalike.inputs import parts_of, same_file, table_identity
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.model import Model
 from lookalike.privacy.ledger import default_ledger_path
@@ -27,7 +27,6 @@ from lookalike.schema import codec
 from lookalike.schema.schema import Schema
 from lookalike.selection.public_prior import Informed, with_public
 from lookalike.sources.base import Place
-from lookalike.sources.files import TableFile
 from lookalike.sources.frames import read_table
 
 MAX_ROWS = 500_000
@@ -101,8 +100,7 @@ def _check_not_private(public: Any, table: Any) -> None:
     files = (public, table)
     same = public is table or (path is not None and private is not None and path == os.path.realpath(private))
     if path is not None and all(isinstance(file, str | os.PathLike) for file in files):
-        pairs = product(TableFile.at(public).parts(), TableFile.at(table).parts())
-        same = same or any(same_file(one.path, two.path) for one, two in pairs)
+        same = same or any(same_file(*pair) for pair in product(parts_of(public), parts_of(table)))
     if same:
         raise InputError(
             "The public table is the private table itself, or a part of it: its rows would be published without "

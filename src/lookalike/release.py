@@ -388,7 +388,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         head = self.first.slice(0, 5)
-        first = table(head.column_names, (map(_shown, row.values()) for row in head.to_pylist()))
+        first = table(head.column_names, ([_shown(value) for value in row.values()] for row in head.to_pylist()))
         further = [note for note in self.notes if not note.startswith("Not seen: ")]  # these are among the lines
         return card("Release", [*self._lines(), *further], first) + self.fitted._repr_html_()
 

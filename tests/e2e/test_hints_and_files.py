@@ -50,6 +50,8 @@ def test_hints_reach_run_plan_and_draft(call: Call, people: Path, tmp_path: Path
     assert again.code == 0, again.err
     planned = json.loads(call("plan", people, *HINTS, "--json").out)
     assert {column["attrs"][0] for column in planned["forecast"]["columns"]} >= {"age", "sex", "town"}
+    assert "every type is open" in call("schema", people).err
+    assert "every type is open" not in call("schema", people, *HINTS).err
     drafted = call("schema", people, *HINTS).out
     assert "maximum: 120" in drafted
     assert "notes" not in drafted

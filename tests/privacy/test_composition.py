@@ -145,3 +145,12 @@ def test_senseless_caps_are_refused() -> None:
     with pytest.raises(BudgetError, match="delta"):
         ledger.set_cap(1.0, "gdp", 0.0)
     assert ledger.cap is None
+
+
+def test_the_ledger_knows_what_a_run_keeps_for_thresholds(tmp_path: Path) -> None:
+    """Plant: it is not recorded, so that the thresholds of several runs cost nothing together."""
+    charged(Ledger(tmp_path / "ledger", "t"), Budget(1.0, 1e-5, "gdp", 3e-6))
+    run = Ledger(tmp_path / "ledger", "t").runs()[0]
+    assert run.threshold_delta == 3e-6
+    assert run.cost.lone == pytest.approx(3e-6 / (1 + math.e))
+    assert run.cost.rho == Budget(1.0, 1e-5, "gdp", 3e-6).rho < Budget(1.0, 1e-5, "gdp").rho

@@ -16,7 +16,7 @@ KERNEL = ROOT / "privacy" / "kernel"
 
 MAX_LINES = 1160
 """Lines of the kernel that are not blank: code, comments and proofs."""
-MAX_CLOSURE = 6750
+MAX_CLOSURE = 6800
 """The same, of all modules outside the kernel that it imports, directly or not; the test says what for."""
 
 

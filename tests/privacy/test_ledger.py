@@ -80,6 +80,19 @@ def test_third_run_past_the_cap_is_refused_with_what_is_left(path: Path) -> None
     assert len(ledger.runs()) == 2
 
 
+def test_a_cap_that_is_changed_holds_from_then_on(path: Path) -> None:
+    """Plant: the first cap that was ever set holds for good."""
+    ledger = Ledger(path, "t")
+    ledger.set_cap(5.0)
+    ledger.set_cap(1.5)
+    assert (ledger.cap, Ledger(path, "t").cap) == (1.5, 1.5)
+    budget = {"budget": Budget(2.0, 1e-5, "gdp"), "neighbours": Neighbours()}
+    with pytest.raises(BudgetExceededError):
+        ledger.begin(method="m", schema="s", **budget)
+    ledger.set_cap(2.0)
+    assert ledger.begin(method="m", schema="s", **budget).number == 1
+
+
 def test_decimal_caps_are_met_exactly(path: Path) -> None:
     ledger = Ledger(path, "t")
     ledger.set_cap(0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,21 @@ def test_parts_are_the_same_for_the_same_seed_and_have_distinct_identifiers(fitt
     assert pa.concat_tables(fitted.batches(250, 100, seed=4)) == pa.concat_tables(parts)
     assert len(pa.concat_tables(parts).column("id").unique()) == 250
     assert parts[0] != parts[1]
+
+
+def test_parts_are_the_same_made_alone_in_any_order_elsewhere_and_on_any_number_of_threads(
+    fitted: FittedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, wanted = fitted.parts(250, 100, seed=4), list(fitted.batches(250, 100, seed=4))
+    monkeypatch.setenv("LOOKALIKE_THREADS", "1")
+    elsewhere = pickle.loads(pickle.dumps(parts))
+    for number in (2, 0, 1):
+        assert elsewhere[number].equals(wanted[number])
+    unseeded = fitted.parts(250, 100)
+    assert pickle.loads(pickle.dumps(unseeded))[1].equals(unseeded[1])
+    assert parts.structure.equals(wanted[0].schema)
+    with pytest.raises(IndexError):
+        parts[3]
 
 
 def test_one_part_is_the_sample(fitted: FittedModel) -> None:

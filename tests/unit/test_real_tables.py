@@ -116,6 +116,8 @@ def test_widths_of_ranges() -> None:
     assert width_ratio(real, column_of(texts(5, 5), "number")) == 0
     assert range_off({"width": 3.1})
     assert not range_off({"width": 3.0})
+    assert not range_off({"width": 0.3333}), "a third, stored with four digits"
+    assert range_off({"width": 0.3332})
     assert not range_off({"width": None})
 
 

@@ -123,6 +123,12 @@ def schema(
     check_apart({"--out": out}, {"the private table": options.input_of(table)})
     file = options.table_of(table, encoding, delimiter, drop, table_name)
     drafted = options.schema_of(None, None, file, options.hints_of(types, ranges, values, ids))
+    if all(column.field_type == "any" for column in drafted.columns):
+        notes.print(
+            "This file stores texts, and no row is used for a draft, so every type is open. Declare them here or by "
+            "--type, --range, --values and --id; or let 'lookalike inspect TABLE --epsilon 0.1 --write-schema "
+            "found.yaml' find them."
+        )
     if out is None:
         text = explained(drafted)
         sys.stdout.write(shown(text) if output.is_terminal else text)

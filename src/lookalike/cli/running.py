@@ -100,7 +100,7 @@ def synth(
         settings=options.settings_of(method, setting, workload, target),
     )
     generation = check_generator(generator, public)
-    check_format(target or STANDARD, run.schema.names)
+    check_format(written or STANDARD, run.schema.names)
     if drawn:
         check_draws(run.method, generation)
     if not as_json:

@@ -49,13 +49,13 @@ def bars(
     high: Sequence[float] | None = None,
     *,
     beside: Sequence[float] | None = None,
-    rest: bool = False,
+    rest: int = 0,
     reach: float = 0.0,
     title: str = "",
 ) -> Markup:
     """Return horizontal bars, one per label, with interval whiskers or with a thin second bar `beside` each.
 
-    With `rest`, the last label stands for many values: it has a number but no bar, which would hide the others. The
+    The last `rest` labels stand for many values: they have a number but no bar, which would hide the others. The
     scale goes to `reach` at least, so that one lone row is not a long bar.
     """
     left = 12 + _LETTER * max((len(short(label)) for label in labels), default=0)

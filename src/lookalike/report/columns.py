@@ -15,6 +15,7 @@ from lookalike.models.intervals import Cells, ErrorBars
 from lookalike.schema.binned import Datetime
 from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Column, Ordinal
+from lookalike.schema.times import TICKS
 
 _TAIL = 0.01
 """Share of the rows at either end that need not be drawn."""
@@ -44,13 +45,18 @@ def number_axis(column: Binned, counts: np.ndarray) -> dict[str, Any] | None:
     wide = widths[widths > _NO_WIDTH * (shown[-1] - shown[0])]
     if shown[-1] - shown[0] < sys.float_info.min / _NO_WIDTH:
         return None
-    unit = _round_width(float(np.median(wide)), 1.0 if tick == 1 else 0.0)
+    width = float(np.median(wide))
+    if isinstance(column, Datetime):
+        unit, text = _length_of_time(column, width)
+    else:
+        unit = _round_width(width, 1.0 if tick == 1 else 0.0)
+        text = f"{unit:,.10g}"
     return {
         "edges": shown.tolist(),
         "first": first,
         "last": last,
         "unit": unit,
-        "unit_text": _unit_text(column, unit),
+        "unit_text": text,
         "ticks": _ticks(column, float(shown[0]), float(shown[-1])),
         "beyond": [float(shares[:first].sum()), float(shares[last + 1 :].sum())],
     }
@@ -77,10 +83,18 @@ def _round_width(width: float, least: float) -> float:
     return max(least, float(f"{nearest:.6g}"))
 
 
-def _unit_text(column: Binned, unit: float) -> str:
-    if not isinstance(column, Datetime):
-        return f"{unit:,.10g}"
-    return column.resolution if unit == 1 else f"{unit:,.10g} {column.resolution}s"
+_TIMES = {
+    "second": 1, "minute": 60, "10 minutes": 600, "hour": 3600, "day": 86_400, "7 days": 604_800, "30 days": 2_592_000,
+    "365 days": 31_536_000, "10 years of 365 days": 315_360_000,
+}  # fmt: skip
+"""Lengths of time to which heights may refer, in seconds."""
+
+
+def _length_of_time(column: Datetime, width: float) -> tuple[float, str]:
+    """Return the length next to a width, both in ticks of the column, and its name."""
+    ticks = {name: max(1.0, seconds * 1e6 / TICKS[column.resolution]) for name, seconds in _TIMES.items()}
+    name = min(reversed(ticks), key=lambda one: abs(math.log(ticks[one] / width)))
+    return ticks[name], name
 
 
 def _ticks(column: Binned, low: float, high: float) -> list[tuple[float, str]]:
@@ -137,6 +151,8 @@ def column_numbers(
         counts = cells.values
     found["all"] = _listed(labels, counts, cells)
     found["table"] = _table(labels, counts, cells)
+    if column.derived:
+        return found | {"chart": "computed", "unit": "", "agreeing": 1}
     return found | chart_of(column, counts) | _drawn(column, labels, counts, cells, bars, total, level)
 
 
@@ -173,15 +189,21 @@ def _drawn(
     total: float,
     level: float,
 ) -> Numbers:
-    """The bars to draw, with those of the rarest of many unordered values added up."""
-    found = _listed(labels, counts, cells) | {"rest": False}
+    """The bars to draw, with those of the rarest of many unordered values added up.
+
+    The last `rest` of them stand for many values and have no bar, which would hide the others.
+    """
+    found = _listed(labels, counts, cells) | {"rest": 0}
     if len(labels) <= MAX_BARS or chart_of(column, counts)["chart"] != "bars":
         return found
     kept = np.sort(np.argsort(-counts, kind="stable")[: MAX_BARS - 1])
+    unlisted = kept == (-1 if column.other_code is None else column.other_code)
+    kept = np.append(kept[~unlisted], kept[unlisted])
     weights = np.ones(len(counts))
     weights[kept] = 0.0
     rest = float(counts @ weights)
-    found = {"labels": [labels[i] for i in kept] + [f"{len(counts) - len(kept):,} others"], "rest": True}
+    named = [labels[i] for i in kept] + [f"{len(counts) - len(kept):,} others"]
+    found = {"labels": named, "rest": 1 + int(unlisted.sum())}
     if cells is None:
         return found | {"counts": [*counts[kept].tolist(), rest], "low": None, "high": None}
     answer = bars.answer((column.name,), weights, rest, total, level)

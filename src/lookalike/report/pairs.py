@@ -24,7 +24,8 @@ Pair = tuple[str, str]
 
 def pair_numbers(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers, list[Numbers]]:
     """Return the association of all pairs of the first columns in the model, and the tables of the strongest pairs."""
-    names = [column.name for column in schema.columns][:_MAX_MAP_COLUMNS]
+    modelled = [column.name for column in schema.columns if not column.derived]
+    names = modelled[:_MAX_MAP_COLUMNS]
     pairs = list(combinations(names, 2))
     computed = [pair for pair in pairs if schema.domain.cells(pair) <= MAX_PAIR_CELLS]
     tables = dict(zip(computed, model.marginals(computed), strict=True)) if computed else {}
@@ -34,6 +35,7 @@ def pair_numbers(schema: Schema, model: Model, bars: ErrorBars) -> tuple[Numbers
     strongest = sorted((p for p in computed if strength[p] > 0.005), key=lambda p: -round(strength[p], 6))[:_PAIRS]
     association = {
         "names": names,
+        "cut": len(names) < len(modelled),
         "values": _square(names, {pair: round(value, 4) for pair, value in strength.items()}, 1.0),
         "measured": _square(names, measured, False),
         "pairs": len(pairs),

@@ -21,7 +21,7 @@ from lookalike.report.page import render
 from lookalike.report.pairs import MAX_PAIR_CELLS, pair_numbers
 from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Categorical, Column, Identifier
-from lookalike.schema.constraints import rule_text
+from lookalike.schema.constraints import AtLeast, Never, rule_text
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS, create
 
@@ -72,6 +72,8 @@ def public_numbers(
         column_numbers(column, counts, bars, model.total, LEVEL, _scaled(published, i, column.size, model.total))
         for i, (column, counts) in enumerate(zip(schema.columns, oneways, strict=True))
     ]
+    for column in (column for column in columns if column["chart"] == "computed"):
+        column["rule"] = _rule_of(schema, column["name"])
     association, pairs = pair_numbers(schema, model, bars)
     total = bars.answer((), np.array(1.0), model.total, model.total, LEVEL) if bars.measurements else None
     numbers: Numbers = {
@@ -96,6 +98,12 @@ def public_numbers(
     notes = [*diagnose(model, bars.measurements).notes, *_beside(spent.public)]
     numbers["limits"] = [*notes, *_limits(schema, numbers, bars)]
     return numbers
+
+
+def _rule_of(schema: Schema, name: str) -> str:
+    """Return the rule that computes a column, without the pairs of values that it lists."""
+    rules = (rule for rule in schema.constraints if name in rule.columns and not isinstance(rule, AtLeast | Never))
+    return next((rule_text(rule).partition(" (")[0] for rule in rules), "a rule of the schema")
 
 
 def _scaled(published: np.ndarray | None, position: int, size: int, total: float) -> np.ndarray | None:
@@ -163,7 +171,7 @@ def _method(spent: Account, schema: Schema) -> Numbers:
         "paper": info.paper if info else "",
         "good_for": info.good_for if info else "",
         "corrected": info.corrected if info else "",
-        "settings": {name: str(value) for name, value in spent.settings.items()},
+        "settings": {name: str(value) for name, value in spent.settings.items() if value is not None},
     }
 
 
@@ -195,6 +203,10 @@ def _budget(spent: Account) -> Numbers:
 
 
 def _facts(column: Column) -> Numbers:
+    shared = {"name": column.name, "kind": type(column).__name__.lower(), "codes": column.size}
+    if column.derived:
+        computed = {"fact": "computed", "text": "from other columns by a rule", "provenance": column.fact("missing")}
+        return {**shared, "facts": [computed]}
     texts = {"missing": ", ".join(marker or "empty" for marker in column.missing) or "never missing"}
     if isinstance(column, Binned):
         texts["bounds"] = f"{column.minimum} to {column.maximum}"
@@ -207,9 +219,7 @@ def _facts(column: Column) -> Numbers:
     elif isinstance(column, Identifier) and column.repeats:
         texts["repeats"] = f"how many persons have 1 to {len(column.repeats)} rows"
     return {
-        "name": column.name,
-        "kind": type(column).__name__.lower(),
-        "codes": column.size,
+        **shared,
         "facts": [
             {"fact": fact, "text": texts.get(fact, ""), "provenance": column.fact(fact)} for fact in column.facts
         ],

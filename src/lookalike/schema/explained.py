@@ -41,6 +41,18 @@ _SOURCES = {
     "measured": "found by a run inside its budget",
     "open": "still to be found, from the budget of a run",
 }
+_GUESSES = (
+    (r"age", "an integer from 0 to 120"),
+    (r"sex|gender", "a string with an enum of its values"),
+    (r"month", "an integer from 1 to 12"),
+    (r"year|yr|hour|minute|count|number|num|visits|children", "an integer"),
+    (r"date|dob|birthday", "a date"),
+    (r"time|timestamp|datetime|at", "a datetime"),
+    (r"id|uuid|ssn|email|phone|address|name|rownames|notes|comment|comments|description", "an identifier: --id COLUMN"),
+    (r"price|cost|amount|income|salary|wage|weight|height|score|rate|percent|pct|temp|temperature|lat|lon", "a number"),
+    (r"is|has|flag", "a boolean"),
+)
+"""What columns usually hold whose names end (for booleans also begin) with such a word. Suggested, never assumed."""
 _HEAD = """\
 # Schema of a table: what everybody may know about its columns. A fact that you declare costs no privacy budget, so it
 # must not come from looking at the rows. What is open, a run finds inside its budget: docs/schema_file.md.
@@ -93,10 +105,26 @@ def _commented(line: str, column: Column) -> str:
 def _comment(key: str, column: Column) -> str | None:
     if key == "type":
         if column.field_type == "any":
-            return "found by a run; or declare string, integer, number, boolean, date or datetime"
+            guess = usual_kind(column.name)
+            perhaps = f" (by its name perhaps {guess})" if guess else ""
+            return f"found by a run; or declare string, integer, number, boolean, date or datetime{perhaps}"
         return "made-up identifiers or free text" if isinstance(column, Identifier) else None
     if key == "constraints" and "missing" in column.open_facts:
         return "required: whether values are missing is still open"
     if key == "outside":
         return _OUTSIDE[column.outside]
     return _COMMENTS.get(key)
+
+
+def usual_kind(name: str) -> str | None:
+    """Return what columns of such a name usually hold, None where it says nothing. Names are public; no row is read.
+
+    >>> usual_kind("patientAge"), usual_kind("is_member"), usual_kind("ward")
+    ('an integer from 0 to 120', 'a boolean', None)
+    """
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    for pattern, kind in _GUESSES:
+        places = (words[:1] + words[-1:]) if kind == "a boolean" else words[-1:]
+        if any(re.fullmatch(pattern, word.lower()) for word in places):
+            return kind
+    return None

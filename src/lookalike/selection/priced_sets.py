@@ -52,7 +52,7 @@ class SetPricing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScores:
-    """Released distances of pairs from what is expected of them: independence, or the copula of `halves.py`.
+    """Released distances of pairs from independence.
 
     Attributes:
         errors: symmetric matrix of noisy L1 distances in counts.
@@ -113,7 +113,7 @@ class PricedSets:
             groups = [None if attrs in self._owned else group for attrs, group in zip(sets, found, strict=True)]
             self.chosen = door.measure(sets, noise, step=step, groups=groups)
         self.measured = MeasuredSets(sets, self._cells.weights(sets) * self._precision(sets), shares)
-        self.inside.offer(tree_first([*sets, *self._likely_pairs()], self._strengths(), door.domain))
+        self.inside.offer(tree_first([*sets, *self._likely_pairs()], self.errors, door.domain))
 
     def _likely_pairs(self) -> list[ColumnSet]:
         """Return the pairs that no chosen set holds and of which a joint table is likely, the most dependent first."""
@@ -122,13 +122,6 @@ class PricedSets:
         held = {pair for attrs in self.measured.cliques for pair in combinations(attrs, 2)}
         strengths = self.related.strengths()
         return sorted((pair for pair in strengths if pair not in held), key=lambda pair: -strengths[pair])
-
-    def _strengths(self) -> np.ndarray:
-        """Return how far each pair is from independent: its error, and what the likely table explains."""
-        if self.related is None:
-            return self.errors
-        known = self.related.strengths()
-        return self.errors + pair_matrix(self.door.domain, list(known), np.array(list(known.values())))
 
     def likely_tables(self) -> list[NoisyMarginal]:
         """Return the likely tables of pairs that no chosen set holds."""

@@ -286,6 +286,8 @@ def _started(address: str) -> Any:
     }
     if address.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if "PYSPARK_SUBMIT_ARGS" not in os.environ:  # else Java takes 1 GB, which tens of millions of rows fill
+            settings["spark.driver.memory"] = f"{_quarter_of_memory()}m"
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the only place where Spark looks for it
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -296,6 +298,14 @@ def _started(address: str) -> Any:
         raise InputError(_NO_JAVA) from None
     except Exception as error:  # noqa: BLE001 - the gateway to Java raises several kinds
         raise InputError(f"Cannot reach Spark at {address} ({type(error).__name__}). Check the address.") from None
+
+
+def _quarter_of_memory() -> int:
+    """A quarter of this machine's memory in MB, and 1,024 at least: what executors of this process may use."""
+    try:
+        return max(1024, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 22)
+    except (ValueError, OSError, AttributeError):  # systems that do not say
+        return 1024
 
 
 _CHECKED: set[str] = set()

@@ -42,8 +42,6 @@ TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
 MAX_TOP_UP = 0.8
 """What the columns of a small table may take, as a part of the share of the first sets."""
-HALVES = 0.5
-"""What correlations of ordered columns may take, as a part of the share of the first sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""
 
@@ -184,11 +182,10 @@ class Mosaic(Method):
         if SETS not in split:
             return independent
         progress("scoring every pair", 0.05)
-        pairs, later = scored_pairs(domain), split.rho(LARGER) if LARGER in split else 0.0
-        left = door.remaining - split.rho(PAIR_SCORES) - later  # columns of small tables may have taken much of it
-        related = measure_halves(door, independent, HALVES * left, step=SETS)
-        expected = independent.marginals(pairs) if related is None else related.expected(pairs)
-        found = PairScores.of(door, pairs, expected, split.rho(PAIR_SCORES), step=PAIR_SCORES)
+        pairs = scored_pairs(domain)
+        later = split.rho(PAIR_SCORES) + (split.rho(LARGER) if LARGER in split else 0.0)
+        related = measure_halves(door, independent, door.remaining - later, step=SETS)
+        found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))

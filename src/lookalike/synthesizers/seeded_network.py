@@ -36,7 +36,8 @@ class SeededNetwork(Method):
     With `omega` "all" (or None), the default, no real row is used as a seed: the guarantee is the network's, for any
     number of rows. Otherwise `omega` columns of each row are drawn anew and the others, the first in the network's
     order, are copied from a real row, if enough real rows share them. Each such row is charged, and a run that the
-    budget cannot pay is refused.
+    budget cannot pay is refused. Seeds and parts need a schema that leaves nothing open, since their price holds only
+    if what is spent before them is fixed.
 
     Attributes:
         omega: "all", a number of columns to draw anew, or a range such as "9-11" to draw that number from, row by row.

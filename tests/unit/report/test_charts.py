@@ -94,7 +94,7 @@ def test_axes_of_times_and_of_single_points():
     column = Datetime("day", minimum="2020-01-01", maximum="2020-12-31", bins="month")
     axis = number_axis(column, np.ones(12))
     assert axis["ticks"][0][1] == "2020-01-01"
-    assert axis["unit_text"] == "20 days"
+    assert axis["unit_text"] == "30 days"
     assert number_axis(Continuous("x", minimum=2.0, maximum=2.0, bins=1), np.ones(1)) is None
 
 

@@ -22,6 +22,7 @@ from lookalike.report.pairs import corrected_v
 from lookalike.report.public import About, public_numbers, public_report
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Identifier
+from lookalike.schema.constraints import Sum
 from lookalike.schema.schema import Schema
 
 from .releases import SCHEMA, Account, bars, model
@@ -279,3 +280,23 @@ def test_columns_whose_rows_contradict_the_estimates_are_named() -> None:
     assert said[0] == []
     assert len(said[1]) == 1
     assert said[1][0].startswith("Of age, more than one in ten")
+
+
+def test_computed_columns_have_their_rule_and_no_chart() -> None:
+    """Their one code and its bounds say nothing about the values that the rule gives them."""
+    hour = Integer("hour", minimum=0, maximum=23, bins=24)
+    clock = Integer("clock", minimum=0, maximum=1, bins=1, derived=True)
+    schema = Schema((hour, clock), constraints=(Sum("clock", ("hour",), (100,)),))
+    measured = [NoisyMarginal(("hour",), np.full(24, 100.0), 5.0), NoisyMarginal(("clock",), np.array([2400.0]), 5.0)]
+    numbers = public_numbers(
+        schema,
+        fit(schema.domain, measured),
+        Account(),
+        ErrorBars(schema.domain, measured),
+        published=np.zeros((9, 2), int),
+    )
+    page = public_report(numbers)
+    assert "integer, computed" in page
+    assert "by the rule “always: clock = 100*hour”" in page
+    assert "bounds: 0 to 1 " not in page
+    assert numbers["association"]["names"] == ["hour"]

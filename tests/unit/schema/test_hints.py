@@ -100,3 +100,4 @@ def test_comments_say_where_facts_come_from() -> None:
     assert "# age - bounds: declared, costs nothing; bins, missing, decimals: still to be found" in text
     assert "# name - made up anew in every row" in text
     assert "type: any  # found by a run; or declare" in text
+    assert "(by its name perhaps an integer from 0 to 120)" in explained(undeclared("patientAge"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from collections import Counter
 from dataclasses import replace
@@ -30,6 +29,7 @@ from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure, read_table
 from lookalike.sources.open import MemoryTable
 from lookalike.sources.streams import FileTable, _tables
+from lookalike.sources.writing import write_table
 
 COLUMN = Categorical("a", missing=("",), values=("x", "y"), outside="other")
 
@@ -68,9 +68,10 @@ def test_a_quotation_mark_that_is_never_closed_holds_up_some_bytes_only(monkeypa
     assert max(table.num_rows for table in parts) < 100
 
 
-def test_packed_csv_files_are_streamed(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv.gz"
-    path.write_bytes(gzip.compress(b"a\n" + b"x\ny\n\nz\n" * 1000))
+@pytest.mark.parametrize("end", ["gz", "zst", "bz2", "zip"])
+def test_packed_csv_files_are_streamed(end: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.csv.{end}"
+    write_table(pa.table({"a": ["x", "y", "", "z"] * 1000}), path)
     assert streamed(path).scan(View.of((COLUMN,)), [("a",)])[0].tolist() == [1000, 1000, 1000, 1000]
 
 

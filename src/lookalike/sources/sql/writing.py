@@ -23,6 +23,8 @@ _TYPES = {
 }  # fmt: skip
 """Types of columns by those of Arrow; SQLite takes any name."""
 _BATCH = 10_000
+_SIDE_FILES = ("", "-journal", "-wal", "-shm", ".wal")
+"""Ends of the names of the files of a database that is one: itself, and what SQLite and DuckDB keep beside it."""
 
 
 def write_rows(tables: Iterable[pa.Table], where: Any, name: str) -> None:
@@ -117,7 +119,8 @@ def _connected(where: Any, dialect: str, name: str) -> Iterator[Any]:
         if opened is not None:
             opened.close()
         if made is not None:
-            made.unlink(missing_ok=True)
+            for end in _SIDE_FILES:
+                made.with_name(made.name + end).unlink(missing_ok=True)
 
 
 def _connection(where: Any, dialect: str) -> tuple[Any, Any]:
@@ -167,4 +170,6 @@ def _refusing(name: str) -> Iterator[None]:
             raise InputError(f"The table {name} exists already. Give --out-table another name.") from None
         if state == "42501":
             raise InputError(f"No permission to create {name}. Ask for CREATE on its schema.") from None
-        raise InputError(f"The table {name} could not be written; nothing of it is left.") from None
+        raise InputError(
+            f"The table {name} could not be written; nothing of it is left. Check the connection and its disk."
+        ) from None
