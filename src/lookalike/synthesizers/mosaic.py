@@ -190,7 +190,8 @@ class Mosaic(Method):
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, found, typical, related)
-        sets.measure_first(door.remaining - later, by_contrasts=small, step=SETS)
+        first = door.remaining - (split.rho(LARGER) if LARGER in split else 0.0)
+        sets.measure_first(first, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
