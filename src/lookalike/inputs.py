@@ -15,12 +15,12 @@ from lookalike.schema.columns import Identifier
 from lookalike.schema.enforce import aligned
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
-from lookalike.sources import office
 from lookalike.sources.base import Place
 from lookalike.sources.clusters import SparkTable, is_cluster
 from lookalike.sources.databases import DatabaseTable, check_new_table, check_url, file_of, is_url
 from lookalike.sources.files import PACKED, STANDARD, TableFile, kind_of_path
 from lookalike.sources.frames import is_spark_frame, read_structure
+from lookalike.sources.office import ENDS, check_writable
 
 
 def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
@@ -184,8 +184,8 @@ def check_target(path: Path, *, table: bool) -> None:
 def check_format(path: Path, names: Sequence[str] = ()) -> None:
     """Refuse a file of a kind that cannot be written here, or not with columns of these names."""
     kind = kind_of_path(path)
-    if kind in office.ENDS:
-        office.check_writable(path, kind, names)
+    if kind in ENDS:
+        check_writable(path, kind, names)
 
 
 def drawn_files(out: Path | None, number: int | None) -> list[Path]:
