@@ -183,8 +183,8 @@ class Mosaic(Method):
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        later = split.rho(PAIR_SCORES) + (split.rho(LARGER) if LARGER in split else 0.0)
-        related = measure_halves(door, independent, door.remaining - later, step=SETS)
+        later = split.rho(LARGER) if LARGER in split else 0.0
+        related = measure_halves(door, independent, door.remaining - later - split.rho(PAIR_SCORES), step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
