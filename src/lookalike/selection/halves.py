@@ -27,6 +27,7 @@ from scipy.special import ndtri  # pyright: ignore[reportMissingTypeStubs]
 from lookalike.measurements import CellTable, NoisyMarginal, merged_columns
 from lookalike.models.graphical import GraphicalModel
 from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.schema.binned import Integer
 from lookalike.schema.bins import Binned
 from lookalike.schema.domain import ColumnSet
 from lookalike.schema.schema import Schema
@@ -80,17 +81,17 @@ def ordered_column(column: Binned, counts: np.ndarray) -> OrderedColumn | None:
 
 
 def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[OrderedColumn]:
-    """Return all columns of numbers and times that a model of independent columns spreads over two or more bins."""
-    names = set(independent.domain.names)
-    kept = [c for c in schema.columns if isinstance(c, Binned) and c.name in names and not _may_be_codes(c)]
+    """Return all columns of numbers and times that a model of independent columns spreads over two or more bins.
+
+    None where the schema declares numbers of codes alone, as `--domain` does: nobody says that codes have an order.
+    """
+    if all(isinstance(c, Integer) and c.minimum == 0 and c.maximum == (c.bins or 0) - 1 for c in schema.columns):
+        return []
+    kept = [
+        column for column in schema.columns if isinstance(column, Binned) and column.name in independent.domain.names
+    ]
     found = (ordered_column(column, independent.marginal((column.name,))) for column in kept)
     return [column for column in found if column is not None]
-
-
-def _may_be_codes(column: Binned) -> bool:
-    """Whether whole numbers from 0 on, one bin each, were declared: a table of codes, which need have no order."""
-    found = "measured" in column.provenance.values()
-    return not found and column.internal(column.minimum) == 0 and column.single_values() is not None
 
 
 def joint_excess(one: np.ndarray, two: np.ndarray, correlation: float | np.ndarray) -> np.ndarray:

@@ -184,7 +184,7 @@ class Mosaic(Method):
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
         larger = split.rho(LARGER) if LARGER in split else 0.0
-        related = measure_halves(door, independent, door.remaining - larger - split.rho(PAIR_SCORES), step=SETS)
+        related = measure_halves(door, independent, door.remaining - split.rho(PAIR_SCORES) - larger, step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
