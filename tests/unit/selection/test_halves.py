@@ -22,7 +22,14 @@ from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.selection import halves
-from lookalike.selection.halves import Related, joint_excess, kept_parts, measure_halves, ordered_column, ordered_columns
+from lookalike.selection.halves import (
+    Related,
+    joint_excess,
+    kept_parts,
+    measure_halves,
+    ordered_column,
+    ordered_columns,
+)
 
 
 def normal_table(correlation: float, rows: int, seed: int = 0) -> pa.Table:
