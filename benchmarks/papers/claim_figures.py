@@ -58,13 +58,15 @@ def wins(
     epsilons: tuple[float, ...],
     tables: tuple[str, ...] | None = None,
 ) -> str:
-    """In how many cells of tables and budgets a method is below every rival that ran there."""
+    """In how many cells of tables and budgets a method is below every rival that ran there; nothing without runs."""
     cells, won, counted = summary(lines(name), measure), 0, 0
     for table, own, epsilon in [key for key in cells if tables is None or key[0] in tables]:
         others = [cells[table, rival, epsilon][0] for rival in rivals if (table, rival, epsilon) in cells]
         if own == method and epsilon in epsilons and others:
             counted += 1
             won += cells[table, own, epsilon][0] < min(others)
+    if not counted:
+        return ""
     where = f" on {', '.join(tables)}" if tables else ""
     return f"{method} below {', '.join(rivals)} in {won} of {counted} cells{where} ({measure})"
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale document
 
-Of each task, method and number of rows the last line of results/scale.jsonl counts, of Spark and PostgreSQL the last
-line of theirs.
+Of each task, method and number of rows the last line of results/scale.jsonl counts, of PostgreSQL the last of its own;
+of Spark all lines are shown, and rates are those of the last.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def counting_part() -> list[str]:
         wide = line["wide_cpu_seconds"]
         what = f"105 pairs of {line['rows']:,} rows in PostgreSQL, CPU of the server"
         rows.append([what, _number(wide), peer, _ratio(wide / line["plain_cpu_seconds"])])
-    for line in stored(results_of("spark"))[-1:]:
+    for line in sorted(stored(results_of("spark")), key=lambda line: line["rows"]):
         rows += _from_spark(line)
     return markdown(["what", "ours", "peer", "ratio"], rows)
 

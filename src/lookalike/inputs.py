@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from lookalike.schema.storage import draft
 from lookalike.sources.base import Place
 from lookalike.sources.clusters import SparkTable, is_cluster
 from lookalike.sources.databases import DatabaseTable, check_new_table, check_url, file_of, is_url
-from lookalike.sources.files import PACKED, STANDARD, TableFile, kind_of_path
+from lookalike.sources.files import PACKED, STANDARD, TableFile, check_format, kind_of_path
 from lookalike.sources.frames import is_spark_frame, read_structure
-from lookalike.sources.office import ENDS, check_writable
 
 
 def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
@@ -179,13 +178,6 @@ def check_target(path: Path, *, table: bool) -> None:
         raise InputError(f"{path} is a folder. Give the name of a file.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"No permission to write to {folder}. Choose another place, or change its permissions.")
-
-
-def check_format(path: Path, names: Sequence[str] = ()) -> None:
-    """Refuse a file of a kind that cannot be written here, or not with columns of these names."""
-    kind = kind_of_path(path)
-    if kind in ENDS:
-        check_writable(path, kind, names)
 
 
 def drawn_files(out: Path | None, number: int | None) -> list[Path]:

@@ -79,8 +79,7 @@ MAY_IMPORT = {
     "pipeline.py": {"frames.index_columns"},
     "public_table.py": {"base.Place", "frames.read_table"},
     "inputs.py": {"base.Place", "clusters", "databases", "frames.is_spark_frame", "frames.read_structure",
-                  "files.PACKED", "files.STANDARD", "files.TableFile", "files.kind_of_path", "office.ENDS",
-                  "office.check_writable"},
+                  "files.PACKED", "files.STANDARD", "files.TableFile", "files.check_format", "files.kind_of_path"},
     "release.py": {"databases.write_into", "csvfiles.CsvStyle", "csvfiles.check_delimiter", "files.KINDS",
                    "writing.write_file", "writing.write_tables", "frames.TableForm", "frames.to_frame"},
 }  # fmt: skip

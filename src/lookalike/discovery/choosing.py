@@ -7,8 +7,8 @@ rule: a time is computed from its parts where year, month and day are known, and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lookalike.discovery import tables
 from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
@@ -51,20 +51,38 @@ def chosen_rules(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
     order = (Parts, Sum, Determines, AtLeast, Never)
     merged = [*_merged_parts(schema, likely), *(found for found in likely if not isinstance(found.rule, Parts))]
     merged = [found for found in merged if _writable(found.rule)]
-    ranked = sorted(merged, key=lambda found: (order.index(type(found.rule)), found.broken / found.among))
+    ranked = sorted(
+        merged, key=lambda found: (order.index(type(found.rule)), not _equal(found.rule), found.broken / found.among)
+    )
     kept: list[Likely] = []
     computed: set[str] = set()
     used: set[str] = set()
-    for found in ranked:
+    originals: dict[str, str] = {}
+    for found in (_of_originals(found, originals) for found in ranked):
         names = set(found.rule.columns or tables.names_in(found.rule, schema))
         sources = names - set(found.derived)
         if sources & computed or set(found.derived) & (used | computed):
             continue
         kept.append(found)
+        originals |= _equal(found.rule)
         computed |= set(found.derived)
         used |= sources if found.derived else set()
     implied = _implied_rules([found.rule for found in kept])
     return [found for found in kept if found.rule not in implied]
+
+
+def _equal(rule: Constraint) -> dict[str, str]:
+    """The column that a rule computes as equal to another, with that one; empty for other rules."""
+    return {rule.total: rule.terms[0]} if isinstance(rule, Sum) and len(rule.terms) == 1 else {}
+
+
+def _of_originals(found: Likely, originals: Mapping[str, str]) -> Likely:
+    """The rule with the originals of columns that are computed as equal to them, from which a sum can be computed."""
+    rule = found.rule
+    if not isinstance(rule, Sum) or not set(rule.terms) & originals.keys():
+        return found
+    terms = tuple(originals.get(term, term) for term in rule.terms)
+    return found if rule.total in terms else replace(found, rule=replace(rule, terms=terms))
 
 
 def holds(broken: float, among: float, stddev: float, most: float, surely: float) -> bool:

@@ -17,6 +17,8 @@ import numpy as np
 from lookalike.measurements import NoisyMarginal
 from lookalike.schema.domain import ColumnSet, Domain
 
+SMALL = 0.1
+"""A column determines another where it leaves less than this part of their error open; docs/laboratory/mosaic.md."""
 VISIBLE = 3.0
 """Counts of more than so many standard deviations are not those of empty cells."""
 
@@ -24,8 +26,8 @@ VISIBLE = 3.0
 def left_open(errors: np.ndarray, columns: Sequence[np.ndarray], stddev: float) -> np.ndarray:
     """Return how much error of pairs (j, k) stays open at [i, j] once (i, j) and (i, k) are measured, at most.
 
-    Of two columns that determine each other the one of more even counts determines the other; infinite at all places
-    where no column determines the other. Works on released numbers only.
+    Infinite where i does not determine j; of two columns that determine each other, the one of more even counts does.
+    Works on released numbers only.
 
     Args:
         errors: symmetric matrix of the noisy L1 distances of pairs from independence, in counts.
@@ -36,21 +38,21 @@ def left_open(errors: np.ndarray, columns: Sequence[np.ndarray], stddev: float) 
     largest = np.array([2.0 * (c.sum() - (c @ c) / max(c.sum(), 1e-12)) for c in counts])
     left = 2.0 * (np.maximum(largest[None, :] - errors, 0.0) + stddev)
     order = np.argsort(np.argsort(-largest, kind="stable"))
-    left[order[:, None] >= order[None, :]] = np.inf
+    left[(left >= SMALL * errors) | (order[:, None] >= order[None, :])] = np.inf
     return left
 
 
-def determined(left: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Return at [i, j] whether i leaves open less than half of the error of (i, j), so that j follows from i."""
-    return left < 0.5 * errors
+def determined(left: np.ndarray) -> np.ndarray:
+    """Return at [i, j] whether j follows from i."""
+    return np.isfinite(left)
 
 
-def owned_pairs(left: np.ndarray, errors: np.ndarray, domain: Domain) -> dict[ColumnSet, int]:
+def owned_pairs(left: np.ndarray, domain: Domain) -> dict[ColumnSet, int]:
     """Return every column that others determine, paired with the one that leaves the least open, and the latter's axis.
 
     A column is determined by those of more even counts only, so the pairs form a forest.
     """
-    found = np.where(determined(left, errors), left, np.inf)
+    found = np.where(determined(left), left, np.inf)
     pairs = {int(j): int(np.argmin(found[:, j])) for j in np.flatnonzero(np.isfinite(found).any(axis=0))}
     return {(domain.names[min(i, j)], domain.names[max(i, j)]): int(i > j) for j, i in pairs.items()}
 
@@ -80,7 +82,7 @@ class OpenErrors:
         self.open = np.maximum(errors, 0.0)
         np.fill_diagonal(self.open, 0.0)
         self._left = np.full(errors.shape, np.inf) if left is None else left
-        self._arcs = np.argwhere(determined(self._left, errors)).tolist()
+        self._arcs = np.argwhere(determined(self._left)).tolist()
         self._known = np.eye(len(errors), dtype=bool)
 
     def worth(self) -> np.ndarray:

@@ -27,6 +27,7 @@ from scipy.special import ndtri  # pyright: ignore[reportMissingTypeStubs]
 from lookalike.measurements import CellTable, NoisyMarginal, merged_columns
 from lookalike.models.graphical import GraphicalModel
 from lookalike.privacy.kernel.door import GuardedTable
+from lookalike.schema.binned import Integer
 from lookalike.schema.bins import Binned
 from lookalike.schema.domain import ColumnSet
 from lookalike.schema.schema import Schema
@@ -80,7 +81,12 @@ def ordered_column(column: Binned, counts: np.ndarray) -> OrderedColumn | None:
 
 
 def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[OrderedColumn]:
-    """Return all columns of numbers and times that a model of independent columns spreads over two or more bins."""
+    """Return all columns of numbers and times that a model of independent columns spreads over two or more bins.
+
+    None where the schema declares numbers of codes alone, as `--domain` does: nobody says that codes have an order.
+    """
+    if all(isinstance(c, Integer) and c.minimum == 0 and c.maximum == (c.bins or 0) - 1 for c in schema.columns):
+        return []
     kept = [
         column for column in schema.columns if isinstance(column, Binned) and column.name in independent.domain.names
     ]

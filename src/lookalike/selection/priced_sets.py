@@ -96,7 +96,7 @@ class PricedSets:
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
         self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
-        self._owned = owned_pairs(self._left, scores.errors, door.domain)
+        self._owned = owned_pairs(self._left, door.domain)
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
 
@@ -131,8 +131,13 @@ class PricedSets:
         return [table for table in self.related.tables() if table.attrs in wanted]
 
     def impossible(self) -> dict[ColumnSet, np.ndarray]:
-        """Return the cells of measured pairs that cannot occur where one column determines the other."""
-        counted = {m.attrs: m for m in self.chosen if m.contrasts is None and m.attrs in self.inside.cliques}
+        """Return the cells of measured pairs that cannot occur where one column determines the other.
+
+        Columns of the schema's own rules are left alone: noise must not contradict a rule.
+        """
+        ruled = {name for attrs in self.independent.zeros for name in attrs}
+        usable = [m for m in self.chosen if m.contrasts is None and m.attrs in self.inside.cliques]
+        counted = {m.attrs: m for m in usable if not ruled.intersection(m.attrs)}
         return {pair: impossible_cells(counted[pair], axis) for pair, axis in self._owned.items() if pair in counted}
 
     def _priced(self, rho: float, by_contrasts: bool) -> tuple[list[ColumnSet], np.ndarray]:
@@ -178,7 +183,7 @@ class PricedSets:
 
     def _larger_candidates(self, rng: np.random.Generator) -> list[ColumnSet]:
         """Return random sets of three and more columns that no measured set holds, none of which determines another."""
-        pricing, domain, follows = self.pricing, self.door.domain, determined(self._left, self.errors)
+        pricing, domain, follows = self.pricing, self.door.domain, determined(self._left)
 
         def fits(clique: ColumnSet) -> bool:
             places = [domain.position(name) for name in clique]

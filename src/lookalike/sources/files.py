@@ -15,7 +15,7 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from glob import glob
@@ -165,6 +165,13 @@ def kind_of_path(path: Path) -> str:
         return "csv"
     listed = ", ".join(end for ends in _ENDS.values() for end in ends)
     raise InputError(f"{path} has no known suffix. Use one of {listed}; texts may end in {', '.join(PACKED)} too.")
+
+
+def check_format(path: Path, names: Sequence[str] = ()) -> None:
+    """Refuse a file of a kind that cannot be written here, or not with columns of these names."""
+    kind = kind_of_path(path)
+    if kind in office.ENDS:
+        office.check_writable(path, kind, names)
 
 
 def read_file(file: TableFile) -> tuple[pa.Table, str, CsvStyle]:

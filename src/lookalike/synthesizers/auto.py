@@ -8,7 +8,7 @@ from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.selection.steps import scored_pairs
-from lookalike.synthesizers.base import METHODS, Method, Progress, choice, method
+from lookalike.synthesizers.base import METHODS, Method, Progress, choice, create, method
 from lookalike.synthesizers.split import Split
 
 MAX_PRICED_COLUMNS = 150
@@ -39,7 +39,7 @@ class Auto(Method):
 
     def chosen(self, domain: Domain) -> Method:
         found = chosen_method(domain)[0]
-        return found if found.name != "mosaic" else METHODS["mosaic"](target=self.target)
+        return create(found.name, {"target": self.target}) if found.name == "mosaic" else found
 
     def reason(self, domain: Domain) -> str:
         """Return which method was chosen and why, in one sentence."""

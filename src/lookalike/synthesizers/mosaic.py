@@ -183,14 +183,14 @@ class Mosaic(Method):
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        later = split.rho(PAIR_SCORES) + (split.rho(LARGER) if LARGER in split else 0.0)
-        related = measure_halves(door, independent, door.remaining - later, step=SETS)
+        larger = split.rho(LARGER) if LARGER in split else 0.0
+        related = measure_halves(door, independent, door.remaining - split.rho(PAIR_SCORES) - larger, step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, found, typical, related)
-        sets.measure_first(door.remaining - later, by_contrasts=small, step=SETS)
+        sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if LARGER in split else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lookalike.discovery import candidates, tables
+from lookalike.discovery.choosing import Likely, chosen_rules
 from lookalike.discovery.discover import Discovery
 from lookalike.discovery.rules import STEP, FoundRules, find_rules
 from lookalike.measurements import NoisyMarginal
@@ -278,3 +279,14 @@ def test_equal_columns_and_columns_that_are_missing_together_are_found() -> None
             "never: `colour` is missing and `size` is not missing",
             "never: `size` is missing and `colour` is not missing",
         }
+
+
+def test_a_sum_of_a_copy_is_computed_from_the_original() -> None:
+    """Of `total = net + fee` and `net = price` both hold; a column that is computed itself computes nothing."""
+    names = ("price", "net", "fee", "total")
+    schema = Schema(tuple(Continuous(name, minimum=0.0, maximum=99.0, bins=9, decimals=2) for name in names))
+    copied, added = Sum("net", ("price",)), Sum("total", ("net", "fee"))
+    likely = [Likely(added, ("total",), 100.0, -5.0), Likely(copied, ("net",), 100.0, 1.0)]
+    assert [found.rule for found in chosen_rules(schema, likely)] == [copied, Sum("total", ("price", "fee"))]
+    turned = [Likely(Sum("price", ("net", "fee")), ("price",), 100.0, -5.0), likely[1]]
+    assert [found.rule for found in chosen_rules(schema, turned)] == [copied]

@@ -39,7 +39,7 @@ def table(slips: float) -> np.ndarray:
     return joint
 
 
-@pytest.mark.parametrize("slips", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("slips", [0.0, 0.01, 0.03])
 def test_what_is_left_open_bounds_what_a_model_of_the_two_pairs_misses(slips: float) -> None:
     joint = table(slips)
     left = left_open(distances(joint), columns(joint), 0.0)
@@ -47,21 +47,21 @@ def test_what_is_left_open_bounds_what_a_model_of_the_two_pairs_misses(slips: fl
     modelled = np.einsum("ab,ac,a->bc", first, second, 1.0 / joint.sum(axis=(1, 2)))
     missed = np.abs(modelled - joint.sum(axis=0)).sum()
     assert missed <= left[0, 1] + 1e-9
-    assert determined(left, distances(joint))[0, 1]
-    assert not determined(left, distances(joint))[1, 0], "b does not determine a"
+    assert determined(left)[0, 1]
+    assert not determined(left)[1, 0], "b does not determine a"
 
 
 def test_noise_makes_it_say_less() -> None:
     joint = table(0.0)
     errors = distances(joint)
-    assert not determined(left_open(errors, columns(joint), 0.3 * errors[0, 1]), errors).any()
+    assert not determined(left_open(errors, columns(joint), 0.1 * errors[0, 1])).any()
 
 
 def test_one_of_two_columns_that_determine_each_other_owns_the_other() -> None:
     joint = np.diag([500.0, 300.0, 200.0])
     left = left_open(distances(joint), columns(joint), 1.0)
-    assert determined(left, distances(joint)).sum() == 1
-    assert owned_pairs(left, distances(joint), Domain(("x", "y"), (3, 3))) == {("x", "y"): 0}
+    assert determined(left).sum() == 1
+    assert owned_pairs(left, Domain(("x", "y"), (3, 3))) == {("x", "y"): 0}
 
 
 def test_pairs_that_follow_from_measured_ones_are_worth_nothing_more() -> None:

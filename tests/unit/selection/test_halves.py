@@ -22,7 +22,14 @@ from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical
 from lookalike.schema.schema import Schema
 from lookalike.selection import halves
-from lookalike.selection.halves import Related, joint_excess, kept_parts, measure_halves, ordered_column
+from lookalike.selection.halves import (
+    Related,
+    joint_excess,
+    kept_parts,
+    measure_halves,
+    ordered_column,
+    ordered_columns,
+)
 
 
 def normal_table(correlation: float, rows: int, seed: int = 0) -> pa.Table:
@@ -132,3 +139,12 @@ def test_correlations_of_a_table_that_shows_no_pair_survive():
     real, found = np.corrcoef(numbers, rowvar=False), np.corrcoef(rows, rowvar=False)
     off = [abs(real[i, j] - found[i, j]) for i, j in combinations(range(8), 2)]
     assert np.mean(off) < 0.15  # the mean correlation is 0.54; without this step 0.25 and more of it is lost
+
+
+def test_codes_without_a_declared_order_have_no_halves() -> None:
+    schema = Schema.from_sizes({"a": 3, "b": 4})
+    counts = [NoisyMarginal(("a",), np.array([5.0, 3.0, 2.0]), 1.0), NoisyMarginal(("b",), np.full(4, 2.5), 1.0)]
+    independent = fit(schema.domain, counts)
+    assert ordered_columns(schema, independent) == []
+    aged = Schema((Integer("a", minimum=0, maximum=89, bins=3), *schema.columns[1:]))
+    assert len(ordered_columns(aged, independent)) == 2
