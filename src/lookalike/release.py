@@ -6,6 +6,7 @@ loaded without pickle, so a file from a stranger runs no code, and its contents 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -71,8 +72,9 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """How many rows are made by default: the noisy number of the private table, persons bounded, or its noise."""
-        return max(1, round(max(self.model.total, total_stddev(self.measurements))))
+        """How many rows are made by default: the noisy number of rows or its noise, if the model can make so many."""
+        most = getattr(self.model, "max_rows", math.inf)
+        return max(1, round(min(most, max(self.model.total, total_stddev(self.measurements)))))
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, where: str | None = None) -> Any:
         """Return a synthetic table of the same frame type, columns and formats as the private one.

@@ -128,6 +128,11 @@ class ReleasedRows(RowsModel):
     def of(cls, network: BayesNet, codes: np.ndarray) -> Self:
         return cls(network.domain, float(len(codes)), codes, network)
 
+    @property
+    def max_rows(self) -> int:
+        """How many rows there are: no more can be made."""
+        return len(self.codes)
+
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Return the rows' histogram."""
         return counted(self.domain, self.codes, attrs)
