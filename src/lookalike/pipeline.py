@@ -92,11 +92,11 @@ def synthesize(
 
     What you should know about the run, such as columns that had to be guessed, is issued as `LookalikeWarning`.
 
-    >>> import pyarrow as pa
+    >>> import lookalike, pyarrow as pa
     >>> people = pa.table({"sex": ["F", "M"] * 500, "smoker": ["no", "no", "yes", "no"] * 250})
     >>> sex = {"name": "sex", "constraints": {"required": True, "enum": ["F", "M"]}}
     >>> smoker = {"name": "smoker", "constraints": {"required": True, "enum": ["no", "yes"]}}
-    >>> release = synthesize(people, schema={"fields": [sex, smoker]}, epsilon=1.0, rows=100)
+    >>> release = lookalike.synthesize(people, schema={"fields": [sex, smoker]}, epsilon=1.0, rows=100)
     >>> release.table.num_rows, release.table.column_names
     (100, ['sex', 'smoker'])
     >>> release.spent.epsilon_spent <= 1.0

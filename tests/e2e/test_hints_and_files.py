@@ -90,6 +90,26 @@ def test_a_file_in_another_encoding_with_another_delimiter(call: Call, tmp_path:
     assert all(isinstance(row["n"], int) for row in made)
 
 
+def test_semicolons_are_kept_and_results_are_utf_8(call: Call, tmp_path: Path) -> None:
+    path, out = tmp_path / "t.csv", tmp_path / "o.csv"
+    rows = "".join(f"{'für' if i % 2 else 'nein'};{i % 40}\n" for i in range(900))
+    path.write_bytes(f"größe;n\n{rows}".encode("latin-1"))
+    how = ("--encoding", "latin-1", "--delimiter", ";")
+    outcome = call("synth", path, "-o", out, "-e", 4, "-m", "independent", *how)
+    assert outcome.code == 0, outcome.err
+    made = out.read_text(encoding="utf-8").splitlines()
+    assert made[0] == "größe;n"
+    assert all(line.split(";")[0] in ("für", "nein", "other") for line in made[1:])
+    assert "--encoding" in call("evaluate", path, out).err
+    judged = call("evaluate", path, out, "--holdout", path, "--json", *how)
+    assert judged.code == 0, judged.err
+    assert json.loads(judged.out)["rows"]["real"] == 900
+    results = tmp_path / "c.NOT-PRIVATE.jsonl"
+    runs = ("--methods", "independent", "--epsilons", 1, "--repeats", 1, "--results", results)
+    assert call("compare", path, *runs, *how).code == 0
+    assert "error" not in json.loads(results.read_text())
+
+
 def test_standard_input_and_output(call: Call, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def given() -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(people.read_bytes())))
@@ -142,8 +162,13 @@ def test_a_long_run_says_so_before_it_spends(
 ) -> None:
     long = Forecast("mosaic", Resources(50_000, 1800.0, 2.0, 100.0, 2.0), [], [], 0, [])
     monkeypatch.setattr("lookalike.forecast.forecast", lambda *_, **__: long)
-    outcome = call("synth", people, "-o", tmp_path / "o.csv", "-m", "independent", *HINTS)
-    assert "about 30 minutes for 50,000 rows. Faster: --method mst" in outcome.err
+    run = ("synth", people, "-m", "independent", *HINTS)
+    for how in ((), ("--json",)):
+        outcome = call(*run, "-o", tmp_path / "o.csv", *how)
+        assert "about 30 minutes for 50,000 rows. Faster: --method mst" in outcome.err
+    assert json.loads(outcome.out)["rows"] > 0
+    alone = call(*run, "-o", "-", "--json")
+    assert json.loads(alone.err)["out"] == "-"  # nothing but JSON, since rows go to standard output
     assert LONG_RUN == 600
 
 

@@ -29,6 +29,8 @@ def evaluate(
     synth: options.SynthPlace,
     table_name: options.TableNameOption = None,
     synth_table: options.SynthTableOption = None,
+    encoding: options.RealEncodingOption = "utf-8",
+    delimiter: options.RealDelimiterOption = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
     model: SchemaModelOption = None,
@@ -85,10 +87,11 @@ def evaluate(
     given = None
     if attacks:
         given = real_data.Attacks(epsilon, delta, None if model is None else load(model), shadows)
-    one = options.table_of(real, "utf-8", None, None, table_name) if isinstance(real, str) or table_name else real
-    two = options.table_of(synth, "utf-8", None, None, synth_table) if isinstance(synth, str) or synth_table else synth
+    one = options.table_of(real, encoding, delimiter, None, table_name)
+    two = options.table_of(synth, "utf-8", None, None, synth_table)
+    others = None if holdout is None else options.table_of(holdout, encoding, delimiter, None)
     with progress_bar() as progress:
-        found = real_data.evaluate(one, two, public, settings, holdout=holdout, attacks=given, progress=progress)
+        found = real_data.evaluate(one, two, public, settings, holdout=others, attacks=given, progress=progress)
     if as_json:
         print_json(found.numbers)
     else:
@@ -101,6 +104,8 @@ def evaluate(
 def compare(
     real: options.RealPath,
     methods: Annotated[str, typer.Option(help="Names of methods, separated by commas; see 'lookalike methods'.")],
+    encoding: options.RealEncodingOption = "utf-8",
+    delimiter: options.RealDelimiterOption = None,
     schema: options.SchemaOption = None,
     domain: options.DomainOption = None,
     model: SchemaModelOption = None,
@@ -139,7 +144,8 @@ def compare(
         create(name, {})  # refuses names that no method has
     jobs = jobs_of([real.name], _names(methods), _numbers(epsilons), repeats, delta=delta, train_share=train_share)
     public = _schema_or_none(schema, domain, model)
-    common = {"table": real, "schema": public or drafted(real), "discover": public is None}
+    file = options.table_of(real, encoding, delimiter, None)
+    common = {"table": file, "schema": public or drafted(file), "discover": public is None}
     run = partial(judge_method, **common, synthesize=synthesize, svm=svm, attacks=attacks)
     with progress_bar() as progress:
         lines = run_jobs(jobs, run, results, progress=lambda done, total, job, _: progress(str(job), done / total))

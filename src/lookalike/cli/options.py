@@ -115,6 +115,15 @@ DelimiterOption = Annotated[
         "--delimiter", help="Separator of fields in a CSV file, such as ; or 'tab'; by default found in the header."
     ),
 ]
+RealEncodingOption = Annotated[
+    str, typer.Option("--encoding", help="Encoding of the files with real rows, such as latin-1. SYNTH is UTF-8.")
+]
+RealDelimiterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter", help="Separator of fields in the files with real rows; by default found in the header."
+    ),
+]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget of a run; smaller is stronger.")]
 DeltaOption = Annotated[float, typer.Option("--delta", help="Probability with which the bound epsilon may fail.")]
 

@@ -105,6 +105,7 @@ def synth(
         check_draws(run.method, generation)
     if not as_json:
         notes.print(plan_table(method, run.budget, run.plan, reason_of(run.schema, method)))
+    if not as_json or written != STANDARD:  # where rows go to standard output, standard error is JSON alone
         warn_if_long(run, rows)
     told = {"out": str(out), **{name: str(path) for name, path in outputs.items() if path is not None}}
     about = {"title": title or (written.stem if written else out_table), "issuer": issuer, "contact": contact}
@@ -274,7 +275,7 @@ def print_summary(
         files = {**files, "tables": _drawn_text(drawn)} if drawn else files
         for line in _lines(release, files, book):
             screen.print(line)
-    for note in release.notes:
+    for note in () if as_json and to_stdout else release.notes:
         if not note.startswith("Not seen: "):  # these are among the lines above
             notes.print(note)
 

@@ -28,6 +28,7 @@ DOUBTS = (SMALL, NOTHING, GUESSED, BOUNDS, HIDDEN, RARE_TEXTS)
 REASONS = (*DOUBTS, RARE_VALUES, SINGLE, DECLARED)
 """In the order in which they are told."""
 
+_CONSTANT = "no other value is made"
 _NAMED = 5
 """Columns that a line names; it gives the number of the others."""
 
@@ -74,9 +75,10 @@ def _unseen(before: Column, after: Column) -> Unseen | None:
     measured = after.fact(after.facts[0]) == "measured"
     if measured and after.regular <= 1:
         if isinstance(after, Binned):
-            seen = f"values from {after.minimum} to {after.maximum}"
-            return Unseen(SINGLE, name, "one bin", seen, range_option(after))
-        return Unseen(SINGLE, name, "one value", "the same in every row", listed)
+            made = f"made from {after.minimum} to {after.maximum}" if after.minimum != after.maximum else _CONSTANT
+            return Unseen(SINGLE, name, "one bin", made, range_option(after))
+        made = "rarer ones count as 'other'" if after.has_other else _CONSTANT
+        return Unseen(SINGLE, name, "one value", made, listed)
     if isinstance(after, Categorical) and after.has_other and measured:
         return Unseen(RARE_VALUES, name, f"{after.regular} values", "others count as one", listed)
     return None
@@ -130,7 +132,7 @@ def _line(reason: str, entries: list[Unseen]) -> str:
 
 
 def _shown(entry: Unseen) -> str:
-    told = entry.reason in (NOTHING, GUESSED, BOUNDS, HIDDEN)
+    told = entry.reason in (NOTHING, GUESSED, BOUNDS, HIDDEN, SINGLE)
     return f"{entry.column} ({entry.done})" if told else str(entry.column)
 
 

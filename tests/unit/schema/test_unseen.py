@@ -44,8 +44,24 @@ def test_reasons_follow_from_the_schemas() -> None:
     found = unseen(BEFORE, AFTER)
     assert by_reason(found) == {RARE_TEXTS: ("note",), RARE_VALUES: ("town",), SINGLE: ("n",), DECLARED: ("id",)}
     assert [entry.is_doubt for entry in found] == [True, False, False, False]
-    assert found[2].done == "values from 3 to 9"
+    assert found[2].done == "made from 3 to 9"
     assert found[2].declare == "--range n=LOW:HIGH"
+
+
+def test_a_single_value_is_told_with_what_is_made_beside_it() -> None:
+    bounds = {"provenance": {"bounds": "measured"}}
+    columns = (
+        Integer("flag", minimum=0, maximum=2, bins=1, **bounds),
+        Integer("year", minimum=7, maximum=7, bins=1, **bounds),
+        Categorical("unit", ("kg",), outside="absorb", provenance=MEASURED),
+        Categorical("land", ("DE",), provenance=MEASURED),
+    )
+    before = Schema(tuple(Undeclared(column.name) for column in columns))
+    (line,) = unseen_lines(unseen(before, Schema(columns)))
+    assert line.startswith(
+        "found in one value or bin only: flag (made from 0 to 2), year (no other value is made), "
+        "unit (no other value is made), land (rarer ones count as 'other'). If you know better"
+    )
 
 
 def test_one_entry_for_each_column_in_the_order_of_reasons() -> None:
