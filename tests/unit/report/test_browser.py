@@ -126,6 +126,9 @@ def test_print_begins_with_the_summary_on_one_page(browser, pages, tmp_path):
     page.emulate_media(media="print")
     assert "255, 255, 255" in page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert page.evaluate("getComputedStyle(document.querySelector('#summary')).breakAfter") == "page"
+    styles = "getComputedStyle(document.querySelector('{}')).{}"
+    assert page.evaluate(styles.format("h2 + p", "breakInside")) == "avoid"  # no paragraph is split
+    assert page.evaluate(styles.format("tr:first-child", "breakAfter")) == "avoid"  # no heading of a table alone
     # Head and summary together fit a sheet of A4: 297 mm less margins, at 96 dots per inch and its narrower width.
     page.set_viewport_size({"width": 688, "height": 1000})
     assert page.evaluate("document.querySelector('#summary').getBoundingClientRect().bottom") < 1000
