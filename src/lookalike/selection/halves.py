@@ -85,7 +85,9 @@ def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[Ordered
 
     None where the schema declares numbers of codes alone, as `--domain` does: nobody says that codes have an order.
     """
-    if all(isinstance(c, Integer) and c.minimum == 0 and c.maximum == (c.bins or 0) - 1 for c in schema.columns):
+    integers = [c for c in schema.columns if isinstance(c, Integer)]
+    coded = [c for c in integers if (c.minimum, c.maximum, c.bins) == (0, c.size - 1, c.size)]
+    if len(coded) == len(schema.columns):
         return []
     kept = [
         column for column in schema.columns if isinstance(column, Binned) and column.name in independent.domain.names
