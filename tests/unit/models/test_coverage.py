@@ -9,6 +9,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import lookalike
 from benchmarks.accuracy import error_bars
@@ -21,6 +22,8 @@ from lookalike.report.public import public_numbers
 from lookalike.schema.domain import Domain
 
 RUNS = 4
+ENOUGH = 45
+"""Intervals by which a share can be judged."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -51,11 +54,13 @@ def test_stored_runs_hold_as_often_as_they_say():
         if kind == "ends":
             assert share < 0.001
             continue
-        assert share >= 0.85, (name, kind, share)
+        # A few intervals, of a kind that hardly any run has, may all be unlucky: less than once in a thousand times.
+        few, number = sizes.sum() < ENOUGH, int(sizes.sum())
+        assert share >= (binom.ppf(1e-3, number, error_bars.LEVEL) / number if few else 0.85), (name, kind, share)
         # The upper bound needs enough intervals to judge by. A median's interval ends at whole values: one of a value
         # or two has no narrower one that holds often enough.
         median = "median" in kind
-        if kind.endswith("measured") and sizes.sum() >= 45 and (not median or width >= 2):
+        if kind.endswith("measured") and not few and (not median or width >= 2):
             assert share <= (0.98 if median else 0.95), (name, kind, share)
             assert len(runs) >= 10
             judged.add(name)
