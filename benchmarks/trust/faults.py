@@ -204,6 +204,8 @@ def one_command(arguments: Sequence[str], after: float | None) -> tuple[int, str
 
 def _command(arguments: Sequence[str]) -> None:
     sys.argv = ["lookalike", *arguments]
+    # Messages go to the child's own file, also where the parent's streams are someone else's, as in a test.
+    sys.stdout, sys.stderr = (os.fdopen(place, "w", closefd=False) for place in (1, 2))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 1
     try:
