@@ -60,8 +60,9 @@ def synth(table: Path, out: Path, epsilon: float, method: str, limit: int) -> Li
 
 
 def notes(printed: str) -> list[str]:
-    """What the command printed besides the plan and its table of steps."""
-    lines = [text.strip() for text in printed.splitlines()]
+    """What the command printed besides the plan and its table of steps; of a traceback the error alone."""
+    said, _, traced = printed.partition("Traceback (most recent call last):")
+    lines = [text.strip() for text in (*said.splitlines(), *traced.splitlines()[-1:])]
     return [text for text in lines if text and text[0] not in FRAMES and not text.startswith("Plan:")]
 
 

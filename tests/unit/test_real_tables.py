@@ -269,3 +269,9 @@ def test_the_page_says_what_the_stored_runs_say(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(document, "PAGE", page)
     document.main([])
     assert page.read_text() == stored
+
+
+def test_stored_notes_name_no_paths_of_a_traceback() -> None:
+    traced = 'Traceback (most recent call last):\n  File "/home/me/x.py", line 1\nTypeError: no\n'
+    printed = f"Plan: auto\nRows: 5\n{traced}"
+    assert run.notes(printed) == ["Rows: 5", "TypeError: no"]
