@@ -23,7 +23,7 @@ from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
 
 RESULTS = results_of("privmrf_svm")
 DOCUMENT = privmrf.DOCUMENT
-TABLES = ("nltcs", "br2000")
+TABLES = ("nltcs", "br2000", "adult", "acs")
 EPSILONS = (0.2, 0.8, 3.2)
 REPEATS = 5
 METHODS = ("privmrf", privmrf.PAPER, "mst", "aim", "pb-pgm-paper", "privbayes-paper", "bsg-paper", "bsg", "dp-copula")
