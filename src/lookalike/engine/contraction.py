@@ -196,8 +196,18 @@ def run_log_space(layout: Layout, log_leaves: np.ndarray) -> tuple[np.ndarray, n
         values = arrays.get(Array(cells + factor.offset, mask), arrays[factor])
         top = log_z[layout.component_of[leaf]]
         # Where no row is possible there is no distribution: marginals are 0 and the log-normaliser is -inf.
-        marginals[layout.leaf_part(leaf)] = 0.0 if np.isneginf(top) else np.exp(values - top).ravel()
+        marginals[layout.leaf_part(leaf)] = 0.0 if np.isneginf(top) else _shares(values).ravel()
     return log_z, marginals, arrays
+
+
+def _shares(logs: np.ndarray) -> np.ndarray:
+    """Return the values as parts of their own sum: the log-normaliser of large potentials is rounded too far for it.
+
+    >>> _shares(np.array([-1e18, 1e18, 1e18])).tolist()
+    [0.0, 0.5, 0.5]
+    """
+    shares = np.exp(logs - logs.max())
+    return shares / shares.sum()
 
 
 def _log_contract(layout: Layout, operation: Operation, arrays: dict[Array, np.ndarray]) -> np.ndarray:

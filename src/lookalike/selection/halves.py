@@ -36,6 +36,9 @@ from lookalike.selection.grouping import halved_boxes
 SHARE, NOISE = 0.3, 0.02
 """Largest part of the budget for chosen sets, and the noise of a correlation of two columns cut into equal halves for
 which less is enough; docs/laboratory/mosaic.md."""
+MIN_STDDEV = 1.0
+"""No likely table is trusted to less than a row. Where noise leaves hardly a row in one half of a column, all
+correlations have the same table, of which nothing would be uncertain, and a fit to it would not converge."""
 _LARGEST = 0.97
 _GRID = np.linspace(-_LARGEST, _LARGEST, 195)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -148,9 +151,8 @@ class Related:
             counts = np.maximum(alone + self.excess(pair, correlation), 0.0)
             table = merged_columns(pair, [self.columns[name].groups for name in pair])
             slope = np.linalg.norm(table.sums(self.excess(pair, 0.01))) / 0.01
-            found.append(
-                NoisyMarginal(pair, table.sums(counts), float(stddev * slope), table.groups, contrasts=table.shape)
-            )
+            noise = max(MIN_STDDEV, float(stddev * slope))
+            found.append(NoisyMarginal(pair, table.sums(counts), noise, table.groups, contrasts=table.shape))
         return found
 
     def strengths(self) -> dict[ColumnSet, float]:

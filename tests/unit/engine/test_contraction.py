@@ -59,6 +59,17 @@ def test_an_answer_far_below_the_largest_double_range_is_exact(executor):
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("size", [1e12, 1e18, 1e300])
+def test_marginals_of_huge_potentials_are_shares(executor, size):
+    """A search may try a step far too long: sums of such potentials are rounded by more than an exponential holds."""
+    network = Network(make_plan(CHAIN, PAIRS), executor=executor)
+    for seed in range(20):
+        network.sweep(np.random.default_rng(seed).uniform(-size, size, network.layout.leaf_cells))
+        for leaf in range(len(network.plan.leaves)):
+            assert network.marginals[network.layout.leaf_part(leaf)].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("seed", range(6))
 def test_structural_zeros_and_wide_spans_together(executor, seed):
     rng = np.random.default_rng(seed)

@@ -113,6 +113,19 @@ def test_tables_keep_the_columns_and_differ_by_contrasts_alone():
         assert strong == (table.attrs == ("a", "b"))
 
 
+def test_a_column_that_hardly_varies_does_not_make_its_tables_certain():
+    """All correlations then have the same table: it is as uncertain as a row is, and the fit to it converges."""
+    counts = np.append(np.full(12, 1e-6), 0.0)
+    counts[5] = 52.0
+    independent = fit(schema().domain, [NoisyMarginal((name,), counts, 0.1) for name in "abc"], total=52.0)
+    column = ordered_column(Integer("a", minimum=0, maximum=99, bins=12, missing=("",)), counts)
+    assert column is not None
+    columns, pairs = dict.fromkeys("abc", column), [("a", "b"), ("a", "c"), ("b", "c")]
+    found = Related(independent, columns, pairs, np.full(3, 0.9), np.full(3, 0.1)).tables()
+    assert len(found) == 3
+    assert min(table.stddev for table in found) == halves.MIN_STDDEV
+
+
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.floats(0.001, 1))
 def test_noisy_correlations_are_only_ever_shrunk(values: list[float], noise: float):
     kept = kept_parts(np.array(values), np.full(len(values), noise))
