@@ -1,4 +1,4 @@
-"""Tables on which no setting of any method was chosen: three published ones and two made up here, all integer-coded.
+"""Tables on which no setting of any method was chosen: eight published ones and two made up here, all integer-coded.
 
     python -m benchmarks.accuracy held_out build
 
@@ -40,6 +40,7 @@ STEPS_1_2_5 = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 TWO_HOURS = tuple(range(200, 2400, 200))
 DELAYS = (-15, -10, -5, 0, 5, 10, 15, 30, 45, 60, 90, 120, 180)
 LATENT = tuple(step / 4 for step in range(-7, 8))
+SCHOOL_YEARS = tuple(range(8, 19))
 
 CHECKSUMS = {
     "crashes": "228cd5c569a7e469d9e808b58fb95e525d58bf37a55346236be2f69100ae8a46",
@@ -47,6 +48,11 @@ CHECKSUMS = {
     "flights": "aed1bf6c579dd33ad93d617178f5b5c559a328b38c9a87525f835792bd008f5e",
     "network": "6bcb4156086a683405c907cbd011fc0cda56d75f1a51a1aab4d23ed4aaaeb57e",
     "mixture": "aa9ab91590dcca3a2bb8313c8b7ec76ba1b822e2019820a90dd851ccd469fa36",
+    "health": "5e46bf81aa81dd5b3c35cd44f15c7b90c015e5862b0ee704e4d41e9ab084fd5d",
+    "careers": "279184588c7e8054653bbf9d16e267e117430b777428aecd0991c5f39c5c1896",
+    "happiness": "6f1a28a0d5ea8beeba5bb14f158def97b3fbb299dd19327f8d38cf8331793f78",
+    "insurance": "3662d8fcdb4ff7102957327102682833a88c75229fafcc455b565625cb056efb",
+    "abortion": "4a159d92b0d4765b8a84e71ee9a28c29a4da5d7cb2529531e78399a28782defb",
 }
 """SHA-256 of NAME.csv. Another version of a package or of a generator would make another table, and is refused."""
 
@@ -84,6 +90,41 @@ PUBLISHED = {
             "sched_arr_time": TWO_HOURS, "dep_delay": DELAYS, "arr_delay": DELAYS,
             "air_time": tuple(range(30, 420, 30)), "distance": tuple(range(250, 3000, 250)),
             "minute": tuple(range(5, 60, 5)),
+        },
+    ),
+    # The second group was fixed later; held_out.md says when, and what had been chosen by then.
+    "health": Published(
+        "COUNT", "rwm5yr", ("rownames", "id"),
+        {
+            "docvis": (1, 2, 3, 5, 10, 20, 50), "hospvis": (1, 2, 3, 5, 10), "age": AGES,
+            "hhninc": (1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8),
+        },
+    ),
+    "careers": Published(
+        "sampleSelection", "nlswork", ("rownames", "idcode"),
+        {
+            "age": AGES, "wks_ue": (1, 4, 8, 13, 26, 52), "ttl_exp": (1, 2, 4, 6, 8, 10, 15, 20),
+            "tenure": (0.5, 1, 2, 3, 5, 8, 12, 16), "hours": (10, 20, 30, 35, 40, 41, 45, 50, 60),
+            "wks_work": tuple(range(13, 105, 13)), "ln_wage": tuple(step / 4 for step in range(3, 14)),
+        },
+    ),
+    "happiness": Published(
+        "wooldridge", "happiness", ("rownames",),
+        {"prestige": tuple(range(20, 85, 5)), "educ": SCHOOL_YEARS, "tvhours": (1, 2, 3, 4, 5, 6, 8, 12)},
+    ),
+    "insurance": Published(
+        "Ecdat", "HI", ("rownames",),
+        {
+            "whrswk": (1, 10, 20, 30, 35, 40, 41, 50, 60), "experience": tuple(range(0, 50, 5)),
+            "husby": (5, 10, 15, 20, 25, 30, 40, 50, 75, 100),
+            "wght": (50_000, 100_000, 150_000, 200_000, 250_000, 300_000, 400_000),
+        },
+    ),
+    "abortion": Published(
+        "stevedata", "gss_abortion", ("rownames", "id"),
+        {
+            "year": tuple(range(1975, 2019, 3)), "age": AGES, "hispaniccat": (2, 3, 4, 5, 6, 10, 20, 30, 40),
+            "educ": SCHOOL_YEARS,
         },
     ),
 }  # fmt: skip
