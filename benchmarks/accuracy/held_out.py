@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
 from benchmarks.accuracy.held_out_tables import TABLES, build, table_of
 from benchmarks.common import DOCS, Line, add_grid, markdown, parser_of, replace_parts, results_of
-from benchmarks.runs import Key, limited, method_rows, results_in, run_on, show_progress, too_long
+from benchmarks.runs import Key, limited, method_rows, results_in, run_on, show_progress, spread, too_long
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
 
 RESULTS = results_of("held_out")
+BEFORE = results_of("held_out_before")
+"""Runs of mosaic on the second group of tables, made when these were fixed and never repeated."""
 DOCUMENT = DOCS / "held_out.md"
 EPSILONS = (0.1, 1.0, 3.2)
 METHODS = ("independent", "mst", "aim", "privmrf", "privsyn", "ppsyn", "mosaic", "resample")
@@ -102,10 +105,40 @@ def _against(cells: Cells, table: str, epsilon: float) -> list[str]:
     return [f"{own[0]:.4f}", f"{best[1]} {mean:.4f}", f"{own[0] / mean:.2f}{clear}"]
 
 
+def gains(before: list[Line], after: list[Line]) -> list[str]:
+    """Mean distances of the judged method before and after its last changes, and the mean ratio over all tables."""
+    rows: list[list[str]] = []
+    ratios: dict[tuple[float, int], list[float]] = {}
+    for table in dict.fromkeys(line["table"] for line in before):
+        for epsilon in EPSILONS:
+            row = [table, f"{epsilon:g}"]
+            for order in (3, 5):
+                old, new = (summary(lines, f"tvd.{order}").get((table, JUDGED, epsilon)) for lines in (before, after))
+                if old is None or new is None:
+                    continue
+                row += [spread(old), spread(new), f"{new[0] / old[0]:.3f}"]
+                ratios.setdefault((epsilon, order), []).append(new[0] / old[0])
+            rows += [row] if len(row) == 8 else []
+    for epsilon in EPSILONS:
+        means = [_mean_with_error(ratios.get((epsilon, order), [])) for order in (3, 5)]
+        if all(means):
+            rows.append(["mean of the ratios", f"{epsilon:g}", "", "", means[0], "", "", means[1]])
+    heads = [f"{order}-way {column}" for order in (3, 5) for column in ("before", "after", "ratio")]
+    return markdown(["table", "epsilon", *heads], rows)
+
+
+def _mean_with_error(values: Sequence[float]) -> str:
+    """The mean and its standard error; nothing of fewer than two values."""
+    if len(values) < 2:
+        return ""
+    return f"{fmean(values):.3f} ± {stdev(values) / math.sqrt(len(values)):.3f}"
+
+
 def document(results: list[Line]) -> None:
     """Replace the generated parts of the page."""
     shown = [line for table in TABLES for line in (f"### {table}", "", *distances(results, table), "")]
-    replace_parts(DOCUMENT, {"verdict": verdict(results), "distances": shown, "costs": costs(results)})
+    parts = {"verdict": verdict(results), "distances": shown, "costs": costs(results)}
+    replace_parts(DOCUMENT, {**parts, "gains": gains(results_in(BEFORE), results)})
 
 
 def build_tables(names: Sequence[str]) -> None:
