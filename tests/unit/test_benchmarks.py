@@ -26,6 +26,7 @@ PAGES = [
     f"papers.{name}"
     for name in ("claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privsyn", "queries")
 ]
+PAGES += ["papers.svm_folds"]
 PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
 PAGES += ["accuracy.public_tables", "accuracy.references", "scale.document"]
 
