@@ -54,8 +54,10 @@ def _legend(names: Sequence[str], left: int, y: int) -> list[str]:
 def bars(labels: Sequence[str], series: Mapping[str, Any], errors: Mapping[str, Any] | None, title: str) -> str:
     """Grouped bars, one group per label, with whiskers of `errors` to both sides."""
     width, left, top, bottom = 900, 55, 30, 240
-    flat = [value for values in series.values() for value in values]
-    height, parts = _axis(min(0.0, *flat), max(flat) * 1.05, left, width - 10, top, bottom, title)
+    spread = {name: 0.0 if errors is None else np.asarray(errors[name]) for name in series}
+    lowest = min(float(np.min(np.asarray(values) - spread[name])) for name, values in series.items())
+    highest = max(float(np.max(np.asarray(values) + spread[name])) for name, values in series.items())
+    height, parts = _axis(min(0.0, lowest), highest * 1.02, left, width - 10, top, bottom, title)
     group = (width - 10 - left) / len(labels)
     bar = 0.8 * group / len(series)
     for s, (name, values) in enumerate(series.items()):

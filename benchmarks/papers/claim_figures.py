@@ -181,9 +181,11 @@ def rows_per_second() -> str:
     return f"{1e6 / np.mean([run['1000000'] for run in experiment('large_speed')]):,.0f} rows a second and core"
 
 
-def price_of_rows() -> str:
-    """The k that one row and ten thousand rows need at epsilon 1."""
-    found = experiment("price")[0]
-    return (
-        f"k = {found['27000/1']['ours']} pays for one row, {found['27000/10000']['ours']:,} of 27,000 for 10,000 rows"
+def price_of_rows(count: int) -> str:
+    """The k that so many rows need at epsilon 1, by our account and by the paper's theorem."""
+    found, seeds = experiment("price")[0][f"27000/{count}"], 27_000
+    own, theirs = (
+        f"{found[key]:,}" if (found[key] or seeds + 1) <= seeds else f"more than the {seeds:,} seeds"
+        for key in ("ours", "paper")
     )
+    return f"k for {count:,} row{'s' * (count > 1)}: {own} by our account, {theirs} by the theorem"
