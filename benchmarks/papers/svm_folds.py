@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.common import Line, add_grid, parser_of, replace_parts, results_of
+from benchmarks.common import Line, add_grid, markdown, parser_of, replace_parts, results_of
 from benchmarks.papers import privmrf
 from benchmarks.runs import method_rows, results_in, show_progress, spread, synthesize, table_of
 from lookalike.errors import LookalikeWarning
@@ -33,6 +33,8 @@ TABLES = privmrf.TABLES
 EPSILONS = (0.8,)
 FOLDS = 5
 METHODS = ("privmrf", privmrf.PAPER, *privmrf.PAPERS_RIVALS)
+PARTNERS = ("a4", "a12")
+"""Two columns of br2000, of 16 values each, that go together."""
 REAL, STORED_AS = "real", 1.0
 """The classifier without privacy, and the epsilon that its runs are stored with."""
 
@@ -75,6 +77,17 @@ def rows_of(results: list[Line]) -> list[str]:
     return method_rows((*METHODS, REAL), columns, lambda key: spread(cells.get(key)))
 
 
+def column_rows(results: list[Line]) -> list[str]:
+    """Mean errors on br2000: of its two columns of 16 values that go together, and of all others."""
+    rows = []
+    for method in ("privmrf", privmrf.PAPER, "pb-pgm-paper", "privbayes-paper", REAL):
+        own = [line["svm_errors"] for line in results if (line["table"], line["method"]) == ("br2000", method)]
+        others = [error for errors in own for name, error in errors.items() if name not in PARTNERS]
+        shown = [np.mean([errors[name] for errors in own]) for name in PARTNERS] if own else []
+        rows.append([method, *(f"{value:.3f}" for value in shown), f"{np.mean(others):.3f}" if own else ""])
+    return markdown(["method", *PARTNERS, "mean of all others"], rows)
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = parser_of(__name__, __doc__, "run", "document")
     add_grid(parser, tables=TABLES, methods=METHODS, epsilons=EPSILONS, repeats=FOLDS)
@@ -84,4 +97,5 @@ def main(arguments: Sequence[str]) -> None:
         listed = jobs(given.tables, given.methods, given.epsilons, given.repeats)
         run_jobs(listed, run_one, RESULTS, progress=show_progress, isolated=not given.together)
     else:
-        replace_parts(DOCUMENT, {"svm-folds": rows_of(results_in(RESULTS))})
+        results = results_in(RESULTS)
+        replace_parts(DOCUMENT, {"svm-folds": rows_of(results), "svm-columns": column_rows(results)})
