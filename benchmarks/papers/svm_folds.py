@@ -57,7 +57,7 @@ def run_one(job: Job) -> Result:
             budget = {"epsilon": job.epsilon, "delta": job.delta}
             synth = synthesize(train, schema=schema, **budget, method=job.method, seed=job.repeat).rows
     spent = round(time.process_time() - start, 3)
-    errors = svm_errors(*(codec.encode(schema, part) for part in (synth, test)), schema.domain)
+    errors = svm_errors(codec.encode(schema, synth), codec.encode(schema, test), schema.domain)
     numbers: Result = {"cpu_seconds": spent, "svm_error": round(float(np.mean(list(errors.values()))), 6)}
     return {**numbers, "svm_errors": {name: round(error, 6) for name, error in errors.items()}}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lookalike.report.charts import bars, density, heat_map, histogram, lines
-from lookalike.report.page import standalone
 from lookalike.report.columns import number_axis
+from lookalike.report.page import standalone
 from lookalike.schema.binned import Continuous, Datetime, Integer
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -139,6 +139,7 @@ def test_small_numbers_beside_an_axis_have_room_and_no_exponent():
 def test_a_chart_as_a_file_needs_no_style_sheet_and_no_variables():
     text = standalone(lines({"one": [(0.1, 1, 0.1), (1, 2, 0.1)]}, x_title="x", y_title="y"))
     root = ElementTree.fromstring(text)
-    assert "var(" not in text and "--" not in text
+    assert "var(" not in text
+    assert "--" not in text
     assert "svg .whisker { stroke: #" in root.findtext(f"{SVG}style")
     assert len(list(root.iter(f"{SVG}path"))) == 2
