@@ -130,7 +130,7 @@ def test_every_claim_of_a_paper_has_a_figure_and_a_verdict(paper: str) -> None:
 
 def test_all_experiments_have_a_prediction_of_their_time() -> None:
     listed = run.missing(repeats=7)
-    assert {one.part for one in listed} == {
+    assert {one.part for one in listed} - {"svm_folds"} == {  # which has five runs of each cell at most
         "bsg", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm", "privmrf_wide", "privsyn", "queries",
     }  # fmt: skip
     assert all(one.seconds > 0 for one in listed)
