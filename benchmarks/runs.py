@@ -15,12 +15,10 @@ from typing import Any, NoReturn, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from markupsafe import Markup
 
 from benchmarks.common import DATA, Line, add_grid, markdown, parser_of, replace_parts, results_of
 from benchmarks.engine.cases import counts_of
 from lookalike.evaluate.compare import Job, Result, jobs_of, judge_method, read_results, run_jobs, summary
-from lookalike.report.page import style_sheet
 from lookalike.schema.schema import Schema
 
 TABLES = ("nltcs", "acs", "adult", "br2000")
@@ -190,10 +188,3 @@ def costs(results: list[Line], tables: Sequence[str], methods: Sequence[str]) ->
         return f"{seconds:.1f} s, {memory:.0f} MB" if own else ""
 
     return markdown(["method", *tables], [[method, *(cell(table, method) for table in tables)] for method in methods])
-
-
-def standalone(chart: Markup) -> str:
-    """A chart as a file of its own, with the report's colours."""
-    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
-    at = chart.index(">") + 1
-    return str(chart[:at] + style + chart[at:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.common import dispatch
 
 COMMANDS = ("run", "document", "bsg", "claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm")
-COMMANDS += ("privmrf_wide", "privsyn", "queries")
+COMMANDS += ("privmrf_wide", "privsyn", "queries", "svm_folds")
 
 if __name__ == "__main__":
     dispatch("benchmarks.papers", COMMANDS)

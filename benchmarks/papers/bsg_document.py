@@ -60,7 +60,8 @@ def write(lines: list[Line]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     sections: list[Callable[[Results], str]] = [
         _intro, _price, _figures_1_2, _figures_3_4, _table_3, _table_4, _table_5, _figure_5, _figure_6,
-        large.shape, lambda found: large.figure_1(found, FOLDER), large.figures_3_4, large.table_4, large.speed,
+        large.shape, lambda found: large.figure_1(found, FOLDER), large.figures_3_4, large.variants, large.table_4,
+        large.speed,
     ]  # fmt: skip
     (FOLDER / "bsg.md").write_text("\n".join(section(results) for section in sections), encoding="utf-8")
 

@@ -30,6 +30,12 @@ SIZES = bsg.SIZES
 LEARNT, SEEDS, OTHERS = 560_000, 735_000, 100_000
 """Rows for structure and parameters together, for seeds, and for the test and for 'other reals' each: section 6.1."""
 METHODS = ("bsg", "bsg-paper")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "drawn parameters, Gaussian noise": {},
+    "means, Gaussian noise": {"parameters": "means"},
+    "drawn parameters, Laplace noise": {"noise": "laplace"},
+}
+"""Settings of `bsg-paper`: as it is by default, and with what the paper has or has not."""
 AREAS = (
     "United-States",
     "Puerto-Rico Outlying-US(Guam-USVI-etc)",
@@ -131,6 +137,19 @@ def large_distances(repeat: int) -> dict[str, Any]:
             chosen = combinations(range(len(domain)), ways)
             found = [marginal_distance(codes, others, c, [domain.sizes[i] for i in c]) for c in chosen]
             answer[f"{name}/{ways}"] = [round(value, 5) for value in found]
+    return answer
+
+
+def large_variants(repeat: int) -> dict[str, Any]:
+    """Distances of columns and pairs from other real rows, by setting of the paper's variant."""
+    train, _, others, _, domain = parted(repeat)
+    rng, answer = np.random.default_rng([repeat, 3]), dict[str, Any]()
+    for name, settings in VARIANTS.items():
+        codes = bsg.learn(train, domain, repeat, method="bsg-paper", **settings).sample(300_000, rng)
+        for ways in (1, 2):
+            chosen = combinations(range(len(domain)), ways)
+            found = [marginal_distance(codes, others, c, [domain.sizes[i] for i in c]) for c in chosen]
+            answer[f"{name}/{ways}"] = float(np.mean(found))
     return answer
 
 

@@ -35,7 +35,7 @@ def _axis(
     step = 10 ** np.floor(np.log10((high - low) / 3))
     step *= 1 if (high - low) / step <= 6 else 2 if (high - low) / step <= 12 else 5
     parts = [_text(14, (top + bottom) / 2, title, turn=-90)]
-    for tick in np.arange(np.ceil(low / step) * step, high + step / 2, step):
+    for tick in np.arange(np.ceil(low / step) * step, high * (1 + 1e-9), step):
         y = height(float(tick))
         parts.append(f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
         parts.append(_text(left - 5, y + 4, f"{round(tick, 9) + 0.0:g}", "end"))
@@ -53,9 +53,11 @@ def _legend(names: Sequence[str], left: int, y: int) -> list[str]:
 
 def bars(labels: Sequence[str], series: Mapping[str, Any], errors: Mapping[str, Any] | None, title: str) -> str:
     """Grouped bars, one group per label, with whiskers of `errors` to both sides."""
-    width, left, top, bottom = 760, 55, 30, 240
-    flat = [value for values in series.values() for value in values]
-    height, parts = _axis(min(0.0, *flat), max(flat) * 1.05, left, width - 10, top, bottom, title)
+    width, left, top, bottom = 900, 55, 30, 240
+    spread = {name: 0.0 if errors is None else np.asarray(errors[name]) for name in series}
+    lowest = min(float(np.min(np.asarray(values) - spread[name])) for name, values in series.items())
+    highest = max(float(np.max(np.asarray(values) + spread[name])) for name, values in series.items())
+    height, parts = _axis(min(0.0, lowest), highest * 1.02, left, width - 10, top, bottom, title)
     group = (width - 10 - left) / len(labels)
     bar = 0.8 * group / len(series)
     for s, (name, values) in enumerate(series.items()):

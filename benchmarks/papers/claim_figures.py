@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Line, markdown, results_of, stored
-from benchmarks.papers import bsg_large_document, ppsyn, privmrf
+from benchmarks.papers import bsg_large_document, ppsyn, privmrf, svm_folds
 from benchmarks.runs import spread
 from lookalike.evaluate.compare import summary
 
@@ -88,12 +88,13 @@ def per_cent(experiment_name: str, *path: str) -> str:
 
 def gain(key: str) -> str:
     """The mean over columns of how many errors fewer than marginals a model makes, at the paper's size."""
-    return f"{np.mean(bsg_large_document.gains(experiment('large_models')[0], key)):.1f} %"
+    means = bsg_large_document.gains(experiment("large_models"), key).mean(axis=1)
+    return f"{means.mean():.1f} ± {bsg_large_document.standard_error(means):.1f} % ({len(means)})"
 
 
 def distance(name: str, ways: int) -> str:
     """The mean distance of columns or pairs of a table, at the paper's size."""
-    return f"{np.mean(experiment('large_distances')[0][f'{name}/{ways}']):.4f}"
+    return f"{np.mean([run[f'{name}/{ways}'] for run in experiment('large_distances')]):.4f}"
 
 
 def gum(table: str, method: str, sweeps: int) -> str:
@@ -115,6 +116,15 @@ def svm(*methods: str, table: str = "nltcs", epsilon: float = 0.8) -> str:
     return of("privmrf_svm", "svm_error", table, epsilon, *methods)
 
 
+def folds(*methods: str, epsilon: float = 0.8) -> str:
+    """SVM errors of methods on five folds of every table."""
+    cells, text = summary(lines("svm_folds"), "svm_error"), []
+    for table in svm_folds.TABLES:
+        keys = {m: (table, m, svm_folds.STORED_AS if m == svm_folds.REAL else epsilon) for m in methods}
+        text.append(f"{table}: " + ", ".join(f"{m} {cells[key][0]:.4f}" for m, key in keys.items() if key in cells))
+    return "; ".join(text)
+
+
 def best_eta(method: str, epsilon: float) -> str:
     """The eta of the smallest workload error by table, and how far eta 0.7 is from it; nothing without runs."""
     cells, text = summary(lines("ppsyn"), "tvd.3"), []
@@ -125,7 +135,7 @@ def best_eta(method: str, epsilon: float) -> str:
             continue
         best = min(known, key=lambda eta: known[eta][0])
         first, usual = (spread(known[eta]) for eta in (best, 0.7))
-        text.append(f"{table}: best {best:g} with {first}, 0.7 has {usual}")
+        text.append(f"{table}: best {best:g} with {first}" + (f", 0.7 has {usual}" if best != 0.7 else ""))
     return f"{method}, epsilon {epsilon:g}: " + "; ".join(text) if text else ""
 
 
@@ -152,9 +162,12 @@ def budget_minimum() -> str:
 
 def output_at() -> str:
     """Output perturbation at the paper's size, by lambda."""
-    found = experiment("large_private")[0]
-    size = max(int(key.split("/")[0]) for key in found)
-    shown = [f"{value}: {100 * found[f'{size}/{value}']['output']:.1f} %" for value in ("0.0001", "1e-05", "1e-06")]
+    runs = experiment("large_private")
+    size = max(int(key.split("/")[0]) for key in runs[0])
+    means = {
+        value: np.mean([run[f"{size}/{value}"]["output"] for run in runs]) for value in ("0.0001", "1e-05", "1e-06")
+    }
+    shown = [f"{value}: {100 * mean:.1f} %" for value, mean in means.items()]
     return "by lambda " + ", ".join(shown)
 
 
@@ -163,9 +176,16 @@ def pass_share() -> str:
     return f"{100 * float(np.mean([one['100']['5-11'] for one in experiment('passing')])):.1f} %"
 
 
-def price_of_rows() -> str:
-    """The k that one row and ten thousand rows need at epsilon 1."""
-    found = experiment("price")[0]
-    return (
-        f"k = {found['27000/1']['ours']} pays for one row, {found['27000/10000']['ours']:,} of 27,000 for 10,000 rows"
+def rows_per_second() -> str:
+    """Rows released per CPU second at the paper's size."""
+    return f"{1e6 / np.mean([run['1000000'] for run in experiment('large_speed')]):,.0f} rows a second and core"
+
+
+def price_of_rows(count: int) -> str:
+    """The k that so many rows need at epsilon 1, by our account and by the paper's theorem."""
+    found, seeds = experiment("price")[0][f"27000/{count}"], 27_000
+    own, theirs = (
+        f"{found[key]:,}" if (found[key] or seeds + 1) <= seeds else f"more than the {seeds:,} seeds"
+        for key in ("ours", "paper")
     )
+    return f"k for {count:,} row{'s' * (count > 1)}: {own} by our account, {theirs} by the theorem"

@@ -8,9 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.common import parser_of
-from benchmarks.papers import bsg, claims, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, privsyn, queries
+from benchmarks.papers import (
+    bsg,
+    claims,
+    extremes,
+    gans,
+    ppsyn,
+    privbayes,
+    privmrf,
+    privmrf_svm,
+    privsyn,
+    queries,
+    svm_folds,
+)
 
-PAGES = (bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, privsyn, queries, claims)
+PAGES = (bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, svm_folds, privsyn, queries, claims)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -35,13 +35,14 @@ from benchmarks.common import (
     stored,
 )
 from benchmarks.papers import loans_table, ppsyn_printed
-from benchmarks.runs import Key, method_rows, results_in, show_progress, spread, standalone
+from benchmarks.runs import Key, method_rows, results_in, show_progress, spread
 from lookalike.evaluate.classifiers import svm_errors
 from lookalike.evaluate.compare import Job, Result, jobs_of, peak_mb, run_jobs, summary
 from lookalike.evaluate.marginals import TablePair, distances_of, random_cliques, range_errors
 from lookalike.evaluate.real_data import split_rows
 from lookalike.evaluate.report import comparison_chart
 from lookalike.report.charts import lines
+from lookalike.report.page import standalone
 from lookalike.schema import codec
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical

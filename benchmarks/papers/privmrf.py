@@ -184,6 +184,20 @@ def useful_part(results: list[Line]) -> list[str]:
     return [*rows, "| pairs that are 6-useful | " + " | ".join(shares) + " |"]
 
 
+def time_part(results: list[Line]) -> list[str]:
+    """Figure 6: processor seconds of the paper's variant and of ours by budget, on all tables."""
+    own = [line for line in results if line["method"] in (PAPER, "privmrf") and line["epsilon"] in EPSILONS]
+    cells, rows = summary(own, "cpu_seconds"), []
+    for method in (PAPER, "privmrf"):
+        for table in TABLES:
+            shown = [spread(cells.get((table, method, epsilon)), digits=1) for epsilon in EPSILONS]
+            rows.append([f"{method}, {table}", *shown])
+    drawn = [line for line in own if line["method"] == PAPER]
+    name = "privmrf-seconds.svg"
+    (DOCUMENT.parent / name).write_text(comparison_chart(drawn, "cpu_seconds"), encoding="utf-8")
+    return [f"![Figure 6]({name})", "", *markdown(["", *(f"{epsilon:g}" for epsilon in EPSILONS)], rows)]
+
+
 def store_pairs() -> None:
     """Store how many pairs are useful, by table and budget."""
     grid = [(table, epsilon) for table in SMALL_TABLES for epsilon in SMALL_EPSILONS]
@@ -211,6 +225,7 @@ def document(results: list[Line]) -> None:
         "comparison": comparison_part(results),
         "parameters": study_part(results),
         "useful": useful_part(results),
+        "seconds": time_part(results),
     }
     replace_parts(DOCUMENT, parts)
 

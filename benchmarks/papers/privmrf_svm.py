@@ -1,13 +1,14 @@
-"""SVM misclassification of PrivMRF's section 5: its parameters (Figures 1b to 3b) and all methods (Figure 5).
+"""SVM misclassification of PrivMRF's section 5 by budget: all methods (Figure 5), its parameters (Figures 1b to 3b).
 
     python -m benchmarks.papers privmrf_svm run [--tables nltcs] [--methods privmrf-paper mst] [--epsilons 0.8]
     python -m benchmarks.papers privmrf_svm document
 
 `run` appends one JSON line per run to benchmarks/results/privmrf_svm.jsonl and never repeats a run that is there. As in
-the paper an SVM predicts each binary column from all others, is trained on synthetic rows and tested on the fifth of
-the real rows that was not synthesised: repeats are folds of random splits. `resample`, real rows drawn with
-replacement, stands for the classifier without privacy. `document` writes a part of docs/reproductions/privmrf.md.
-NOT PRIVATE: the numbers compare with real rows.
+the paper an SVM predicts each column from all others, is trained on synthetic rows and tested on the fifth of the real
+rows that was not synthesised. Repeats are random splits, the same as on the other pages, so that distances are measured
+in the same runs; the folds of the paper are in svm_folds.py. `resample`, real rows drawn with replacement, stands for
+the classifier without privacy. `document` writes a part of docs/reproductions/privmrf.md and its plots. NOT PRIVATE:
+the numbers compare with real rows.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from collections.abc import Sequence
 from benchmarks import runs
 from benchmarks.common import Line, add_grid, parser_of, replace_parts, results_of
 from benchmarks.papers import privmrf
-from benchmarks.runs import method_rows, results_in, show_progress
+from benchmarks.runs import method_rows, results_in, show_progress, spread
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs, summary
+from lookalike.evaluate.report import comparison_chart
 
 RESULTS = results_of("privmrf_svm")
 DOCUMENT = privmrf.DOCUMENT
-TABLES = ("nltcs", "br2000", "adult", "acs")
+TABLES = ("nltcs", "br2000")
 EPSILONS = (0.2, 0.8, 3.2)
 REPEATS = 5
 METHODS = ("privmrf", privmrf.PAPER, "mst", "aim", "pb-pgm-paper", "privbayes-paper", "bsg-paper", "bsg", "dp-copula")
 METHODS += ("dp-wgan", "independent", "resample")
-STUDIED, STUDY = 0.8, tuple(name for choices in privmrf.STUDY.values() for name in choices)
+DRAWN = ("privmrf", *(privmrf.PAPER, *privmrf.PAPERS_RIVALS), "resample")
+"""The methods of the plots, which have eight colours."""
+STUDIED, STUDY = (0.8,), tuple(name for choices in privmrf.STUDY.values() for name in choices)
 
 
 def run_one(job: Job) -> Result:
@@ -38,31 +42,30 @@ def run_one(job: Job) -> Result:
 
 
 def jobs(tables: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], repeats: int) -> list[Job]:
-    """The comparison of methods, then the paper's parameters on nltcs at one budget."""
+    """The comparison of methods, then the paper's parameters on nltcs."""
     compared = jobs_of(tables, methods, epsilons, repeats, train_share=0.8)
-    studied = jobs_of(["nltcs"], list(STUDY), [STUDIED], repeats, train_share=0.8)
+    studied = jobs_of(["nltcs"], list(STUDY), STUDIED, repeats, train_share=0.8)
     return compared + (studied if "nltcs" in tables else [])
 
 
-def cell_of(results: list[Line]) -> dict[tuple[str, str, float], str]:
-    """Mean SVM error, its standard error and the number of runs of every cell."""
-    return {
-        key: f"{mean:.4f}" + (f" ± {error:.4f} ({count})" if count > 1 else " (1)")
-        for key, (mean, error, count) in summary(results, "svm_error").items()
-    }
-
-
 def parts(results: list[Line]) -> dict[str, list[str]]:
-    """Figure 5 by table, and the parameter study."""
-    cells, text = cell_of(results), list[str]()
+    """Figure 5 by table, and the parameter study: mean SVM error, its standard error and the number of runs."""
+    cells, text = summary(results, "svm_error"), list[str]()
     for table in TABLES:
-        columns = {f"{e:g}": (table, e) for e in EPSILONS if any(key[0] == table and key[2] == e for key in cells)}
-        shown = [m for m in METHODS if any((table, m, e) in cells for e in EPSILONS)]
-        if shown:
-            text += [f"{table}:", "", *method_rows(shown, columns, lambda key: cells.get(key, "")), ""]
-    study = [name for name in STUDY if ("nltcs", name, STUDIED) in cells]
-    column = {f"epsilon {STUDIED:g}": ("nltcs", STUDIED)}
-    return {"svm": text, "svm-parameters": method_rows(study, column, lambda key: cells.get(key, ""), "setting")}
+        drawn = [line for method in DRAWN for line in results if line["method"] == method]
+        plot = DOCUMENT.with_name(f"privmrf-{table}-svm.svg")
+        plot.write_text(comparison_chart(drawn, "svm_error", table), encoding="utf-8")
+        columns = {f"{e:g}": (table, e) for e in EPSILONS}
+        rows = method_rows(METHODS, columns, lambda key: spread(cells.get(key)))
+        text += [f"{table}:", "", f"![{table}, SVM]({plot.name})", "", *rows, ""]
+    return {"svm": text, "svm-parameters": study_rows(results)}
+
+
+def study_rows(results: list[Line]) -> list[str]:
+    """SVM errors of the paper's parameters on nltcs, by budget."""
+    cells = summary(results, "svm_error")
+    columns = {f"{e:g}": ("nltcs", e) for e in STUDIED}
+    return method_rows((*STUDY, "resample"), columns, lambda key: spread(cells.get(key)), "setting")
 
 
 def main(arguments: Sequence[str]) -> None:

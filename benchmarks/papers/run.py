@@ -36,6 +36,7 @@ from benchmarks.papers import (
     privmrf_wide,
     privsyn,
     queries,
+    svm_folds,
 )
 from benchmarks.runs import Key, show_progress
 from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs
@@ -194,6 +195,8 @@ def job_runs(repeats: int | None) -> Iterator[Run]:
     count = repeats or privmrf_svm.REPEATS
     jobs = privmrf_svm.jobs(privmrf_svm.TABLES, privmrf_svm.METHODS, privmrf_svm.EPSILONS, count)
     yield from runs_of("privmrf_svm", jobs, privmrf_svm.run_one, privmrf_svm.RESULTS)
+    jobs = svm_folds.jobs(svm_folds.TABLES, svm_folds.METHODS, svm_folds.EPSILONS)
+    yield from runs_of("svm_folds", jobs, svm_folds.run_one, svm_folds.RESULTS)
     jobs = ppsyn.jobs(ppsyn.PARTS, ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS, repeats or ppsyn.REPEATS)
     yield from runs_of("ppsyn", jobs, ppsyn.run_one, ppsyn.RESULTS)
     methods = [name for name in METHODS if name != "auto"]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.common import DOCS, Line, markdown, parser_of, replace_parts, results_of, stored
-from benchmarks.runs import standalone
 from lookalike.report.charts import lines
+from lookalike.report.page import standalone
 
 DOCUMENT = DOCS / "scale.md"
 COLUMNS, PAIRS = 15, 105

@@ -14,7 +14,7 @@ from lookalike.evaluate.compare import Result, summary, table_rows
 from lookalike.evaluate.evaluation import Evaluation
 from lookalike.report.charts import lines
 from lookalike.report.columns import MAX_BARS
-from lookalike.report.page import render, style_sheet
+from lookalike.report.page import render, standalone
 
 _MAX_COLUMNS = 60
 _MAX_MAP_COLUMNS = 32
@@ -85,8 +85,10 @@ MEASURES = {
     "tvd.1": "mean distance of 1-way marginals",
     "tvd.2": "mean distance of 2-way marginals",
     "tvd.3": "mean distance of 3-way marginals",
+    "tvd.4": "mean distance of 4-way marginals",
     "tvd.5": "mean distance of 5-way marginals",
     "ranges.3": "mean squared error of 3-way range queries",
+    "ranges.5": "mean squared error of 5-way range queries",
     "svm_error": "mean SVM error",
     "cpu_seconds": "CPU seconds",
     "peak_mb": "peak memory in MB",
@@ -113,10 +115,7 @@ def comparison_report(results: Iterable[Result]) -> str:
 def comparison_chart(results: Iterable[Result], measure: str, table: str | None = None) -> str:
     """Return an SVG file with one line over epsilon for each method (and table, if there are several)."""
     chosen = [line for line in results if table is None or line["table"] == table]
-    chart = _chart(chosen, measure, MEASURES.get(measure, measure))
-    style = Markup("<style>") + style_sheet() + Markup("svg { background: var(--page); }</style>")
-    at = chart.index(">") + 1
-    return str(chart[:at] + style + chart[at:])
+    return standalone(_chart(chosen, measure, MEASURES.get(measure, measure)))
 
 
 def _chart(results: Iterable[Result], measure: str, title: str) -> Markup:

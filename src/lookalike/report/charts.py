@@ -244,7 +244,9 @@ def lines(
     highest = max((y + (0 if math.isnan(e) else e) for v in points.values() for _, y, e in v), default=1.0) or 1.0
     step = _round_step(highest / 4)
     largest = step * math.ceil(highest / step - 1e-9)
-    left, top, width, height = 48.0, 28.0 if y_title else 12.0, 320.0, 190.0
+    ticks = [(step * tick, _tick(step * tick, largest)) for tick in range(round(largest / step) + 1)]
+    left = max(48.0, 12 + _LETTER * max(len(text) for _, text in ticks))
+    top, width, height = 28.0 if y_title else 12.0, 320.0, 190.0
     span = math.log(xs[-1] / xs[0]) if len(xs) > 1 else 1.0
 
     def across(x: float) -> float:
@@ -254,15 +256,15 @@ def lines(
         return top + height - y / largest * height
 
     parts = [_line(left, top + height, left + width, top + height, "axis")]
-    for tick in range(round(largest / step) + 1):
-        y = step * tick
+    for y, text in ticks:
         parts.append(_line(left, up(y), left + width, up(y), "grid"))
-        parts.append(_text(left - 6, up(y) + 4, f"{y:.3g}" if largest < 1e4 else amount(y), "value", "end"))
+        parts.append(_text(left - 6, up(y) + 4, text, "value", "end"))
     free = -math.inf
     for x in xs:
-        if across(x) - free > 30:
+        half = len(f"{x:g}") * _LETTER / 2
+        if across(x) - half > free:
             parts.append(_text(across(x), top + height + 15, f"{x:g}", "value", "middle"))
-            free = across(x)
+            free = across(x) + half + 4
     parts += [_text(left + width / 2, top + height + 32, x_title, "label", "middle"), _text(0, 12, y_title, "label")]
     for number, (name, values) in enumerate(points.items()):
         kind = f"series s{number % 8}"
@@ -279,15 +281,23 @@ def lines(
     return _svg(left + width + 8, top + height + 48 + below, parts, title, natural=True)
 
 
+def _tick(value: float, largest: float) -> str:
+    """Return a number beside an axis that goes to `largest`, without an exponent where it stays short."""
+    if largest >= 1e4:
+        return amount(value)
+    return f"{value:.3g}" if value == 0 or largest < 1e-5 else f"{value:.8f}".rstrip("0").rstrip(".")
+
+
 def _legend(names: Sequence[str], width: float) -> tuple[float, list[Markup]]:
     """Return the height of a legend and its parts: as many names beside each other as fit."""
-    each = 34 + _LETTER * max((len(short(name, 28)) for name in names), default=0)
+    limit = int((width - 34) / _LETTER)
+    each = 34 + _LETTER * max((len(short(name, limit)) for name in names), default=0)
     beside = max(1, int(width // each))
     parts: list[Markup] = []
     for number, name in enumerate(names):
         x, y = number % beside * each, number // beside * 16 + 6
         parts.append(_line(x, y, x + 18, y, f"series s{number % 8}"))
-        parts.append(_text(x + 24, y + 4, short(name, 28), "label"))
+        parts.append(_text(x + 24, y + 4, short(name, limit), "label"))
     return 16.0 * math.ceil(len(names) / beside) + 4, parts
 
 

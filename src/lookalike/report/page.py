@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -30,7 +31,16 @@ def script_digest() -> str:
 @cache
 def style_sheet() -> Markup:
     """Return the style sheet, which needs no escapes: it holds no text of users."""
-    return _file("style.css")
+    return _file("style.css") + _file("charts.css")
+
+
+def standalone(chart: Markup) -> str:
+    """Return a chart as a file of its own, in light colours and without variables, which few programs draw."""
+    light = dict(re.findall(r"(--[\w-]+): ([^;]+);", _file("style.css").partition("}")[0]))
+    rules = re.sub(r"var\((--[\w-]+)\)", lambda found: light[found[1]], _file("charts.css"))
+    at = chart.index(">") + 1
+    page = Markup('<rect width="100%" height="100%" fill="{}"/>').format(light["--page"])
+    return str(chart[:at] + Markup("<style>\n{}</style>").format(Markup(rules)) + page + chart[at:])
 
 
 @cache

@@ -10,6 +10,7 @@ import pytest
 
 from lookalike.report.charts import bars, density, heat_map, histogram, lines
 from lookalike.report.columns import number_axis
+from lookalike.report.page import standalone
 from lookalike.schema.binned import Continuous, Datetime, Integer
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -125,3 +126,20 @@ def test_many_lines_fit_their_legend():
     for text in root.iter(f"{SVG}text"):
         assert float(text.get("y")) <= height
         assert float(text.get("x")) + 6 * len(text.text) * (text.get("text-anchor") == "start") <= width + 10
+
+
+def test_small_numbers_beside_an_axis_have_room_and_no_exponent():
+    root = ElementTree.fromstring(lines({"one": [(0.9, 1.4e-4, 0.0), (1, 2e-5, 0.0)]}, x_title="x", y_title="y"))
+    beside = [text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "end"]
+    assert [text.text for text in beside] == ["0", "0.00005", "0.0001", "0.00015"]
+    assert all(float(text.get("x")) >= 6 * len(text.text) for text in beside)
+    assert {"0.9", "1"} <= {text.text for text in root.iter(f"{SVG}text")}
+
+
+def test_a_chart_as_a_file_needs_no_style_sheet_and_no_variables():
+    text = standalone(lines({"one": [(0.1, 1, 0.1), (1, 2, 0.1)]}, x_title="x", y_title="y"))
+    root = ElementTree.fromstring(text)
+    assert "var(" not in text
+    assert "--" not in text
+    assert "svg .whisker { stroke: #" in root.findtext(f"{SVG}style")
+    assert len(list(root.iter(f"{SVG}path"))) == 2
