@@ -21,7 +21,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.kernel.reading import kept_rows
+from lookalike.privacy.kernel.door import kept_rows
 from lookalike.schema.binned import Continuous, Integer
 from lookalike.schema.codec import encode_columns
 from lookalike.schema.columns import Categorical, Column, Identifier
