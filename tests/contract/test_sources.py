@@ -29,7 +29,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.probes import Comparison, GridProbe, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import Scanner, View
-from lookalike.sources.counted import CountedSource
+from lookalike.sources.counting import CountedSource
 from lookalike.sources.databases import DatabaseTable
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure

@@ -15,9 +15,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.model import Stored
 from lookalike.sampling.draws import values_at
 from lookalike.schema.domain import ColumnSet, Domain, first_places
+from lookalike.stored import Stored
 
 # Adam's decay rates of the first and second moments, and the constant in its denominator.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
