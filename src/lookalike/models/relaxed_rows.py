@@ -26,6 +26,9 @@ _MIN_NOISE = 2e-4
 """The penalty is never weaker than for noise of this part of the rows. Adam's steps do not grow with the gradient:
 without a penalty, rows that fit exact counts still move, and what no count says drifts."""
 
+_MAX_LOGITS = 20_000_000
+"""Maximum number of logits of all relaxed rows: one per row and value of a column."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Target:
@@ -285,3 +288,8 @@ class RelaxedRows:
         sums = np.add.reduceat(found, first_places(domain.sizes), axis=0, dtype=np.float64)
         stored.require(bool((np.abs(sums - 1) < 1e-3).all()), "has distributions that do not add up to 1")
         return cls(domain, stored.total(), found)
+
+
+def affordable_rows(rows: int, domain: Domain) -> int:
+    """Return the number of relaxed rows: `rows`, or fewer where their logits would be too many."""
+    return min(rows, max(_MAX_LOGITS // sum(domain.sizes), 1))

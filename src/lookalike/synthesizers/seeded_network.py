@@ -22,7 +22,6 @@ from lookalike.schema.domain import Domain
 from lookalike.synthesizers.base import Method, Progress, check_choice, check_positive, choice, paper, tuned
 from lookalike.synthesizers.split import Kind, Split, Step
 
-PAPER = "Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)"
 FAMILIES = "families of the network"
 PARTS, COUNT, SEEDED, HISTOGRAM = "split into parts", "number of seeds", "rows from seeds", "prefix histogram"
 
