@@ -154,7 +154,9 @@ def test_five_lines_at_the_end(call: Call, people: Path, tmp_path: Path) -> None
     facts = json.loads(call("synth", people, "-o", out, "-e", 1, "--json", *HINTS).out)
     assert (facts["method"], facts["chosen"]) == ("auto", "mosaic")
     assert facts["cap"] == 5
-    assert facts["not_seen"]["made up, since their names or a declaration say identifiers"] == ["person"]
+    assert facts["not_seen"]["the values of identifiers (made up; names or a declaration say that these are such)"] == [
+        "person"
+    ]
 
 
 def test_a_long_run_says_so_before_it_spends(

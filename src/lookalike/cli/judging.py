@@ -58,11 +58,18 @@ def evaluate(
     ] = False,
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", "-e", help="What the release claims, where no --model says it: bounds attacks."),
+        typer.Option(
+            "--epsilon",
+            "-e",
+            help="Epsilon of the release, where no --model says it: attacks are shown beside what it allows.",
+        ),
     ] = None,
     delta: options.DeltaOption = 1e-5,
     shadows: Annotated[
-        int, typer.Option(help="Releases of --model's method that an attacker learns from; each is a run.")
+        int,
+        typer.Option(
+            help="Number of further releases by --model's method on which an attacker is trained; each is a run."
+        ),
     ] = 0,
     svm: Annotated[bool, typer.Option("--svm", help="Also train an SVM for every column as in PrivMRF: slow.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the choice of marginals, ranges and rows.")] = 0,
@@ -301,7 +308,7 @@ def _clock(seconds: float) -> str:
 
 
 def _print_figures(method: str, epsilon: float, delta: float, figures: list[dict[str, Any]]) -> None:
-    right = ("runs", "unit", "claimed", "shown", "part", "most", "epsilon shown")
+    right = ("runs", "unit", "claimed", "shown", "part", "maximum", "epsilon shown")
     rows = []
     for line in figures:
         runs = line["runs"] if "runs" in line else f"{line['correct']} of {line['guesses']} guessed"
@@ -319,8 +326,8 @@ def _print_figures(method: str, epsilon: float, delta: float, figures: list[dict
         output.print("The guarantee is FALSE: please report this, with the version and the line above.")
         return
     output.print(
-        "Nothing contradicts the claim. Each line holds with 99.9 % confidence; 'most' is what this number of runs\n"
-        "would show of a release without any noise. An audit can refute a guarantee, never prove it."
+        "Nothing contradicts the claim. Each line holds with 99.9 % confidence; 'maximum' is what this number of\n"
+        "runs would show of a release without any noise. An audit can refute a guarantee, never prove it."
     )
 
 

@@ -85,7 +85,7 @@ class QuestionParser(Parser):
         words = [token.lower() for token in self._tokens[:3]]
         lone = self._tokens[:1] and self._tokens[0] not in self._domain
         if lone and words[0] in _STATISTICS and words[1:2] != ["of"] and words[2:] != ["of"]:
-            raise InputError(f"What {words[0]!r} is asked of is not said by 'of'. {_EXAMPLE}")
+            raise InputError(f"The question names no column for {words[0]!r}; write '{words[0]} of COLUMN'. {_EXAMPLE}")
         if words[:2] in (["mean", "of"], ["average", "of"]):
             self.statistic = Statistic("mean", (self._skip(2)._number_column(),))
         elif words[:2] == ["median", "of"]:

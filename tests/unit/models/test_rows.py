@@ -18,7 +18,7 @@ DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4, "d": 2})
 STARTS = [
     GumSettings(),
     GumSettings(start="tree"),
-    GumSettings.of_paper(),
+    GumSettings(start="independent", schedule=GumSchedule()),
     GumSettings.of_flows(),
     GumSettings(append=False),
 ]
