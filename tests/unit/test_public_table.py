@@ -151,7 +151,7 @@ def test_an_interrupted_run_goes_on_with_the_same_public_table(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("lookalike.inputs.PublicTable.fitted", killed)
+        patched.setattr("lookalike.public_table.PublicTable.fitted", killed)
         with pytest.raises(KeyboardInterrupt):
             la.synthesize(private, schema=SIZES, epsilon=0.5, public=public, ledger=ledger, seed=3)
     (tmp_path / "other.csv").write_text(public.read_text())
