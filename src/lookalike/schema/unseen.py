@@ -23,7 +23,7 @@ HIDDEN = "other values (found constant, although some rows seem to hold others)"
 RARE_TEXTS = "the values (made up, since too few of them are frequent)"
 RARE_VALUES = "values too rare to be released (they count as 'other')"
 SINGLE = "more than one value or bin"
-DECLARED = "the values of identifiers (made up; names or a declaration say that these are such)"
+DECLARED = "the values of identifiers, by name or declaration (made up)"
 DOUBTS = (SMALL, NOTHING, GUESSED, BOUNDS, HIDDEN, RARE_TEXTS)
 REASONS = (*DOUBTS, RARE_VALUES, SINGLE, DECLARED)
 """In the order in which they are listed."""
