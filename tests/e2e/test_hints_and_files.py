@@ -146,7 +146,7 @@ def test_five_lines_at_the_end(call: Call, people: Path, tmp_path: Path) -> None
     assert re.match(r"Rows: \d+ of 5 columns", lines[0])
     assert lines[1] == "Method: mosaic, chosen by auto."
     assert "Left: epsilon 3 of the cap of 5" in lines[2]
-    assert "identifiers: person" in lines[3]
+    assert "identifiers, by name or declaration (made up): person" in lines[3]
     assert "too few of them are frequent): notes" in lines[3]
     assert str(out) in lines[4]
     assert f"model {model}" in lines[4]
