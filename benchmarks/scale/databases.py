@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.common import append, parser_of, results_of
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import View
-from lookalike.sources.counted import CountedSource
+from lookalike.sources.counting import CountedSource
 from lookalike.sources.databases import DatabaseTable
 
 RESULTS = results_of("databases")

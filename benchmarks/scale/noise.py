@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from benchmarks.common import append, parser_of, results_of
-from lookalike.privacy.kernel.noise import rounded_gaussian
+from lookalike.privacy.kernel.mechanisms import rounded_gaussian
 from lookalike.privacy.row_level.seeded_rows import two_sided_geometric
 
 CELLS = 1_000_000

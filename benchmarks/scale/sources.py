@@ -138,7 +138,7 @@ def from_parquet(rows: int, kinds: Sequence[str] = ("codes", "texts")) -> Line:
     from lookalike.schema.columns import Categorical
     from lookalike.schema.schema import Schema
     from lookalike.sources.base import View
-    from lookalike.sources.counted import CountedSource
+    from lookalike.sources.counting import CountedSource
     from lookalike.sources.files import TableFile
     from lookalike.sources.frames import TableForm
     from lookalike.sources.streams import FileTable

@@ -26,7 +26,7 @@ from lookalike.schema.schema import Schema
 from lookalike.sources.base import View
 from lookalike.sources.blocks import Counting, Packing, joined, sums
 from lookalike.sources.clusters import SparkTable
-from lookalike.sources.counted import CountedSource
+from lookalike.sources.counting import CountedSource
 
 RESULTS = results_of("spark")
 PAIR = (NAMES[1], NAMES[4])

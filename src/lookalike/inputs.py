@@ -109,7 +109,7 @@ def _is_file(table: Any) -> bool:
 
 
 def modified(table: Any) -> int | None:
-    """When the file of a table was last written to, as the system tells; no value of the table shows in it."""
+    """Return when the file of a table was last written to, as the system says; no value of the table shows in it."""
     try:
         return max(os.stat(file).st_mtime_ns for file in TableFile.at(table).parts()) if _is_file(table) else None
     except OSError as error:

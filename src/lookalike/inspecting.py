@@ -17,14 +17,13 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger, RunSummary
-from lookalike.privacy.run import ended
+from lookalike.privacy.run import Spent, ended
 from lookalike.schema.bins import Binned
 from lookalike.schema.columns import Column, Identifier
 from lookalike.schema.explained import save_explained
 from lookalike.schema.schema import Schema
 from lookalike.schema.unseen import Unseen
 from lookalike.selection.steps import measure_columns
-from lookalike.spent import Spent
 from lookalike.synthesizers.base import Progress
 from lookalike.synthesizers.split import limits_of, noise_source
 

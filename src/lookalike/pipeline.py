@@ -28,13 +28,12 @@ from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger, RunSummary
-from lookalike.privacy.run import SYSTEM_ENTROPY, Run, ended
+from lookalike.privacy.run import SYSTEM_ENTROPY, Run, Spent, ended
 from lookalike.public_table import PublicTable, as_public
 from lookalike.release import CHUNK_ROWS, FittedModel, Release, check_rows
 from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
 from lookalike.sources.frames import index_columns
-from lookalike.spent import Spent
 from lookalike.synthesizers import Step, create, settings_of
 from lookalike.synthesizers.base import Method, Progress, between, check_target, with_passes
 from lookalike.synthesizers.split import UNKNOWN, Kind, check_sets, limits_of, noise_source, reads_rows, with_discovery

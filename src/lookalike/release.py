@@ -20,14 +20,13 @@ from lookalike.errors import InputError, LookalikeError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
 from lookalike.inputs import check_not_read
 from lookalike.measurements import NoisyMarginal, NoisyResidual, total_stddev
-from lookalike.models.answers import AnsweredQuestion, answer_question
-from lookalike.models.archive import read_archive, stored_model, write_archive
-from lookalike.models.diagnosis import Diagnosis, diagnose
-from lookalike.models.extracts import RowParts, table_where, write_noisy_tables
+from lookalike.models.answers import AnsweredQuestion, answer_question, table_where
+from lookalike.models.archive import read_archive, stored_model, write_archive, write_noisy_tables
 from lookalike.models.intervals import ErrorBars
-from lookalike.models.model import MAX_COUNT, Model, Stored, taken_apart
+from lookalike.models.model import Diagnosis, Model, RowParts, diagnose
 from lookalike.models.redraws import redrawn
 from lookalike.notebook import card, table
+from lookalike.privacy.run import Spent
 from lookalike.schema import codec
 from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.decode import check_decodable
@@ -39,7 +38,7 @@ from lookalike.sources.databases import write_into
 from lookalike.sources.files import KINDS
 from lookalike.sources.frames import TableForm, to_frame
 from lookalike.sources.writing import write_file, write_tables
-from lookalike.spent import Spent
+from lookalike.stored import MAX_COUNT, Stored, taken_apart
 from lookalike.synthesizers.split import Step
 
 FORMAT = 2

@@ -21,7 +21,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from lookalike.errors import SchemaError
-from lookalike.privacy.kernel.reading import kept_rows
+from lookalike.privacy.kernel.door import kept_rows
 from lookalike.schema.binned import Continuous, Integer
 from lookalike.schema.codec import encode_columns
 from lookalike.schema.columns import Categorical, Column, Identifier
@@ -29,7 +29,7 @@ from lookalike.schema.domain import Domain
 from lookalike.schema.probes import Comparison, GridProbe, RowsPerPerson
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import Scanner, View
-from lookalike.sources.counted import CountedSource
+from lookalike.sources.counting import CountedSource
 from lookalike.sources.databases import DatabaseTable
 from lookalike.sources.files import TableFile
 from lookalike.sources.frames import TableForm, read_structure

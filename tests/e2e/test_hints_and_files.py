@@ -146,15 +146,15 @@ def test_five_lines_at_the_end(call: Call, people: Path, tmp_path: Path) -> None
     assert re.match(r"Rows: \d+ of 5 columns", lines[0])
     assert lines[1] == "Method: mosaic, chosen by auto."
     assert "Left: epsilon 3 of the cap of 5" in lines[2]
-    assert "identifiers: person" in lines[3]
-    assert "too few values are frequent: notes" in lines[3]
+    assert "identifiers, by name or declaration (made up): person" in lines[3]
+    assert "too few of them are frequent): notes" in lines[3]
     assert str(out) in lines[4]
     assert f"model {model}" in lines[4]
     assert load(model).spent.chosen == "mosaic"
     facts = json.loads(call("synth", people, "-o", out, "-e", 1, "--json", *HINTS).out)
     assert (facts["method"], facts["chosen"]) == ("auto", "mosaic")
     assert facts["cap"] == 5
-    assert facts["not_seen"]["made up, since their names or a declaration say identifiers"] == ["person"]
+    assert facts["not_seen"]["the values of identifiers, by name or declaration (made up)"] == ["person"]
 
 
 def test_a_long_run_says_so_before_it_spends(

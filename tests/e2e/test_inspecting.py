@@ -40,7 +40,7 @@ def test_a_run_goes_on_from_an_inspection_and_both_are_in_the_ledger(call: Call,
     found, out = tmp_path / "found.yaml", tmp_path / "o.csv"
     outcome = call("inspect", people, "-e", 3, "--write-schema", found)
     assert outcome.code == 0, outcome.err
-    assert "too few values are frequent: note" in outcome.out
+    assert "too few of them are frequent): note" in outcome.out
     assert f"'lookalike synth TABLE --schema {found}' goes on from it." in outcome.out
     schema = Schema.load(found)
     assert not schema.open_facts
@@ -96,7 +96,7 @@ def test_a_strict_run_stops_with_its_own_exit_code_and_counts_what_it_spent(
     out, found = tmp_path / "o.csv", tmp_path / "found.yaml"
     outcome = call("synth", people, "-o", out, "-e", 3, "--strict", "--write-schema", found)
     assert outcome.code == 3
-    assert "too few values are frequent: note" in outcome.err
+    assert "too few of them are frequent): note" in outcome.err
     assert "No row was made. The run counts with epsilon" in outcome.err
     assert not out.exists()
     book = ledger_of(call, people)

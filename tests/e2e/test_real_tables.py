@@ -222,7 +222,7 @@ def test_what_other_programs_write_comes_back_as_they_write_it(call: Call, tmp_p
     frame.to_csv(tmp_path / "visits.csv", index=False)
     done = call("synth", tmp_path / "visits.csv", "-o", tmp_path / "out.csv", "-m", "independent", "-e", "50")
     assert done.code == 0
-    assert "their names or a declaration say identifiers: visit_id" in done.out
+    assert "by name or declaration (made up): visit_id" in done.out
     made = pd.read_csv(tmp_path / "out.csv", dtype=str, keep_default_na=False)
     assert made["children"].str.fullmatch(r"[0-9]+\.0|").all()
     assert 0.1 < (made["children"] == "").mean() < 0.3

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.privacy.kernel import choice, noise
+from lookalike.privacy.kernel import mechanisms
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level import seeded_rows as geometric
 
@@ -177,9 +177,9 @@ class Noise(np.ndarray):
 
 
 _ORIGINALS = {
-    "gaussian": noise.rounded_gaussian,
+    "gaussian": mechanisms.rounded_gaussian,
     "geometric": geometric.two_sided_geometric,
-    "choose": choice.exponential_mechanism,
+    "choose": mechanisms.exponential_mechanism,
 }
 
 
@@ -267,11 +267,11 @@ def share_used(tapes: Sequence[Tape], relation: str = "add-remove") -> float:
     return float(np.max(everything)) / float(tapes[0].charged)
 
 
-def plain_scores(scores: Any) -> choice.WeightedScores:
+def plain_scores(scores: Any) -> mechanisms.WeightedScores:
     """Scores without weights and offsets: integers, or floats that are taken as exact."""
     numbers = np.asarray(scores)
     numbers = numbers if numbers.dtype.kind in "iu" else numbers.astype(np.float64)
-    return choice.WeightedScores(numbers, np.ones(numbers.shape), np.zeros(numbers.shape))
+    return mechanisms.WeightedScores(numbers, np.ones(numbers.shape), np.zeros(numbers.shape))
 
 
 def same(one: Any, other: Any) -> bool:

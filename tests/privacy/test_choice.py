@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.kernel import choice
-from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
+from lookalike.privacy.kernel import mechanisms
+from lookalike.privacy.kernel.mechanisms import WeightedScores, exponential_mechanism, largest_weight
 from tests.privacy.spies import plain_scores
 
 
@@ -66,7 +66,7 @@ def test_more_bits_are_drawn_at_a_boundary(candidate: int) -> None:
     ]
     for words, expected in cases:
         source = Script(*words)
-        assert choice._choose(plain_scores(scores), rate, source) == expected
+        assert mechanisms._choose(plain_scores(scores), rate, source) == expected
         assert not source.words
 
 
@@ -82,15 +82,15 @@ def test_floats_and_decimals_choose_as_brute_force(scores: list[float], rate: Fr
         place = mpmath.ldexp(mpmath.mpf((word << 64 | middle) << 64 | middle), -192)
         expected = next(i for i, edge in enumerate(boundaries(scores, rate)) if place < edge or i == len(scores) - 1)
     given = plain_scores(scores)
-    assert choice._choose(given, rate, Script(word, middle, middle)) == expected
-    assert choice._choose_exactly(given.fractions(), rate, word, Script(middle, middle)) == expected
+    assert mechanisms._choose(given, rate, Script(word, middle, middle)) == expected
+    assert mechanisms._choose_exactly(given.fractions(), rate, word, Script(middle, middle)) == expected
 
 
 def test_only_differences_of_scores_matter() -> None:
     scores = np.array([1.0, 4.0, 2.0])
     for word in range(0, 2**64, 2**59 + 12345):
         moved = [plain_scores(scores + shift) for shift in (0.0, 1e6, -1e6)]
-        picks = {choice._choose(given, Fraction(1, 2), Script(word)) for given in moved}
+        picks = {mechanisms._choose(given, Fraction(1, 2), Script(word)) for given in moved}
         assert len(picks) == 1
 
 
@@ -99,7 +99,7 @@ def test_extreme_scores() -> None:
     assert exponential_mechanism(plain_scores([-1e308, 0.0, 1e308]), 1.0, 1.0) == 2
     assert exponential_mechanism(plain_scores(np.array([0, 10**6, 3])), 1.0, 1.0) == 1
     extreme = plain_scores([-1e308, 0.0, 1e308])
-    assert choice._choose_exactly(extreme.fractions(), Fraction(1, 2), 12345, Script()) == 2
+    assert mechanisms._choose_exactly(extreme.fractions(), Fraction(1, 2), 12345, Script()) == 2
 
 
 # Weighted scores: large ones, in exact arithmetic.
@@ -138,7 +138,7 @@ def test_large_scores_are_chosen_between_as_brute_force_does(scores: WeightedSco
         weights = [mpmath.exp(mpmath.mpf((x - top).numerator) / (x - top).denominator) for x in exponents]
         edges = [mpmath.fsum(weights[: i + 1]) / mpmath.fsum(weights) for i in range(len(weights))]
         expected = next(i for i, edge in enumerate(edges) if place < edge or i == len(edges) - 1)
-    assert choice._choose(scores, rate, Script(word, middle, middle)) == expected
+    assert mechanisms._choose(scores, rate, Script(word, middle, middle)) == expected
 
 
 def test_a_row_moves_a_large_weighted_score_by_no_more_than_the_sensitivity() -> None:

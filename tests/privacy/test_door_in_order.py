@@ -26,7 +26,7 @@ from lookalike.inputs import as_ledger, table_identity
 from lookalike.measurements import CellTable, Contrasts
 from lookalike.privacy import chain
 from lookalike.privacy.journal import Recording
-from lookalike.privacy.kernel import noise, reading
+from lookalike.privacy.kernel import door, mechanisms
 from lookalike.privacy.kernel.accounting import Budget, gaussian_rho, stddev_for
 from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -238,7 +238,7 @@ def test_progress_notes_and_the_ledger_do_not_depend_on_the_rows() -> None:
 
 def test_bits_come_from_the_operating_system() -> None:
     """Plant: noise from a generator with a seed, be it a constant or the time."""
-    assert noise.bit_source(None) is os.urandom
+    assert mechanisms.bit_source(None) is os.urandom
 
 
 class Students:
@@ -277,7 +277,7 @@ def test_batches_and_parts_are_dealt_by_no_seed(monkeypatch: pytest.MonkeyPatch)
 def test_rows_of_a_person_are_kept_by_no_seed() -> None:
     """Plant: which rows of a person are kept follows from a fixed seed."""
     persons = np.repeat(np.arange(500), 2)
-    assert not np.array_equal(reading.kept_rows(persons, 1), reading.kept_rows(persons, 1))
+    assert not np.array_equal(door.kept_rows(persons, 1), door.kept_rows(persons, 1))
 
 
 # On disk.
@@ -397,7 +397,7 @@ def test_scales_are_rounded_up_and_prices_too() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         exact = Fraction(int(rng.integers(10**17, 10**18)), int(rng.integers(1, 10**17)))
-        assert Fraction(noise.checked_scale("stddev", exact)) >= exact
+        assert Fraction(mechanisms.checked_scale("stddev", exact)) >= exact
         assert gaussian_rho(1, exact) >= 1 / (2 * exact**2)
         rho = Fraction(float(rng.uniform(1e-6, 1)))
         assert gaussian_rho(1, stddev_for(rho)) <= rho

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lookalike.models.model import taken_apart
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
+from lookalike.stored import taken_apart
 from lookalike.synthesizers import METHODS
 from tests.privacy.spies import Tape, check_paid, neighbouring, share_used
 

@@ -12,9 +12,8 @@ import pytest
 from scipy import special, stats
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.kernel import noise
-from lookalike.privacy.kernel.noise import FLOAT_ERROR, Distribution, Gaussian, rounded_gaussian
-from lookalike.privacy.kernel.normal import upper_tail
+from lookalike.privacy.kernel import mechanisms
+from lookalike.privacy.kernel.mechanisms import FLOAT_ERROR, Distribution, Gaussian, rounded_gaussian, upper_tail
 from lookalike.privacy.row_level.seeded_rows import Geometric, two_sided_geometric
 
 FALSE_ALARM = 1e-9
@@ -30,7 +29,7 @@ def float_tail(distribution: Distribution, k: np.ndarray, scale: float) -> np.nd
     return np.exp(-k / scale) / (1 + np.exp(-1 / scale))
 
 
-def masked(zeros: int) -> noise.BitSource:
+def masked(zeros: int) -> mechanisms.BitSource:
     """System entropy with the top `zeros` bits of every V set to 0: draws given that V < 2^-(1 + zeros)."""
 
     def bits(count: int) -> bytes:
@@ -91,7 +90,7 @@ def fit(distribution: Distribution, draws: np.ndarray, zeros: int, scale: float)
 )
 def test_law_is_right_and_a_wrong_scale_is_seen(distribution: Distribution, zeros: int) -> None:
     """Bins reach to probability 1e-4 of what is drawn; with 40 leading zeros that is 2^-40 * 1e-4 = 1e-16 in all."""
-    draws = noise.draw(distribution, 1_000_000, masked(zeros))
+    draws = mechanisms.draw(distribution, 1_000_000, masked(zeros))
     assert fit(distribution, draws, zeros, distribution.scale) > FALSE_ALARM
     assert fit(distribution, draws, zeros, distribution.scale * 1.05) < FALSE_ALARM
     assert fit(distribution, draws, zeros, distribution.scale / 1.05) < FALSE_ALARM
@@ -156,7 +155,7 @@ def test_more_bits_are_drawn_when_v_lies_at_a_boundary(distribution: Distributio
         ]
         for words, magnitude in cases:
             source = Script(*words)
-            assert noise.draw(distribution, 1, source)[0] == side * magnitude
+            assert mechanisms.draw(distribution, 1, source)[0] == side * magnitude
             assert not source.words
 
 
@@ -169,9 +168,9 @@ def test_float_path_refinement_and_brute_force_agree(kind: Callable[[float], Dis
     rest = int(rng.integers(2**63))
     for start in m.tolist():
         expected = brute(distribution, start << 64 | rest, 128)
-        assert noise.draw(distribution, 1, Script(start << 1, *[rest] * 3))[0] == expected
+        assert mechanisms.draw(distribution, 1, Script(start << 1, *[rest] * 3))[0] == expected
         for guess in (0, expected, expected + 1, 2 * expected + 1000):
-            assert noise._Refined(distribution, start << 64 | rest, 128, Script(0, 0)).magnitude(guess) == expected
+            assert mechanisms._Refined(distribution, start << 64 | rest, 128, Script(0, 0)).magnitude(guess) == expected
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
@@ -184,7 +183,7 @@ def test_v_below_its_first_63_bits_is_always_refined(kind: Callable[[float], Dis
         for word in words:
             value = value << 64 | word
         exact = brute(distribution, 2 * value + 1, 64 * (1 + len(words)) + 1)
-        assert noise.draw(distribution, 1, Script(0, *words, 2**63, 0, 0))[0] == exact
+        assert mechanisms.draw(distribution, 1, Script(0, *words, 2**63, 0, 0))[0] == exact
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lookalike
 from lookalike.measurements import CellTable
-from lookalike.privacy.kernel import noise
+from lookalike.privacy.kernel import mechanisms
 from lookalike.privacy.kernel.accounting import Accountant, Budget, gaussian_rho
 from lookalike.privacy.kernel.door import GuardedTable, contrasts_rho
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -40,7 +40,7 @@ class Drawn:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.scales: list[Fraction] = []
-        for module, name in ((noise, "Gaussian"), (geometric, "Geometric")):
+        for module, name in ((mechanisms, "Gaussian"), (geometric, "Geometric")):
             real = getattr(module, name)
             real = getattr(real, "real", real)
 

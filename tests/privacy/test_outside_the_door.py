@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from lookalike import synthesize
 from lookalike.cli.main import app
 from lookalike.inputs import as_ledger
-from lookalike.privacy.kernel import door, noise, reading
+from lookalike.privacy.kernel import door, mechanisms
 from lookalike.privacy.row_level import seeded_rows as geometric
 from lookalike.schema.schema import Schema
 from lookalike.sources import frames, open
@@ -70,8 +70,8 @@ def bytes_read() -> int:
     return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])
 
 
-READERS = (frames.read_table, open.read, reading.with_capped_persons, door.open_table, open.MemorySource)
-DRAWS = (noise.rounded_gaussian, geometric.two_sided_geometric)
+READERS = (frames.read_table, open.read, door.with_capped_persons, door.open_table, open.MemorySource)
+DRAWS = (mechanisms.rounded_gaussian, geometric.two_sided_geometric)
 
 
 def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:

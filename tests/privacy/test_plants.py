@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lookalike import inputs, pipeline
-from lookalike.privacy.kernel import door, noise, reading, thresholds
+from lookalike.privacy.kernel import door, mechanisms, thresholds
 from lookalike.privacy.kernel.accounting import Accountant
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -50,7 +50,7 @@ def noise_becomes(change: Callable[[Any, float, Any], Any]) -> Plant:
 
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
         def wrong(stddev: float, size: Any, *, insecure_rng: Any = None) -> Any:
-            return change(noise.rounded_gaussian, stddev, size)
+            return change(mechanisms.rounded_gaussian, stddev, size)
 
         for module in MODULES:
             if hasattr(module, "rounded_gaussian"):
@@ -242,9 +242,7 @@ BY_ROWS: dict[str, tuple[Plant, Callable[[], None]]] = {
         by_rows.test_views_share_one_budget_with_their_table,
     ),
     "a person's row too many": (
-        attribute(
-            reading, "kept_rows", lambda persons, max_rows, right=reading.kept_rows: right(persons, max_rows + 1)
-        ),
+        attribute(door, "kept_rows", lambda persons, max_rows, right=door.kept_rows: right(persons, max_rows + 1)),
         lambda: by_rows.test_persons_with_more_rows_than_allowed_are_paid_for("add-remove", 2, False),
     ),
 }

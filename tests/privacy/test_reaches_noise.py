@@ -17,7 +17,7 @@ import pytest
 from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy import scores as scores_module
 from lookalike.privacy.journal import Recording
-from lookalike.privacy.kernel import choice, noise
+from lookalike.privacy.kernel import mechanisms
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.kernel.door import GuardedTable, open_table
 from lookalike.privacy.kernel.neighbours import Neighbours
@@ -157,10 +157,10 @@ def test_every_kind_of_score_is_among_them() -> None:
 def test_noise_has_the_scale_that_it_is_asked_for(scale: float) -> None:
     """The spies note which scale is asked for; these are the functions that they stand for."""
     draws = 60_000
-    gaussian = noise.rounded_gaussian(scale, draws).astype(float)
+    gaussian = mechanisms.rounded_gaussian(scale, draws).astype(float)
     assert abs(gaussian.mean()) < 6 * scale / draws**0.5
     assert gaussian.var() == pytest.approx(scale**2 + 1 / 12, rel=0.05)
     q = np.exp(-1 / scale)
     assert two_sided_geometric(scale, draws).astype(float).var() == pytest.approx(2 * q / (1 - q) ** 2, rel=0.1)
-    chosen = [choice.exponential_mechanism(plain_scores([0.0, scale]), 2.0, scale) for _ in range(4000)]
+    chosen = [mechanisms.exponential_mechanism(plain_scores([0.0, scale]), 2.0, scale) for _ in range(4000)]
     assert np.mean(chosen) == pytest.approx(1 / (1 + np.exp(-1)), abs=6 * 0.5 / 4000**0.5)

@@ -24,7 +24,7 @@ from lookalike.errors import InputError, LedgerError, RunStoppedError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import journal as journals
 from lookalike.privacy.journal import Journal, journal_path, request_hash, restored, written
-from lookalike.privacy.kernel import door, reading
+from lookalike.privacy.kernel import door
 from lookalike.privacy.kernel.accounting import Budget, Charge
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
@@ -345,14 +345,14 @@ def test_a_run_with_persons_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = [f"{person},{'ab'[person % 2]},{visit % 3}" for person in range(80) for visit in range(1 + person % 5)]
     path.write_text("\n".join(["who,sex,kind", *rng.permutation(rows)]) + "\n")
     kept: list[list[int]] = []
-    real = reading.kept_rows
+    real = door.kept_rows
 
     def spied(persons: np.ndarray, max_rows: int) -> np.ndarray:
         found = real(persons, max_rows)
         kept.append(np.unique(persons[found], return_counts=True)[1].tolist())
         return found
 
-    monkeypatch.setattr(reading, "kept_rows", spied)
+    monkeypatch.setattr(door, "kept_rows", spied)
     kinds = Categorical("sex", ("a", "b"), outside="absorb"), Categorical("kind", ("0", "1", "2"), outside="absorb")
     schema = Schema((Identifier("who", pattern="####"), *kinds))
     bounded = {"schema": schema, "person": "who", "neighbours": la.Neighbours(max_rows_per_person=2)}

@@ -21,7 +21,8 @@ from lookalike.audit.methods import MethodAudit, own_cells, resemblance
 from lookalike.audit.watched import Pair
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import scores as scores_module
-from lookalike.privacy.kernel import door, noise
+from lookalike.privacy.kernel import door
+from lookalike.privacy.kernel import mechanisms as kernel_mechanisms
 from lookalike.privacy.kernel.accounting import Budget
 from lookalike.privacy.row_level import critic_sums, laplace_counts, rows, teacher_votes
 from lookalike.schema.schema import Schema
@@ -54,7 +55,7 @@ def test_no_mechanism_shows_more_than_it_claims_and_each_shows_much_of_it(name: 
 
 def scaled(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     exact = door.rounded_gaussian
-    for module in (door, noise, critic_sums, teacher_votes, rows):
+    for module in (door, kernel_mechanisms, critic_sums, teacher_votes, rows):
         monkeypatch.setattr(module, "rounded_gaussian", lambda stddev, *a, **k: exact(stddev * factor, *a, **k))
 
 

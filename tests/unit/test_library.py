@@ -114,7 +114,7 @@ def test_pages_have_a_heading_and_a_table_and_no_script(name: str) -> None:
 
 def test_notices_are_warnings_of_a_class_of_their_own() -> None:
     table = pa.table({"customer_id": [str(n) for n in range(200)], "a": [n % 2 for n in range(200)]})
-    with pytest.warns(la.LookalikeWarning, match="made up, since their names .* identifiers: customer_id") as seen:
+    with pytest.warns(la.LookalikeWarning, match="identifiers, by name or declaration .*: customer_id") as seen:
         la.synthesize(table, epsilon=8.0, method="independent")
     assert seen[0].filename == __file__
     assert issubclass(la.LookalikeWarning, UserWarning)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from lookalike.errors import ModelFileError
-from lookalike.models.model import Stored
 from lookalike.pipeline import synthesize
 from lookalike.privacy.kernel.accounting import Budget, Charge
+from lookalike.privacy.run import Spent
 from lookalike.release import load
-from lookalike.spent import Spent
+from lookalike.stored import Stored
 
 
 @pytest.mark.parametrize("method", ["auto", "mst", "privsyn", "privbayes", "dp-copula", "mwem"])

@@ -17,7 +17,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import typer
 
 from lookalike.cli import judging, options, planning, running
-from lookalike.cli.audit import audit
 from lookalike.cli.terminal import notes, output, print_json, print_table, table_of
 from lookalike.errors import DoubtfulError, LookalikeError
 from lookalike.guards import MAX_MODEL_MB
@@ -231,7 +230,7 @@ def _verdict(stated: dict[str, Any], found: list[str], *, with_model: bool) -> s
 
 
 for command in (*running.COMMANDS, planning.inspect, ledger, serve, *planning.COMMANDS, query, verify,
-                *judging.COMMANDS, audit):  # fmt: skip
+                *judging.COMMANDS):  # fmt: skip
     app.command()(command)
 
 

@@ -267,8 +267,10 @@ def input_of(path: Path | str | None) -> Path | None:
 
 def hints_of(
     types: list[str] | None, ranges: list[str] | None, values: list[str] | None, ids: list[str] | None
-) -> Hints:
-    """Return what the options say about single columns."""
+) -> Hints | None:
+    """Return what the options say about single columns, or None where none is given."""
+    if not (types or ranges or values or ids):
+        return None
     from lookalike.schema.hints import Hints
 
     return Hints(tuple(types or ()), tuple(ranges or ()), tuple(values or ()), tuple(ids or ()))

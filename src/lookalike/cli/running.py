@@ -147,7 +147,7 @@ def resume(
     if out is not None:
         told = {**told, "files": {**told.get("files", {}), "out": str(out)}}
     if "out" not in told.get("files", {}):
-        raise InputError(f"Run {number} was not told where to write its table. Give --out FILE.")
+        raise InputError(f"Run {number} was begun without a file for its table. Give --out FILE.")
     if out is not None:
         told = {key: value for key, value in told.items() if key != "out_table"}
     kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}

@@ -34,8 +34,8 @@ from lookalike.evaluate.membership import (
 )
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.accounting import Budget, check_delta, check_epsilon
+from lookalike.privacy.run import Spent
 from lookalike.schema.domain import Domain
-from lookalike.spent import Spent
 
 MAX_TARGETS = 1_000
 """People of each side that are attacked; of more, random ones."""

@@ -1,4 +1,4 @@
-"""Answers of a model to questions in words: numbers with error bars, without any data.
+"""Answers of a model to questions in words: numbers with error bars, and rows under a condition, without any data.
 
     question   = statistic [ "by" column { "," column } ] [ "where" condition ] | condition
     statistic  = "count" | "mean" "of" column | "median" "of" column | "quantile" share "of" column
@@ -17,23 +17,29 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from lookalike.errors import InputError
 from lookalike.models.intervals import Answer, ErrorBars, check_level
 from lookalike.models.model import Model
 from lookalike.models.statistics import Places, Selection, correlation_answer, mean_answer, quantile_answer
 from lookalike.notebook import card, table
+from lookalike.schema import codec
 from lookalike.schema.binned import Datetime
 from lookalike.schema.bins import Binned
-from lookalike.schema.conditions import Parser, Question, parsed
+from lookalike.schema.conditions import Parser, Question, cut_points, parse_question, parsed
+from lookalike.schema.decode import decode
+from lookalike.schema.enforce import cut_at
 from lookalike.schema.schema import Schema
 
 _EXAMPLE = (
     "Ask for instance: mean of age by sex where income = '>50K'; median of age; quantile 0.9 of age; "
     "correlation of age and hours; count by sex."
 )
-
-
+_MIN_SHARE = 1e-4
+"""Smallest share of rows that satisfy a condition; below it, drawing rows until enough satisfy it takes too long."""
+_MAX_ROUNDS = 1000
+"""Rounds of drawing rows of cut bins before giving up."""
 _STATISTICS = ("mean", "average", "median", "quantile", "correlation")
 
 
@@ -79,7 +85,7 @@ class QuestionParser(Parser):
         words = [token.lower() for token in self._tokens[:3]]
         lone = self._tokens[:1] and self._tokens[0] not in self._domain
         if lone and words[0] in _STATISTICS and words[1:2] != ["of"] and words[2:] != ["of"]:
-            raise InputError(f"What {words[0]!r} is asked of is not said by 'of'. {_EXAMPLE}")
+            raise InputError(f"The question names no column for {words[0]!r}; write '{words[0]} of COLUMN'. {_EXAMPLE}")
         if words[:2] in (["mean", "of"], ["average", "of"]):
             self.statistic = Statistic("mean", (self._skip(2)._number_column(),))
         elif words[:2] == ["median", "of"]:
@@ -317,3 +323,49 @@ def _count(chosen: Selection, total: float) -> Answer:
     basis = "bounded" if "bounded" in (low.basis, high.basis) else "binned"
     value = min(max(answer.value, low.low), high.high)
     return replace(answer, value=value, low=low.low, high=high.high, basis=basis)
+
+
+def table_where(model: Model, schema: Schema, where: str, rows: int | None, rng: np.random.Generator) -> pa.Table:
+    """Return a table of rows that satisfy the condition, by default as many as the model expects in the private table.
+
+    Where a bound cuts a bin, the model knows no more than the bin: values within it are drawn as always, and rows
+    outside the bound are left out.
+    """
+    text = f"count where {where}"
+    question = parse_question(text, schema)
+    share = float((model.marginal(question.attrs) * question.weights).sum()) / model.total
+    if share < _MIN_SHARE:
+        raise InputError(
+            f"The model gives {where!r} a share of {share:.2g} of the rows; the minimum is {_MIN_SHARE:g}. Relax the "
+            "condition."
+        )
+    wanted = max(1, round(share * model.total)) if rows is None else rows
+    if question.exact:
+        return decode(schema, _codes_where(model, question, wanted, rng), rng=rng)
+    # Bins that are cut where the condition cuts them tell which of the drawn values satisfy it.
+    fine = cut_at(schema, cut_points(text, schema))
+    exact = parse_question(text, fine)
+    coarse = replace(question, weights=(question.weights > 0).astype(float))
+    kept: list[pa.Table] = []
+    for _ in range(_MAX_ROUNDS):
+        drawn = decode(schema, _codes_where(model, coarse, wanted + 100, rng), rng=rng)
+        codes = codec.encode(replace(fine, constraints=()), drawn)
+        cells = tuple(codes[:, fine.domain.position(name)] for name in exact.attrs)
+        kept.append(drawn.filter(pa.array(exact.weights[cells] > 0)))
+        if sum(part.num_rows for part in kept) >= wanted:
+            return pa.concat_tables(kept).slice(0, wanted)
+    raise InputError(f"Too few rows satisfy {where!r} to draw {wanted:,} of them. Relax the condition.")
+
+
+def _codes_where(model: Model, question: Question, wanted: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes of rows in cells of positive weight: rows are drawn and others left out, which works for every model."""
+    allowed = question.weights > 0
+    share = float(model.marginal(question.attrs)[allowed].sum()) / model.total
+    columns = [model.domain.position(name) for name in question.attrs]
+    kept: list[np.ndarray] = []
+    found = 0
+    while found < wanted:
+        codes = model.sample(round(1.1 * (wanted - found) / share) + 100, rng)
+        kept.append(codes[allowed[tuple(codes[:, column] for column in columns)]])
+        found += len(kept[-1])
+    return np.asfortranarray(np.concatenate(kept)[:wanted])

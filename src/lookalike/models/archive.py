@@ -1,12 +1,14 @@
-"""The file of a model: a zip archive of one JSON document and one `.npy` per array, read under limits.
+"""The file of a model: a zip archive of one JSON document and one `.npy` per array, read under limits; CSV files.
 
 A file may be hostile. Everything is checked before it is used, and the size of everything large is checked before
 memory is allocated: the size of the archive's directory before it is read, arrays only of a few plain number types, and
-a declared shape must fit the bytes in the archive exactly. No pickle, no code. The list of kinds is at the end.
+a declared shape must fit the bytes in the archive exactly. No pickle, no code. Noisy tables are also written as CSV
+files, for readers of any kind.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -14,26 +16,31 @@ import os
 import re
 import struct
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from lookalike.errors import ModelFileError
+from lookalike.errors import InputError, ModelFileError
 from lookalike.guards import MAX_MODEL_MB
+from lookalike.measurements import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet, PrefixHistogram
 from lookalike.models.copula import GaussianCopula
 from lookalike.models.dense import DenseModel
 from lookalike.models.graphical import GraphicalModel
-from lookalike.models.model import Model, Stored
+from lookalike.models.model import Model
 from lookalike.models.network import NetworkModel
 from lookalike.models.refine import RefinedModel
 from lookalike.models.relaxed_rows import RelaxedRows
 from lookalike.models.rows import GumRows, ReleasedRows, RowsModel
 from lookalike.models.weighted_rows import ReweightedModel
-from lookalike.schema.documents import Reader
+from lookalike.schema.documents import Reader, write_whole
+from lookalike.schema.schema import Schema
+from lookalike.stored import Stored
 
 DOCUMENT = "model.json"
+INDEX = "tables.csv"
 _MAX_DOCUMENT = 32 * 2**20
 _MAX_VALUES = 2_000_000
 _MAX_DIRECTORY = 4 * 2**20
@@ -42,6 +49,7 @@ _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}\.npy")
 _HEADER = re.compile(
     rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': (True|False), 'shape': \(((?:\d{1,15}, ?)*(?:\d{1,15})?)\), \} *\n"
 )
+_NAME = re.compile(r"[^\w-]+")
 _END = struct.Struct("<4s4H2LH")
 _CHUNK = 2**20
 
@@ -170,3 +178,52 @@ def stored_model(stored: Stored) -> Model:
 def model_from_parts(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
     """Return the model that `taken_apart` took apart."""
     return stored_model(Stored(meta, dict(arrays)))
+
+
+def write_noisy_tables(folder: Path, schema: Schema, measurements: Sequence[NoisyMarginal]) -> list[Path]:
+    """Write one CSV file per measurement and an index of all, and return their paths.
+
+    Every file has a line per cell: the labels of its columns, the noisy number and its variance. Where cells were
+    counted in groups, cells of one group share its number. Contrasts are without totals, so they may be negative.
+    """
+    if not measurements:
+        raise InputError("The model holds no noisy tables: its method released none, or an older version stored it.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        listed, paths = [], []
+        for number, measured in enumerate(measurements, start=1):
+            path = folder / f"{number:04d}-{_NAME.sub('_', '-'.join(measured.attrs))[:80] or 'total'}.csv"
+            _write(path, (*measured.attrs, *_headings(measured)), _lines(schema, measured))
+            kind = _headings(measured)[-2]
+            listed.append((path.name, ", ".join(measured.attrs), kind, measured.cells, measured.stddev**2))
+            paths.append(path)
+        _write(folder / INDEX, ("file", "columns", "kind", "numbers", "variance"), listed)
+    except OSError as error:
+        raise InputError(f"Cannot write to {folder}: {error.strerror}. Choose another place, or make room.") from None
+    return [folder / INDEX, *paths]
+
+
+def _headings(measured: NoisyMarginal) -> tuple[str, ...]:
+    number = "contrast" if measured.contrasts is not None else "count"
+    return ("group", f"{number} of group", "variance") if measured.groups is not None else (number, "variance")
+
+
+def _lines(schema: Schema, measured: NoisyMarginal) -> Iterator[tuple[Any, ...]]:
+    labels = [schema[name].labels() for name in measured.attrs]
+    variance = measured.stddev**2
+    for cell in np.ndindex(*(len(texts) for texts in labels)):
+        place: Any = cell if measured.groups is None else int(measured.groups[cell])
+        shown = () if measured.groups is None else (place,)
+        texts = (texts[code] for texts, code in zip(labels, cell, strict=True))
+        yield (*texts, *shown, float(measured.values[place]), variance)
+
+
+def _write(path: Path, headings: Sequence[str], lines: Any) -> None:
+    def write(stream: BinaryIO) -> None:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(headings)
+        writer.writerows(lines)
+        text.detach()
+
+    write_whole(path, write)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from lookalike.models.model import MAX_COUNT, Stored
 from lookalike.sampling.draws import values_at
 from lookalike.schema.domain import Domain, cell_keys, counted, mixed_radix
+from lookalike.stored import MAX_COUNT, Stored
 
 MAX_CELLS = 20_000_000
 """Largest table of an exact marginal; beyond it, marginals are counted in a sample."""

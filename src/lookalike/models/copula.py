@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
-from lookalike.models.model import Stored
 from lookalike.schema.domain import Domain, counted
+from lookalike.stored import Stored
 
 SAMPLE_ROWS = 200_000
 """Rows of the sample for marginals of several columns; a cell of probability p has the stddev sqrt(p / 2e5)."""

@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.model import Stored
 from lookalike.sampling.draws import systematic
 from lookalike.schema.domain import Domain
+from lookalike.stored import Stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)

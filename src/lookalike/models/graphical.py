@@ -15,9 +15,9 @@ from lookalike.engine.queries import BlockQueries, blocks_of, projections
 from lookalike.errors import SchemaError
 from lookalike.fitting.maximum_entropy import STOP_AT, Callback, Problem, dual_parameters, mirror_parameters
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.model import Stored, taken_apart
 from lookalike.sampling.draws import tree_rows
 from lookalike.schema.domain import ColumnSet, Domain
+from lookalike.stored import Stored, taken_apart
 
 _ITERATIONS = {"dual": 200, "mirror": 1000}
 

@@ -1,26 +1,37 @@
-"""The interface of all fitted models; models and noisy numbers as JSON values and arrays, checked when read back.
+"""What every fitted model is, the rows that it makes, and whether it explains the noisy counts to which it was fitted.
 
-`taken_apart` writes any of them from its fields alone. Each class reads itself (`from_stored`). A file may contain
-anything, so `Stored` checks each part when it is read, and every fault is a ModelFileError that names the part. Limits
-are far beyond what any run writes, and low enough that a model within them can be used: no number overflows, no code
-lies outside its column, no setting makes a sample endless.
+All of it uses released numbers only, so it costs no budget.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
+import pyarrow as pa
+from scipy.special import chdtri
 
-from lookalike.errors import ModelFileError
-from lookalike.measurements import NoisyMarginal
-from lookalike.schema.columns import MAX_CODES
+from lookalike.measurements import CellTable, Contrasts, NoisyMarginal, averaged, estimated_total
+from lookalike.schema.decode import decode
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.schema.schema import MAX_CODES_IN_ALL, MAX_COLUMNS
+from lookalike.schema.draw import Part
+from lookalike.schema.schema import Schema
+from lookalike.stored import Stored
+
+CHI_LIMIT = 4.0
+"""Reduced chi-square above which a measurement is not explained: an error of 1.7 stddevs besides the noise."""
+CHANCE = 1e-6
+"""Probability with which noise alone may be taken for a misfit; for few numbers this raises the limit of chi-square."""
+COLUMN_LIMIT, SET_LIMIT = 0.01, 0.05
+"""Share of the rows that must be in a wrong cell, beyond the noise, before a column or a column set is reported."""
+_MAX_SETS, _MAX_CELLS = 300, 1_000_000
+_MAX_NAMED = 5
+_SAMPLE = 0.5
+"""A model of less than this part of the measured rows is a sample."""
 
 
 class Model(Protocol):
@@ -54,281 +65,152 @@ class Model(Protocol):
         ...
 
 
-MAX_TOTAL = 1e10
-"""Largest number of rows of a model."""
-MAX_COUNT = 1e12
-"""Largest count, noisy or not, and largest standard deviation of noise."""
-_MAX_TEXT = 10_000
-_NEAR = 1e-3
+@dataclass(frozen=True, eq=False)
+class RowParts:
+    """A synthetic table in parts, each of which can be made alone, in any order and anywhere, with the same rows.
 
-_FIELD_NAME = re.compile("[a-z_]{1,30}")
-
-Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""A model as JSON values and named arrays: all that the open file format holds."""
-
-T = TypeVar("T")
-
-
-def taken_apart(value: Any) -> Parts:
-    """Return a model, or a mapping that holds models and noisy numbers, as JSON values and arrays.
-
-    Objects become mappings of their fields (of `stored_fields`, if they have that attribute), models with their kind as
-    well. In the JSON values an array is represented by its name, which is its path.
-    """
-    arrays: dict[str, np.ndarray] = {}
-    return _json_value(value, "", arrays), arrays
-
-
-def _json_value(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        arrays[place] = _compact(value)
-        return place
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            value = {"keys": list(value), "values": list(value.values())}
-        keys = [key if _FIELD_NAME.fullmatch(key) else str(i) for i, key in enumerate(value)]
-        places = (f"{place}-{key}".removeprefix("-") for key in keys)
-        return {key: _json_value(part, at, arrays) for (key, part), at in zip(value.items(), places, strict=True)}
-    if isinstance(value, Sequence):
-        return [_json_value(entry, f"{place}-{i}", arrays) for i, entry in enumerate(value)]
-    names = getattr(value, "stored_fields", None) or [field.name for field in fields(value) if field.init]
-    kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-    return _json_value({**kind, **{name: getattr(value, name) for name in names}}, place, arrays)
-
-
-def _compact(array: np.ndarray) -> np.ndarray:
-    """Codes and numbers of groups in as few bytes as they need; other arrays as they are."""
-    if array.dtype.kind not in "iu" or not array.size or array.min() < 0:
-        return array
-    return array.astype(np.min_scalar_type(array.max()))
-
-
-class Stored:
-    """A JSON object of a model file with the file's arrays.
-
-    Args:
-        meta: the JSON object.
-        arrays: all arrays, by name. Each is used once and removed, so that a small file cannot use a large array many
-            times.
-        what: name of the object in messages.
+    Attributes:
+        rows: number of rows of all parts.
+        chunk: rows of a part; the last one may have fewer. A table of one part is that of `FittedModel.sample`.
+        seed: of all random choices; without an entropy of its own it draws one, which is kept.
     """
 
-    def __init__(self, meta: Any, arrays: dict[str, np.ndarray] | None = None, what: str = "the model") -> None:
-        self.what = what
-        if not isinstance(meta, Mapping):
-            self.fail(f"is a {type(meta).__name__}, not a JSON object")
-        self.meta: Mapping[str, Any] = meta
-        self.arrays = {} if arrays is None else arrays
+    model: Model
+    schema: Schema
+    rows: int
+    chunk: int
+    seed: np.random.SeedSequence = field(default_factory=np.random.SeedSequence)
 
-    def fail(self, problem: str) -> None:
-        raise ModelFileError(f"{self.what} {problem}")
+    def __len__(self) -> int:
+        return -(-self.rows // self.chunk)
 
-    def require(self, condition: bool, problem: str) -> None:
-        if not condition:
-            self.fail(problem)
+    def __getitem__(self, number: int) -> pa.Table:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        if len(self) == 1:
+            rng = np.random.default_rng(self.seed)
+            return decode(self.schema, self.model.sample(self.rows, rng), rng=rng)
+        first = number * self.chunk
+        rows = min(self.chunk, self.rows - first)
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed.entropy, spawn_key=(number,)))
+        codes = self._drawn(number, rows, rng) if self.apart else self._codes[first : first + rows]
+        return decode(self.schema, codes, rng=rng, part=Part(first, self.rows, self._order))
 
-    # Single values.
+    def __iter__(self) -> Iterator[pa.Table]:
+        return map(self.__getitem__, range(len(self)))
 
-    def value(self, key: str, kind: type[T], default: T | None = None) -> T:
-        found = self.meta.get(key, default)
-        # In Python True is an int, but in a file it is not a number.
-        if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-            self.fail(f"has a {type(found).__name__} as {key!r}; expected a {kind.__name__}")
-        return found  # type: ignore[return-value]
+    @property
+    def apart(self) -> bool:
+        """Whether each part is drawn for itself; where rows are the model, parts would repeat them."""
+        return not hasattr(self.model, "codes")
 
-    def part(self, key: str, what: str = "") -> Stored:
-        return Stored(self.value(key, dict), self.arrays, what or f"{key} of {self.what}")
+    @property
+    def structure(self) -> pa.Schema:
+        """Names and types of the columns."""
+        none = np.zeros((1, len(self.schema.columns)), np.int32, order="F")
+        return decode(self.schema, none, rng=np.random.default_rng(0)).schema
 
-    def parts(self, key: str) -> list[Stored]:
-        """Return the objects of a list."""
-        listed = self.value(key, list, [])
-        return [Stored(entry, self.arrays, f"{key} {i + 1} of {self.what}") for i, entry in enumerate(listed)]
+    def _drawn(self, number: int, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Codes of one part; models that choose rows with care do so in the first part, as they would in one table."""
+        further = getattr(self.model, "further_rows", self.model.sample) if number else self.model.sample
+        return further(rows, rng)
 
-    def entries(self, key: str) -> Stored:
-        """Return a list as an object whose keys are "0", "1", ..."""
-        listed = self.value(key, list)
-        return Stored({str(i): entry for i, entry in enumerate(listed)}, self.arrays, f"{key} of {self.what}")
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return tuple(int(word) for word in self.seed.generate_state(4))
 
-    def settings(self, kind: type[T], limits: Mapping[str, Any]) -> T:
-        """Return a dataclass of settings, each of the type of its default.
+    @cached_property
+    def _codes(self) -> np.ndarray:
+        return self.model.sample(self.rows, np.random.default_rng(self._order))
 
-        `limits` gives the range of every number, the known values of every text, and the limits of nested settings.
-        """
-        defaults = kind()
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-        return kind(**{name: self._setting(name, getattr(defaults, name), limits.get(name)) for name in names})
 
-    def _setting(self, key: str, default: Any, limits: Any) -> Any:
-        if isinstance(default, bool):
-            return self.value(key, bool)
-        if isinstance(default, str):
-            return self.choice(key, limits)
-        if isinstance(default, tuple):
-            return (self.wholes if isinstance(default[0], int) else self.numbers)(key, *limits)
-        if isinstance(default, int | float):
-            return (self.whole if isinstance(default, int) else self.number)(key, *limits)
-        return self.part(key).settings(type(default), limits)
+# Whether a model explains its measurements. A count of the model differs from the noisy one by the noise, whose size is
+# known, and by errors of the fit. The mean squared difference in variances of the noise (reduced chi-square) is about 1
+# or below where a fit is good. Models have few parameters, finitely many rows and no negative counts, so at large
+# budgets every model is above 1 somewhere. A misfit is reported where it is larger than the noise *and* concerns many
+# rows.
 
-    def text(self, key: str, default: str | None = None) -> str:
-        text = self.value(key, str, default)
-        self.require(len(text) <= _MAX_TEXT, f"has a text of {len(text):,} characters as {key!r}")
-        return text
 
-    def choice(self, key: str, known: Sequence[str]) -> Any:
-        text = self.text(key)
-        self.require(text in known, f"has {text[:50]!r} as {key!r}; known are {', '.join(known)}")
-        return text
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """How one measurement and a model differ.
 
-    def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        found = self.meta.get(key, default)
-        good = isinstance(found, int | float) and not isinstance(found, bool) and low <= found <= high
-        self.require(good, f"has {_shown(found)} as {key!r}; expected a number from {low:g} to {high:g}")
-        return float(found)  # type: ignore[arg-type]
+    Attributes:
+        attrs: the measured columns.
+        chi_square: mean squared difference per measured number, in variances of the noise.
+        excess: share of the rows in a wrong cell, less the expected share due to noise; at least 0.
+        numbers: number of independent numbers that were measured.
+    """
 
-    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        found = self.meta.get(key, default)
-        good = isinstance(found, int) and not isinstance(found, bool) and low <= found <= high
-        self.require(good, f"has {_shown(found)} as {key!r}; expected a whole number from {low} to {high}")
-        return int(found)  # type: ignore[arg-type]
+    attrs: ColumnSet
+    chi_square: float
+    excess: float
+    numbers: int
 
-    def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
-        entries = self.entries(key)
-        return tuple(entries.number(i, low, high) for i in entries.meta)
+    @property
+    def explained(self) -> bool:
+        """Whether the difference is within the noise, or concerns few rows."""
+        limit = COLUMN_LIMIT if len(self.attrs) == 1 else SET_LIMIT
+        noise = float(chdtri(self.numbers, CHANCE)) / self.numbers
+        return self.chi_square <= max(CHI_LIMIT, noise) or self.excess <= limit
 
-    def wholes(self, key: str, low: int, high: int) -> tuple[int, ...]:
-        entries = self.entries(key)
-        return tuple(entries.whole(i, low, high) for i in entries.meta)
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        listed = self.value(key, list)
-        self.require(all(isinstance(text, str) for text in listed), f"has entries in {key!r} that are not texts")
-        return tuple(listed)
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All misfits of a model: single columns first, then column sets, each from the worst to the best."""
 
-    # What all models have.
+    misfits: tuple[Misfit, ...]
 
-    def domain(self) -> Domain:
-        """Return the names and sizes of the columns."""
-        part = self.part("domain")
-        names, counts = part.texts("names"), part.wholes("sizes", 1, MAX_CODES)
-        self.require(0 < len(names) <= MAX_COLUMNS, f"has {len(names):,} columns; the limits are 1 and {MAX_COLUMNS:,}")
-        self.require(
-            sum(counts) <= MAX_CODES_IN_ALL,
-            f"has columns of {sum(counts):,} codes in all; the limit is {MAX_CODES_IN_ALL:,}",
-        )
-        return Domain(names, counts)
+    @property
+    def unexplained(self) -> tuple[Misfit, ...]:
+        return tuple(misfit for misfit in self.misfits if not misfit.explained)
 
-    def total(self) -> float:
-        return self.number("total", 1e-6, MAX_TOTAL)
-
-    def cliques(self, key: str, domain: Domain) -> tuple[ColumnSet, ...]:
-        """Return a list of column sets, each in domain order."""
-        entries = self.entries(key)
-        return tuple(entries.clique(i, domain) for i in entries.meta)
-
-    def clique(self, key: str, domain: Domain) -> ColumnSet:
-        names = self.texts(key)
-        self.require(all(name in domain for name in names), f"names a column in {key!r} that the model does not have")
-        self.require(domain.canonical(names) == names, f"lists the columns of {key!r} out of order or twice")
-        return names
-
-    # Arrays.
-
-    def table(
-        self, key: str, shape: tuple[int, ...], low: float, high: float, *, impossible: bool = False
-    ) -> np.ndarray:
-        """Return an array of floats of that shape; with `impossible`, -inf may mark impossible cells."""
-        return self._within(self._array(key, "f"), key, shape, low, high, impossible)
-
-    def tables(
-        self, key: str, shapes: Sequence[tuple[int, ...]], low: float, high: float, *, impossible: bool = False
-    ) -> tuple[np.ndarray, ...]:
-        """Return a list of as many such arrays as there are shapes."""
-        entries = self.entries(key)
-        self.require(len(entries.meta) == len(shapes), f"has {len(entries.meta):,} {key}; expected {len(shapes):,}")
-        return tuple(
-            entries.table(i, shape, low, high, impossible=impossible)
-            for i, shape in zip(entries.meta, shapes, strict=True)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Messages to the user, none where the model explains the measurements."""
+        found = self.unexplained
+        if not found:
+            return ()
+        worst = [f"{', '.join(m.attrs)} ({m.excess:.1%} of the rows)" for m in found[:_MAX_NAMED]]
+        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+        return (
+            f"The model does not explain {len(found)} of {len(self.misfits)} noisy measurements to within their noise. "
+            f"Worst: {'; '.join(worst)}{more}. The rows are as private as stated, but less accurate than the budget "
+            "allows. Try --method privsyn or --generator gum, or a schema with fewer columns.",
         )
 
-    def distributions(self, key: str, shapes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
-        """Return a list of arrays of probabilities that add up to 1 along the last axis."""
-        arrays = self.tables(key, shapes, 0.0, 1.0 + _NEAR)
-        for array in arrays:
-            sums = array.sum(axis=-1, dtype=np.float64)
-            self.require(bool((np.abs(sums - 1) <= _NEAR).all()), f"has an array of {key!r} that does not add up to 1")
-        return arrays
 
-    def weights(self, key: str, axes: int, high: float) -> np.ndarray:
-        """Return an array of floats of any shape with so many axes, none of them empty."""
-        array = self._array(key, "f")
-        self.require(array.ndim == axes and array.size > 0, f"has an array {key!r} of shape {array.shape}")
-        return self._within(array, key, array.shape, -high, high)
+def misfit_of(measurement: NoisyMarginal, expected: np.ndarray, total: float) -> Misfit:
+    """Return the difference of a measurement from the model's counts `expected` of its marginal.
 
-    def codes(self, key: str, sizes: Sequence[int], *, min_rows: int = 1) -> np.ndarray:
-        """Return at least `min_rows` rows of codes, each below the size of its column: int32, columns contiguous."""
-        array = self._array(key, "iu")
-        self.require(
-            array.ndim == 2 and array.shape[1] == len(sizes) and len(array) >= min_rows,
-            f"has an array {key!r} of shape {array.shape} for {len(sizes)} columns",
-        )
-        for column, size in zip(array.T, sizes, strict=True):
-            inside = column.min(initial=0) >= 0 and column.max(initial=0) < size
-            self.require(inside, f"has an array {key!r} with a code outside 0 to {size - 1}")
-        return np.asfortranarray(array.astype(np.int32))
-
-    def labels(self, key: str, shape: tuple[int, ...], count: int | None = None) -> np.ndarray:
-        """Return group numbers 0..count-1 (by default up to the largest number), all of which must occur: int32."""
-        array = self._array(key, "iu")
-        self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}; expected {shape}")
-        count = int(array.max(initial=0)) + 1 if count is None else count
-        inside = array.size > 0 and array.min() >= 0 and array.max() < count <= array.size
-        self.require(inside, f"has a group outside 0 to {count - 1} in {key!r}, or more groups than members")
-        occurs = np.bincount(array.ravel().astype(np.int64), minlength=count) > 0
-        self.require(bool(occurs.all()), f"has a group in {key!r} without members")
-        return array.astype(np.int32)
-
-    def _array(self, key: str, kinds: str) -> np.ndarray:
-        array = self.arrays.pop(self.text(key), None)
-        if array is None or array.dtype.kind not in kinds:
-            self.fail(f"lacks the array {key!r}, or it is of another type or used twice")
-        return array  # type: ignore[return-value]
-
-    def _within(
-        self, array: np.ndarray, key: str, shape: tuple[int, ...], low: float, high: float, impossible: bool = False
-    ) -> np.ndarray:
-        self.require(array.shape == shape, f"has an array {key!r} of shape {array.shape}; expected {shape}")
-        inside = (array >= low) & (array <= high)
-        if impossible:
-            inside |= np.isneginf(array)
-        self.require(bool(inside.all()), f"has an array {key!r} with entries outside {low:g} to {high:g}")
-        return array
-
-    # Noisy numbers.
-
-    def measurement(self, domain: Domain) -> NoisyMarginal:
-        """Return a noisy marginal, with or without groups of cells."""
-        attrs, counts, labels = self.clique("attrs", domain), self._array("values", "f"), None
-        shape = domain.shape(attrs)
-        if self.meta.get("groups") is not None:
-            labels = self.labels("groups", shape, counts.size)
-            shape = (counts.size,)
-        self._within(counts, "values", shape, -MAX_COUNT, MAX_COUNT)
-        contrasts = self.wholes("contrasts", 1, MAX_CODES) if self.meta.get("contrasts") is not None else None
-        if contrasts is not None:
-            # A table of groups need not have the axes of the marginal.
-            fits = contrasts == shape if labels is None else bool(contrasts) and math.prod(contrasts) == counts.size
-            self.require(fits, f"has contrasts of shape {contrasts[:9]} for {counts.size:,} numbers")
-        return NoisyMarginal(attrs, counts, self.stddev(), labels, self.whole("ledger_entry", -1, 2**53), contrasts)
-
-    def stddev(self) -> float:
-        return self.number("stddev", 1e-6, MAX_COUNT)
+    >>> misfit_of(NoisyMarginal(("a",), np.array([8.0, 2.0]), 1.0), np.array([5.0, 5.0]), 10.0).chi_square
+    9.0
+    """
+    shape = measurement.contrasts or measurement.values.shape
+    sums = CellTable(measurement.attrs, shape, measurement.groups).sums(expected)
+    difference, numbers = sums - measurement.values, measurement.cells
+    if measurement.contrasts is not None:
+        difference, numbers = Contrasts(shape).of(difference), max(Contrasts(shape).dimensions, 1)
+    chi = float(np.square(difference).sum()) / (measurement.stddev**2 * numbers)
+    noise = measurement.stddev * math.sqrt(2 / math.pi * numbers * measurement.cells)
+    excess = max(0.0, float(np.abs(difference).sum()) - noise) / (2 * max(total, 1.0))
+    return Misfit(measurement.attrs, chi, excess, numbers)
 
 
-def _shown(value: Any) -> str:
-    return repr(value)[:50]
+def diagnose(model: Model, measurements: Iterable[NoisyMarginal]) -> Diagnosis:
+    """Return how well the model explains the measurements: all columns, and column sets up to a million cells.
+
+    Repeats of a measurement are averaged. A model of far fewer rows than were measured, such as released rows of a
+    chosen number, is a sample and not a fit: its diagnosis is empty.
+    """
+    joined = [m for m in averaged(measurements) if m.attrs]
+    counts = [m for m in joined if m.contrasts is None]
+    if counts and model.total < _SAMPLE * estimated_total(counts):
+        return Diagnosis(())
+    singles = [m for m in joined if len(m.attrs) == 1]
+    sets = [m for m in joined if len(m.attrs) > 1][:_MAX_SETS]
+    ends = np.cumsum([m.values.size if m.groups is None else m.groups.size for m in sets])
+    judged = [*singles, *sets[: int(np.searchsorted(ends, _MAX_CELLS, side="right"))]]
+    tables = model.marginals([m.attrs for m in judged])
+    found = [misfit_of(m, table, model.total) for m, table in zip(judged, tables, strict=True)]
+    return Diagnosis(tuple(sorted(found, key=lambda m: (len(m.attrs) > 1, -m.excess))))

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from lookalike.models.model import Stored
 from lookalike.schema.domain import Domain, counted, first_places
+from lookalike.stored import Stored
 
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """From random numbers to hidden units, their bias, from hidden units to values, and the values' bias."""

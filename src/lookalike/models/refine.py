@@ -8,9 +8,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from lookalike.models.model import Model, Stored
+from lookalike.models.model import Model
 from lookalike.sampling.draws import draw_given
 from lookalike.schema.domain import Domain
+from lookalike.stored import Stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)

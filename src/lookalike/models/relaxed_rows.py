@@ -15,9 +15,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.model import Stored
 from lookalike.sampling.draws import values_at
 from lookalike.schema.domain import ColumnSet, Domain, first_places
+from lookalike.stored import Stored
 
 # Adam's decay rates of the first and second moments, and the constant in its denominator.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
@@ -25,6 +25,9 @@ _MIN_SHARE = 1e-6
 _MIN_NOISE = 2e-4
 """The penalty is never weaker than for noise of this part of the rows. Adam's steps do not grow with the gradient:
 without a penalty, rows that fit exact counts still move, and what no count says drifts."""
+
+_MAX_LOGITS = 20_000_000
+"""Maximum number of logits of all relaxed rows: one per row and value of a column."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,3 +288,8 @@ class RelaxedRows:
         sums = np.add.reduceat(found, first_places(domain.sizes), axis=0, dtype=np.float64)
         stored.require(bool((np.abs(sums - 1) < 1e-3).all()), "has distributions that do not add up to 1")
         return cls(domain, stored.total(), found)
+
+
+def affordable_rows(rows: int, domain: Domain) -> int:
+    """Return the number of relaxed rows: `rows`, or fewer where their logits would be too many."""
+    return min(rows, max(_MAX_LOGITS // sum(domain.sizes), 1))

@@ -12,9 +12,10 @@ from lookalike.errors import BudgetError
 from lookalike.fitting.consistency import ConsistentMarginals, make_consistent, reconstruct
 from lookalike.measurements import NoisyMarginal, completed, spread_over_cells
 from lookalike.models.bayes_net import BayesNet
-from lookalike.models.model import MAX_COUNT, MAX_TOTAL, Model, Stored
+from lookalike.models.model import Model
 from lookalike.sampling.row_update import GumSettings, Start, Updates, generate_rows
 from lookalike.schema.domain import Domain, counted
+from lookalike.stored import MAX_COUNT, MAX_TOTAL, Stored
 
 MAX_CELLS = 100_000
 """Largest marginal that is reconstructed from others; larger ones are counted in the rows."""

@@ -23,10 +23,10 @@ from lookalike.measurements import NoisyMarginal, group_means
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.intervals import measured_interval
 from lookalike.models.linear import LinearEstimates
-from lookalike.models.model import Stored
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import ExchangeSettings, choose_rows
 from lookalike.schema.domain import Domain, counted, similar_rows_together
+from lookalike.stored import Stored
 
 _ROWS_PER_COUNT = 5
 _MIN_ROWS = 20_000

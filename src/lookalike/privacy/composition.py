@@ -29,7 +29,7 @@ from lookalike.privacy.kernel.accounting import (
     root,
     zcdp_rest,
 )
-from lookalike.privacy.kernel.normal import context, float_up
+from lookalike.privacy.kernel.mechanisms import context, float_up
 
 Composition = Literal["sum", "zcdp", "gdp"]
 """How runs are added up: their epsilons; their rho by zero-concentrated DP; their rho by Gaussian DP."""

@@ -341,7 +341,7 @@ class _CoarseRecording:
         self.finer.measured([on_finer_domain(measurement, self.maps, self.domain) for measurement in measurements])
 
     def scored(self, score: Score, values: NDArray[np.float64], stddev: float, /) -> None:
-        """Distances from references of coarser cells are not kept."""
+        """Drop the scores: error bars have no use for distances from references of coarser cells."""
 
     def coarsened(self, domain: Domain, maps: Mapping[str, np.ndarray], /) -> Recorder:
         return _CoarseRecording(self, domain, maps)

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.models.diagnosis import diagnose
 from lookalike.models.intervals import ErrorBars
-from lookalike.models.model import Model
+from lookalike.models.model import Model, diagnose
 from lookalike.report.columns import column_numbers
 from lookalike.report.page import render
 from lookalike.report.pairs import MAX_PAIR_CELLS, pair_numbers

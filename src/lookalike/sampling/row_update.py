@@ -83,11 +83,6 @@ class GumSettings:
     updates: Updates = "gum"
 
     @classmethod
-    def of_paper(cls) -> GumSettings:
-        """Return the paper's settings of GUM: independent start, 50 sweeps, no early stop."""
-        return cls(start="independent", schedule=GumSchedule())
-
-    @classmethod
     def of_flows(cls) -> GumSettings:
         """Return the paper's settings of MCF: independent start, 20 sweeps of min-cost flows."""
         return cls(start="independent", schedule=GumSchedule(sweeps=20), updates="flow")

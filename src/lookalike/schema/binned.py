@@ -271,7 +271,7 @@ class Continuous(Number):
         return edges[: max(1, len(edges) - int(edges[-1] == high))]
 
     def _regular_labels(self) -> list[str]:
-        """Ends with as many digits as tell neighbouring ends apart, such as `5.29 to 7.5`."""
+        """Ends with as many digits as distinguish neighbouring ends, such as `5.29 to 7.5`."""
         lows, highs = (np.array(self.numbers_at(ends), dtype=float) for ends in self.bin_ends())
         widths = highs - lows
         # Where the next bin begins next to nothing further on, -0.6 to -0.2 says more than -0.6 to -0.20001.
@@ -294,7 +294,7 @@ class Continuous(Number):
 
 
 def shortest_texts(numbers: np.ndarray) -> list[str]:
-    """Rising numbers as texts of as few digits as tell neighbours apart by a tenth of their distance.
+    """Rising numbers as texts with as few digits as show the distance of neighbours to within a tenth of it.
 
     >>> shortest_texts(np.array([5.293955920339377, 7.5, 12.0, 1234567.0]))
     ['5.3', '7.5', '12', '1234567']

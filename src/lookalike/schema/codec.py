@@ -83,7 +83,7 @@ def holds_other(column: Categorical) -> bool:
 
 
 def decode_categorical(column: Categorical, codes: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Values of a column of categories; here, because `bind` must know whether a storage type can hold them."""
+    """Return the values of a column of categories; `bind` also calls it, to see if a storage type can hold them."""
     plain = work_kind(kind)
     other = (column.other_label,) if column.has_other else ()
     regular = _typed(column, (*(column.values or ()), *other), plain)

@@ -16,17 +16,17 @@ from lookalike.schema.columns import Categorical, Column, Identifier
 from lookalike.schema.schema import Schema
 
 SMALL = "too few rows for so many columns"
-NOTHING = "of a kind that is a guess, since no way of writing values stands out from the noise"
-GUESSED = "in a range that is a guess, since no values stand out from the noise"
-BOUNDS = "with bounds that few rows support"
-HIDDEN = "found constant, although some rows seem to hold other values"
-RARE_TEXTS = "made up, since too few values are frequent"
-RARE_VALUES = "values too rare to be released count as 'other'"
-SINGLE = "found in one value or bin only"
-DECLARED = "made up, since their names or a declaration say identifiers"
+NOTHING = "the kind of values (a guess, since no way of writing them stands out from the noise)"
+GUESSED = "the range (a guess, since no values stand out from the noise)"
+BOUNDS = "the bounds (few rows support those that were found)"
+HIDDEN = "other values (found constant, although some rows seem to hold others)"
+RARE_TEXTS = "the values (made up, since too few of them are frequent)"
+RARE_VALUES = "values too rare to be released (they count as 'other')"
+SINGLE = "more than one value or bin"
+DECLARED = "the values of identifiers, by name or declaration (made up)"
 DOUBTS = (SMALL, NOTHING, GUESSED, BOUNDS, HIDDEN, RARE_TEXTS)
 REASONS = (*DOUBTS, RARE_VALUES, SINGLE, DECLARED)
-"""In the order in which they are told."""
+"""In the order in which they are listed."""
 
 _CONSTANT = "no other value is made"
 _NAMED = 5
@@ -42,7 +42,7 @@ class Unseen:
         column: None for the table as a whole.
         seen: what the noisy answers show.
         done: what the run made of that.
-        declare: the option that would tell it, if the fact is public; "" where there is nothing to declare.
+        declare: the option that declares it, if the fact is public; "" where there is nothing to declare.
     """
 
     reason: str
@@ -96,10 +96,10 @@ def range_option(column: Binned) -> str:
 
 def merged(doubts: Iterable[Unseen], remarks: Iterable[Unseen]) -> tuple[Unseen, ...]:
     """Return both in the order in which they are reported, one entry for each column: the first of its reasons."""
-    told: dict[str | None, Unseen] = {}
+    first: dict[str | None, Unseen] = {}
     for entry in sorted((*doubts, *remarks), key=lambda entry: REASONS.index(entry.reason)):
-        told.setdefault(entry.column, entry)
-    return tuple(told.values())
+        first.setdefault(entry.column, entry)
+    return tuple(first.values())
 
 
 def by_reason(found: Iterable[Unseen]) -> dict[str, tuple[str, ...]]:
@@ -114,7 +114,7 @@ def unseen_lines(found: Iterable[Unseen]) -> tuple[str, ...]:
     """Return one line for each reason: its columns, the first few by name, what was done, and what to declare.
 
     >>> unseen_lines([Unseen(RARE_TEXTS, "town", "texts", "made up in every row", "--values town=A,B")])[0]
-    'made up, since too few values are frequent: town. If you know better, declare it: --values town=A,B.'
+    'the values (made up, since too few of them are frequent): town. If you know better, declare it: --values town=A,B.'
     """
     groups: dict[str, list[Unseen]] = {}
     for entry in found:
@@ -132,8 +132,8 @@ def _line(reason: str, entries: list[Unseen]) -> str:
 
 
 def _shown(entry: Unseen) -> str:
-    told = entry.reason in (NOTHING, GUESSED, BOUNDS, HIDDEN, SINGLE)
-    return f"{entry.column} ({entry.done})" if told else str(entry.column)
+    with_detail = entry.reason in (NOTHING, GUESSED, BOUNDS, HIDDEN, SINGLE)
+    return f"{entry.column} ({entry.done})" if with_detail else str(entry.column)
 
 
 def unseen_text(found: Iterable[Unseen], schema: Schema) -> str:

@@ -70,7 +70,7 @@ class View:
 
 
 class Counter(Protocol):
-    """What can count marginals of rows in one pass."""
+    """An engine that counts marginals of its rows in one pass."""
 
     @property
     def max_cells(self) -> int:

@@ -164,7 +164,7 @@ class SparkTable:
         return pa.schema(fields)
 
     def scanner(self) -> Scanner:
-        """The engine that counts on the executors, after a look whether they can."""
+        """Return the engine that counts on the executors, after checking that these can."""
         from lookalike.sources.spark import Rows, SparkRows
 
         structure = self.structure()

@@ -127,7 +127,7 @@ def check_new_table(where: str, name: str) -> None:
     if is_cluster(where):
         check_new(where, name)
         return
-    from lookalike.sources.sql import writing
+    from lookalike.sources import writing
 
     check_url(where, new=True)
     writing.check_new(where, name)
@@ -138,7 +138,7 @@ def write_into(tables: Iterable[pa.Table], where: Any, name: str) -> None:
     if is_spark(where):
         write_parts(tables, where, name)
         return
-    from lookalike.sources.sql.writing import write_rows
+    from lookalike.sources.writing import write_rows
 
     write_rows(tables, where, name)
 

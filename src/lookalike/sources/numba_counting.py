@@ -21,7 +21,7 @@ def extend(cells, codes, size):
 
 @njit(cache=True, nogil=True)
 def tally(counts, cells, rows):
-    """Count the cells of the first rows. Four at a time, since equal neighbours would wait for each other."""
+    """Count the cells of the first rows, four at a time, so that reading a cell does not wait for the last count."""
     whole = rows - rows % 4
     for i in range(0, whole, 4):
         a, b, c, d = cells[i], cells[i + 1], cells[i + 2], cells[i + 3]

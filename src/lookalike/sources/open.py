@@ -24,8 +24,7 @@ from lookalike.schema.probes import person_numbers
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft
 from lookalike.sources.base import Counts, Keep, Place, Scanner, Source, View
-from lookalike.sources.counted import CountedSource
-from lookalike.sources.counting import Tally, codes_of_table, smallest_type, text_counts
+from lookalike.sources.counting import CountedSource, Tally, codes_of_table, smallest_type, text_counts
 from lookalike.sources.files import TableFile, file_style
 from lookalike.sources.frames import TableForm, read_structure, read_table
 from lookalike.sources.streams import FileTable, Watch

@@ -126,7 +126,7 @@ class SparkRows:
         return SparkRows(replace(self._rows, frame=chosen), self._packed)
 
     def close(self) -> None:
-        """Let the executors forget the blocks. The session goes on."""
+        """Free the blocks on the executors. The session stays open."""
         while self._packed:
             blocks = self._packed.pop()[-1]
             if _is_running(blocks):

@@ -11,6 +11,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import Domain
 from lookalike.selection.feature_network import Network, learn_network, measure_families, network_of
 from lookalike.selection.steps import measure_columns
+from lookalike.synthesizers import papers
 from lookalike.synthesizers.base import Progress, check_positive, method, tuned
 from lookalike.synthesizers.seeded_network import FAMILIES, SeededNetwork
 from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Split, Step
@@ -19,7 +20,7 @@ from lookalike.synthesizers.split import ONEWAYS, PAIR_SCORES, Split, Step
 @method(
     "bsg",
     title="BSG: Bayesian network with plausible deniability",
-    paper="Bindschaedler, Shokri, Gunter: Plausible Deniability for Privacy-Preserving Data Synthesis (VLDB 2017)",
+    paper=papers.BSG,
     good_for="rows that keep real prefixes (seeds) with a stated price; omega='all' is a plain private network",
     corrected="rows from seeds are charged one by one and refused past the budget (the paper prices one row and "
     "releases a million); failures of the test are hidden (its theorem leaves them out); parts of the table are "

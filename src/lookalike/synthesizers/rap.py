@@ -9,24 +9,21 @@ import numpy as np
 from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
-from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows
+from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows, affordable_rows
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.cell_queries import random_sets
 from lookalike.selection.steps import EXPECTED_ABS, choose_worst, measure_columns, more_for_budget, singles
 from lookalike.selection.workload import WorkloadSpec, as_workload
+from lookalike.synthesizers import papers
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
 from lookalike.synthesizers.split import CHOICES, CHOSEN, ONEWAYS, Split, Step
-
-_MAX_LOGITS = 20_000_000
-"""Maximum number of logits of all relaxed rows: one per row and value of a column."""
 
 
 @method(
     "rap",
     title="RAP",
-    paper="Aydore, Brown, Kearns, Kenthapadi, Melis, Roth, Siva: Differentially Private Query Release Through "
-    "Adaptive Projection (ICML 2021)",
+    paper=papers.RAP,
     good_for="a workload whose marginals overlap too much for a graphical model; any number of rows from a mixture",
     corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
     "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "
@@ -157,8 +154,3 @@ class RAP(Method):
             apart = [clique for clique in candidates if len(taken & set(clique)) < min(2, len(taken))]
             candidates = apart or candidates
         return chosen
-
-
-def affordable_rows(rows: int, domain: Domain) -> int:
-    """Return the number of relaxed rows: `rows`, or fewer where their logits would be too many."""
-    return min(rows, max(_MAX_LOGITS // sum(domain.sizes), 1))

@@ -15,7 +15,7 @@ from typing import Any
 from lookalike.errors import BudgetError, SchemaError
 from lookalike.inputs import as_schema, structure_of
 from lookalike.release import write_page
-from lookalike.schema.columns import Column, Identifier
+from lookalike.schema.columns import Column
 from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.documents import Reader
 from lookalike.schema.enforce import aligned
@@ -135,7 +135,7 @@ class Sheet:
 
     @property
     def mistakes(self) -> list[str]:
-        """Everything that is wrong."""
+        """All mistakes in what was typed, as messages."""
         return [*self.problems.values(), *(text for text in (self.rule_problem, self.problem) if text)]
 
 
@@ -253,8 +253,3 @@ def whole(what: str, text: str) -> int | None:
     if not digits.isdecimal() or len(digits) > 18 or int(digits) < 1:
         raise BudgetError(f"{what} is {text!r}; it must be a whole number of at least 1.")
     return int(digits)
-
-
-def declared_rows(schema: Schema) -> int:
-    """The largest number of rows per person that a schema declares."""
-    return max((column.max_rows for column in schema.columns if isinstance(column, Identifier)), default=1)

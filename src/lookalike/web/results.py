@@ -80,7 +80,7 @@ def _followed(call: Call, live: Live) -> Response:
 
 
 def failure(live: Live) -> str:
-    """Why a process ended, for people."""
+    """Return why a process ended, as a sentence."""
     return live.failed or pages.texts()["failure"].get(live.reason, "")
 
 

@@ -10,8 +10,8 @@ import pytest
 from lookalike.models import bayes_net
 from lookalike.models.archive import model_from_parts
 from lookalike.models.bayes_net import BayesNet, dirichlet_means
-from lookalike.models.model import taken_apart
 from lookalike.schema.domain import Domain
+from lookalike.stored import taken_apart
 
 DOMAIN = Domain(("a", "b", "c", "e"), (5, 3, 4, 2))
 

@@ -8,8 +8,8 @@ import pytest
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.archive import model_from_parts
 from lookalike.models.dense import DenseModel, multiplicative_weights
-from lookalike.models.model import taken_apart
 from lookalike.schema.domain import Domain
+from lookalike.stored import taken_apart
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 

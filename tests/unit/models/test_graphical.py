@@ -12,8 +12,8 @@ from lookalike.fitting.maximum_entropy import Problem, mirror_parameters
 from lookalike.measurements import CellTable, NoisyMarginal, completed, merged_columns
 from lookalike.models.archive import model_from_parts
 from lookalike.models.graphical import GraphicalModel, fit
-from lookalike.models.model import taken_apart
 from lookalike.schema.domain import Domain
+from lookalike.stored import taken_apart
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 2, 3, 5))
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]

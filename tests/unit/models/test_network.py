@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lookalike.models.archive import model_from_parts
-from lookalike.models.model import taken_apart
 from lookalike.models.network import Generator, NetworkModel, RmsProp
 from lookalike.schema.domain import Domain
+from lookalike.stored import taken_apart
 from lookalike.synthesizers.gan_training import GeneratorTraining, WassersteinTrainer
 
 MARGINS = (np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2]), np.array([1.0]))

@@ -7,10 +7,10 @@ import pytest
 
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.archive import model_from_parts
-from lookalike.models.model import taken_apart
 from lookalike.models.refine import RefinedModel, split_shares
 from lookalike.models.rows import RowsModel, gum_model
 from lookalike.schema.domain import Domain
+from lookalike.stored import taken_apart
 
 FINE, COARSE = Domain.of({"a": 2, "b": 5}), Domain.of({"a": 2, "b": 3})
 KEPT = {"b": np.array([0, 2, 1, 2, 2])}

@@ -9,16 +9,16 @@ import pytest
 
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.archive import model_from_parts
-from lookalike.models.model import taken_apart
 from lookalike.models.rows import GumRows, gum_model
 from lookalike.sampling.row_update import GumSchedule, GumSettings
 from lookalike.schema.domain import Domain
+from lookalike.stored import taken_apart
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4, "d": 2})
 STARTS = [
     GumSettings(),
     GumSettings(start="tree"),
-    GumSettings.of_paper(),
+    GumSettings(start="independent", schedule=GumSchedule()),
     GumSettings.of_flows(),
     GumSettings(append=False),
 ]

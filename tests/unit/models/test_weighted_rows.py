@@ -20,10 +20,9 @@ from lookalike.fitting.row_weights import (
 from lookalike.measurements import Contrasts, NoisyMarginal, completed
 from lookalike.models import weighted_rows
 from lookalike.models.archive import model_from_parts
-from lookalike.models.extracts import RowParts
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars
-from lookalike.models.model import taken_apart
+from lookalike.models.model import RowParts
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import (
@@ -36,6 +35,7 @@ from lookalike.sampling.exchange import (
 )
 from lookalike.schema.domain import Domain, counted
 from lookalike.schema.schema import Schema
+from lookalike.stored import taken_apart
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
 

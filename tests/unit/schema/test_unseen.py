@@ -59,7 +59,7 @@ def test_a_single_value_is_told_with_what_is_made_beside_it() -> None:
     before = Schema(tuple(Undeclared(column.name) for column in columns))
     (line,) = unseen_lines(unseen(before, Schema(columns)))
     assert line.startswith(
-        "found in one value or bin only: flag (made from 0 to 2), year (no other value is made), "
+        "more than one value or bin: flag (made from 0 to 2), year (no other value is made), "
         "unit (no other value is made), land (rarer ones count as 'other'). If you know better"
     )
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lookalike.errors import InputError, SourceError
 from lookalike.forecast import passes_of
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.reading import kept_rows
+from lookalike.privacy.kernel.door import kept_rows
 from lookalike.schema.codec import encode_column
 from lookalike.schema.columns import Categorical, Identifier
 from lookalike.schema.schema import Schema

@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 from scipy import optimize, special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.kernel.normal import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
+from lookalike.privacy.kernel.mechanisms import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
 
 Answer = TypeVar("Answer")
 Number = int | float | Fraction

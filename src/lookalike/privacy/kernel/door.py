@@ -5,11 +5,14 @@ Each method takes the same four steps in the same order, marked in its body:
   2. price it from its own parameters (never from data);
   3. charge it: the ledger is on disk before anything is read;
   4. read exact counts, add noise, return.
-A crash after step 3 loses budget, never privacy. Any fault in step 4 is one constant error, charging all: `reading.py`.
+A crash after step 3 loses budget, never privacy. Any fault in step 4 becomes one constant error without its cause,
+after all that is left of the budget was charged (`reading`), and warnings are dropped: no row decides what is shown.
 """
 
 from __future__ import annotations
 
+import secrets
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -18,23 +21,23 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.errors import InputError, SchemaError
+from lookalike.errors import InputError, OutOfDomainError, RunStoppedError, SchemaError, SourceError
 from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
-from lookalike.privacy.kernel.accounting import Accountant, Book, Budget, Charge
-from lookalike.privacy.kernel.choice import WeightedScores, exponential_mechanism, largest_weight
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant, Book, Budget, Charge
+from lookalike.privacy.kernel.mechanisms import WeightedScores, exponential_mechanism, largest_weight, rounded_gaussian
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.noise import rounded_gaussian
-from lookalike.privacy.kernel.reading import reading, with_capped_persons
 from lookalike.privacy.kernel.requests import Recorder, Rng, RowRelease, RowSplit, Score, row_source
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price
+from lookalike.schema.columns import Identifier
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.sources.base import check_cliques, recoded_domain
 from lookalike.sources.frames import TableForm
-from lookalike.sources.open import OpenedTable, read
+from lookalike.sources.open import OpenedTable, ReadTable, read
 
 Answer = TypeVar("Answer")
+
 Groups = Sequence[np.ndarray | None] | None
 Measured = list[NoisyMarginal]
 Numbers = Sequence[float] | np.ndarray | None
@@ -334,3 +337,80 @@ def open_table(
     bound = table.bound(schema)
     opened = reading(accountant, lambda: with_capped_persons(table, bound).encoded(bound, keep=keep_rows))
     return GuardedTable(opened, accountant, neighbours, insecure_rng)
+
+
+# How private rows are read: a single row must not decide whether a run ends, or with which message.
+
+_PANIC = "PanicException"
+"""Libraries in Rust, such as polars, raise this on a fault: it is not an `Exception`, but its text may hold a value."""
+
+
+def reading(accountant: Accountant, read: Callable[[], Answer], *refused: type[Exception]) -> Answer:
+    """Return what `read` returns, or raise the constant error of a stopped run.
+
+    Lack of memory is reported as such, at the same price. A fault that no row can cause (`SourceError`: a connection
+    that was lost) is reported as it is and costs nothing further. A value outside a schema that asks for errors
+    (`outside: error`) is reported by column and rule. No noise hides which value that was, so such a run counts as one
+    without a guarantee. What is not an `Exception`, such as a user's interrupt, is raised as it is, except a panic of a
+    library.
+
+    Args:
+        accountant: pays for a run that stops.
+        read: reads private rows.
+        refused: errors for a file that is not a table; they are raised as they are and cost nothing.
+    """
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return read()
+    except BaseException as error:  # what a row caused must not show
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
+        passed = (SourceError, *refused)
+        charged, shown = not isinstance(error, passed), _shown(error, passed)
+    # Raised after the handler has ended: else the exception would carry the one that caused it.
+    mechanism = NO_GUARANTEE if isinstance(shown, OutOfDomainError) else "stopped"
+    if charged and (accountant.remaining > 0 or mechanism == NO_GUARANTEE):
+        accountant.charge_rest("stopped", mechanism, 0, "the run stopped while it read private rows")
+    raise shown
+
+
+def _shown(error: BaseException, passed: tuple[type[Exception], ...]) -> Exception:
+    """The exception to raise, without traceback, cause or context, whose frames hold private rows."""
+    if isinstance(error, MemoryError):
+        return MemoryError()
+    if isinstance(error, OutOfDomainError):
+        error.args = (f"{error} The ledger counts this run as infinite epsilon, since no noise hides why it stopped.",)
+    elif not isinstance(error, passed):
+        return RunStoppedError()
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
+    """Return the table with no more rows of a person than the schema's person column allows.
+
+    This makes the bound on one person's rows, by which `neighbours.py` prices releases, true of the table. A schema has
+    one person column at most. The engine that holds the rows keeps those that `kept_rows` chooses, or chooses alike.
+    """
+    for column in schema.columns:
+        if isinstance(column, Identifier) and column.person:
+            return table.capped(column, kept_rows)
+    return table
+
+
+def kept_rows(persons: np.ndarray, max_rows: int) -> np.ndarray:
+    """Return the places of at most `max_rows` rows of each person, chosen at random, independent of the rows of others.
+
+    Args:
+        persons: the number of the person of every row.
+        max_rows: how many rows of each are kept.
+    """
+    order = np.lexsort((np.random.default_rng(secrets.randbits(128)).random(len(persons)), persons))
+    ordered = persons[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    ranks = np.arange(len(persons)) - np.repeat(starts, np.diff(np.append(starts, len(persons))))
+    return np.sort(order[ranks < max_rows])
+
+
+Answer = TypeVar("Answer")

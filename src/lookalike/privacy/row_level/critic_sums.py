@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from lookalike.errors import BudgetError, ModelTooLargeError
 from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.mechanisms import rounded_gaussian
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.noise import rounded_gaussian
 from lookalike.privacy.row_level.rows import Codes, Floats, SystemRandom, stddev_for_rest
 from lookalike.schema.domain import Domain, one_hot
 
@@ -88,7 +88,7 @@ class Critic:
         return np.sqrt(self._squared_norms(self._sizes(codes)))
 
     def clipped_sums(self, codes: np.ndarray, norm: int) -> Floats:
-        """Sum over the rows of their gradients, each shrunk to that norm and cut to whole numbers: whole numbers.
+        """Return the sum over the rows of their gradients, each shrunk to that norm and cut to whole numbers.
 
         One row adds a vector of whole numbers of at most norm `norm`. If its gradient is no longer than that, it is
         added as it is. Else it is multiplied by a number that is at most norm / length, because (1 - 2^-40) outweighs

@@ -21,9 +21,18 @@ from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.guards import MAX_TRIES
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.mechanisms import (
+    Bounds,
+    Floats,
+    Integers,
+    bit_source,
+    checked_scale,
+    context,
+    decimal_digits,
+    decimal_of,
+    draw,
+)
 from lookalike.privacy.kernel.neighbours import Neighbours
-from lookalike.privacy.kernel.noise import Floats, Integers, bit_source, checked_scale, draw
-from lookalike.privacy.kernel.normal import Bounds, context, decimal_digits, decimal_of
 from lookalike.privacy.row_level.prefixes import PrefixCounts, class_sizes, probability_classes
 from lookalike.privacy.row_level.rows import Codes, SystemRandom, require_single_row
 from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest

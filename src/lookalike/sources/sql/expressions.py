@@ -28,13 +28,15 @@ from lookalike.schema.probes import GridProbe, Roundness
 from lookalike.schema.storage import is_text
 from lookalike.schema.text_forms import MAX_PLACES
 from lookalike.sources.sql.sessions import Field, literal
-from lookalike.sources.sql.text_classes import affix_code, offset_code, text_classes
 from lookalike.sources.sql.texts import (
+    affix_code,
     micros_of_stamp,
     micros_of_text,
     number_of_text,
+    offset_code,
     reached,
     searched,
+    text_classes,
     whole_of_text,
 )
 

@@ -108,7 +108,7 @@ class Session:
         return bool(getattr(self.connection, "in_transaction", False))
 
     def forget(self) -> None:
-        """End the transaction that some drivers begin with the first question."""
+        """End the transaction that some drivers begin with the first statement."""
 
     def begin(self) -> None:
         """Begin the transaction of a run: all that it reads is one state of the table, and nothing is written."""
@@ -175,7 +175,7 @@ def literal(text: str) -> str:
 
 
 def fault_of(error: Exception) -> str | None:
-    """What happened, where it is a fault of the server that no row can cause; None otherwise."""
+    """Return what happened if it is a fault of the server that no row can cause, else None."""
     state = str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
     for beginning in sorted(_FAULTS, key=len, reverse=True):
         if state.startswith(beginning):

@@ -18,8 +18,8 @@ from lookalike.selection.feature_network import (
     semantic_buckets,
     uncertainties,
 )
+from lookalike.synthesizers import papers
 from lookalike.synthesizers.base import Progress, check_choice, check_positive, choice, method, paper, tuned
-from lookalike.synthesizers.bsg import BSG
 from lookalike.synthesizers.seeded_network import FAMILIES, SeededNetwork
 from lookalike.synthesizers.split import UNKNOWN, Kind, Split, Step, count_rows
 
@@ -31,7 +31,7 @@ MOST_ROWS = 1 << 30
 @method(
     "bsg-paper",
     title="BSG, the paper's variant",
-    paper=BSG.info.paper,
+    paper=papers.BSG,
     good_for="repeating the paper's experiments; bsg is more accurate",
     corrected="the noise of entropies is right whatever the number of rows (the paper divides by a noisy number, which "
     "may be too large); all entropies that are used are paid for (the paper leaves out those between parents); parts "

@@ -8,13 +8,13 @@ import numpy as np
 
 from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.model import Model
-from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows
+from lookalike.models.relaxed_rows import RelaxedProjection, RelaxedRows, affordable_rows
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.cell_queries import CellQuery, draw_query, query_sets, random_sets
 from lookalike.selection.workload import WorkloadSpec
+from lookalike.synthesizers import papers
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, paper, tuned
-from lookalike.synthesizers.rap import RAP, affordable_rows
 from lookalike.synthesizers.split import CHOICES, Split, Step, count_rows
 
 CELLS = "chosen cells"
@@ -23,7 +23,7 @@ CELLS = "chosen cells"
 @method(
     "rap-paper",
     title="RAP, the paper's variant",
-    paper=RAP.info.paper,
+    paper=papers.RAP,
     good_for="repeating the paper's experiments; rap is more accurate",
     corrected="counts of added or removed rows with a noisy number of rows, where the paper has fractions of a "
     "public one; the exponential mechanism, where the authors' code takes the largest of scores with Laplace noise "

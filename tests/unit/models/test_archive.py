@@ -11,7 +11,7 @@ import pytest
 
 import lookalike as la
 from lookalike.errors import InputError
-from lookalike.models.extracts import INDEX, write_noisy_tables
+from lookalike.models.archive import INDEX, write_noisy_tables
 from lookalike.release import FittedModel
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lookalike.measurements import Contrasts, NoisyMarginal
-from lookalike.models.diagnosis import CHI_LIMIT, COLUMN_LIMIT, diagnose, misfit_of
 from lookalike.models.graphical import fit
+from lookalike.models.model import CHI_LIMIT, COLUMN_LIMIT, diagnose, misfit_of
 from lookalike.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (4, 5, 3))
