@@ -37,9 +37,9 @@ from lookalike.selection.grouping import halved_boxes
 
 ROUNDS = 3
 SHARE, MAX_SHARE = 0.3, 0.8
-"""Part of the budget for chosen sets, and what it may grow to where the noise of a typical correlation is above COARSE."""
+"""Part of the budget for chosen sets, and what it grows to where a typical correlation has more noise than COARSE."""
 NOISE, COARSE = 0.02, 0.06
-"""The noise of a correlation of two columns cut into equal halves for which less is enough; docs/laboratory/mosaic.md."""
+"""A correlation of two columns cut into equal halves needs no less noise than NOISE; docs/laboratory/mosaic.md."""
 MIN_STDDEV = 1.0
 """No likely table is trusted to less than a row. Where noise leaves hardly a row in one half of a column, all
 correlations have the same table, of which nothing would be uncertain, and a fit to it would not converge."""
@@ -267,6 +267,7 @@ class _Halves:
         expected: the mean contrast of each table if its columns were independent.
         scales: rows in which both columns of a pair have a value.
         cuts: the normal variables at which the two columns of each pair are cut.
+        curves: the mean contrast of each pair, in parts of its rows, at every correlation of `_GRID`.
         unit: the rho that gives the mean contrast of a table a stddev of 1/2.
         precisions, means: what was measured of the mean contrasts.
     """
@@ -275,6 +276,7 @@ class _Halves:
     expected: np.ndarray
     scales: np.ndarray
     cuts: np.ndarray
+    curves: np.ndarray
     unit: float
     precisions: np.ndarray
     means: np.ndarray
@@ -297,7 +299,8 @@ class _Halves:
         scales = np.array([independent.total * one.present * two.present for one, two in both])
         cuts = np.array([[column.ends[column.cut - 1] for column in pair] for pair in both])
         unit = door.stddev_for(1.0, table=tables[0]) ** 2
-        return cls(tables, np.array(expected), scales, cuts, unit, np.zeros(len(pairs)), np.zeros(len(pairs)))
+        curves, nothing = joint_excess(cuts[:, :1], cuts[:, 1:], _GRID[None, :]), np.zeros(len(pairs))
+        return cls(tables, np.array(expected), scales, cuts, curves, unit, nothing, nothing.copy())
 
     @property
     def informative(self) -> np.ndarray:
@@ -324,8 +327,7 @@ class _Halves:
     def correlations(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the correlations that explain the contrasts, shrunk, and what is uncertain about each."""
         excess = (self.means - self.expected) / self.scales
-        likely = joint_excess(self.cuts[:, :1], self.cuts[:, 1:], _GRID[None, :])
-        found = np.array([np.interp(at, row, _GRID) for at, row in zip(excess, likely, strict=True)])
+        found = np.array([np.interp(at, curve, _GRID) for at, curve in zip(excess, self.curves, strict=True)])
         return shrunk(found, (self.informative * self.unit / 4 * self.precisions) ** -0.5)
 
 
