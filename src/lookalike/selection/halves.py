@@ -1,8 +1,9 @@
-"""How ordered columns go together, seen from halves: one noisy number for each pair, which a Gaussian copula explains.
+"""How columns go together, seen from halves: one noisy number for each pair, which a Gaussian copula explains.
 
 Two numbers of 14 bins each have 196 cells together, and a table of a few thousand rows shows none of them through the
 noise. That low values of one go with low values of the other is one number, though. Every ordered column is cut where
-its released counts are halved, and of each pair of columns the one contrast of the 2 x 2 table of halves is measured,
+its released counts are halved, a column of categories into the most frequent one and the others, and of each pair of
+columns the one contrast of the 2 x 2 table of halves is measured,
 
     s = n11 - n12 - n21 + n22,
 
@@ -11,8 +12,10 @@ to which one row adds at most 1. Under a Gaussian copula it tells the correlatio
     P(a > x, b > y) = P(a > x) P(b > y) + integral from 0 to r of phi2(x, y; u) du,
 
 where phi2 is the density of two standard normal variables of correlation u, and x and y are the normal quantiles of the
-cuts. Correlations are shrunk by their noise, with all of them as the prior (`kept_parts`). The tables of pairs that no
-measured set holds enter a fit like measured ones.
+cuts. Correlations are shrunk by their noise, with all of them as the prior (`shrunk`). Most pairs of a wide table
+hardly depend on each other, so the budget is spent in rounds: after the first, each goes where most is uncertain. The
+likely tables of pairs that no measured set tells better enter a fit like measured ones, and say which sets are worth
+measuring where noise hides the scores of pairs.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ MIN_STDDEV = 1.0
 correlations have the same table, of which nothing would be uncertain, and a fit to it would not converge."""
 _MIN_PART = 0.01
 """Measurements for less than this part of an equal share of the budget are left out."""
+MAX_TABLES = 1000
+"""Number of likely tables that enter a fit, the most dependent ones: wide tables have thousands, which take long."""
 _LARGEST = 0.97
 _SIGNS = np.array([1.0, -1.0, -1.0, 1.0]) / 4
 _GRID = np.linspace(-_LARGEST, _LARGEST, 195)
@@ -57,7 +62,7 @@ _SPREADS, _EM_STEPS = (0.0005, 0.003, 0.015, 0.06, 0.2), 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedColumn:
-    """A column of numbers or times as a normal variable that was cut into bins.
+    """A column as a normal variable that was cut into bins: of numbers or times, or of categories in two groups.
 
     Attributes:
         present: share of the rows that have a value.
@@ -105,7 +110,7 @@ def divided_column(name: str, counts: np.ndarray) -> OrderedColumn | None:
 
 
 def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[OrderedColumn]:
-    """Return all columns of numbers and times that a model of independent columns spreads over two or more bins.
+    """Return all columns that a model of independent columns spreads over two or more bins or values.
 
     None where the schema declares numbers of codes alone, as `--domain` does: nobody says that codes have an order.
     """
@@ -205,13 +210,14 @@ class Related:
         return domain.position(pair[0]), domain.position(pair[1])
 
     def unseen_in(self, measured: Sequence[NoisyMarginal]) -> list[ColumnSet]:
-        """Return the pairs whose contrast of halves no measured set tells better, the most dependent first."""
+        """Return the most dependent pairs whose contrast of halves no measured set tells better, these first."""
         own, held = dict(zip(self.pairs, self.noise, strict=True)), {m.attrs for m in measured}
         for m in measured:
             noise = m.stddev * math.sqrt(m.cells) / 4
             held.update(pair for pair in combinations(m.attrs, 2) if noise < own.get(pair, 0.0))
         strengths = self.strengths()
-        return sorted((pair for pair in self.pairs if pair not in held), key=lambda pair: -strengths[pair])
+        found = sorted((pair for pair in self.pairs if pair not in held), key=lambda pair: -strengths[pair])
+        return found[:MAX_TABLES]
 
 
 def measure_halves(door: GuardedTable, independent: GraphicalModel, rho: float, *, step: str) -> Related | None:
