@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Self
 
 import numpy as np
@@ -92,6 +91,8 @@ class PricedSets:
     ) -> None:
         self.pricing, self.door, self.independent, self.errors = pricing, door, independent, scores.errors
         self.related, self.chosen = related, list[NoisyMarginal]()
+        if related is not None:
+            self.errors = related.pair_errors(scores.errors, scores.stddev, door.domain)
         self.measured = MeasuredSets()
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
@@ -116,15 +117,11 @@ class PricedSets:
         self.inside.offer(tree_first([*sets, *self._likely_pairs()], self.errors, door.domain))
 
     def _likely_pairs(self) -> list[ColumnSet]:
-        """Return the pairs that no chosen set holds and of which a joint table is likely, the most dependent first."""
-        if self.related is None:
-            return []
-        held = {pair for attrs in self.measured.cliques for pair in combinations(attrs, 2)}
-        strengths = self.related.strengths()
-        return sorted((pair for pair in strengths if pair not in held), key=lambda pair: -strengths[pair])
+        """Return the pairs whose likely table tells more than the chosen sets, the most dependent first."""
+        return [] if self.related is None else self.related.unseen_in(self.chosen)
 
     def likely_tables(self) -> list[NoisyMarginal]:
-        """Return the likely tables of pairs that no chosen set holds."""
+        """Return the likely tables of pairs of which the chosen sets tell less."""
         if self.related is None:
             return []
         wanted = set(self._likely_pairs())

@@ -35,13 +35,12 @@ SETS, LARGER = "chosen sets", "larger sets and their choice"
 
 # Found on the development tables; docs/mosaic.md has the experiments.
 MAX_FITTED_RHO, MAX_FITTED_ROWS = 0.5, 10_000
-"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one: with less noise, the
-weights of a finite number of rows do not converge. Tables of fewer rows are fitted to the same part of their rows, not
-to the same number of rows, which would hide all of their cells."""
+"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one, or the weights do not
+converge; those of tables of fewer rows to the same part of their rows."""
 TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
-MAX_TOP_UP = 0.8
-"""What the columns of a small table may take, as a part of the share of the first sets."""
+MAX_TOP_UP, LARGER_SIGNAL = 0.8, 200
+"""What columns of small tables may take of the share of the first sets; rows per noise of discovery for larger sets."""
 FIRST_MODELS = SupportSettings(max_rows=60_000, iterations=40)
 """Settings of the temporary models against which larger sets are scored."""
 
@@ -134,9 +133,11 @@ class Mosaic(Method):
         )  # fmt: skip
 
     def informed(self, known: Sequence[NoisyMarginal]) -> Method:
-        factor = self.known_share if known else 1.0
-        shares = {name: factor * getattr(self, name) for name in ("oneway_share", "small_oneway_share")}
-        return replace(self, **shares)
+        if not known:
+            return self
+        shares = {name: self.known_share * getattr(self, name) for name in ("oneway_share", "small_oneway_share")}
+        shown = estimated_total(known) >= LARGER_SIGNAL * float(np.median([m.stddev for m in known]))
+        return replace(self, **shares, larger_cells=self.larger_cells if shown else 0)
 
     def split(self, domain: Domain, rho: float) -> Split:
         pairs, note = len(scored_pairs(domain)), "counts of every column"

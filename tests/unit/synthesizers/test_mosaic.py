@@ -32,6 +32,17 @@ def test_small_budgets_and_big_columns_skip_the_larger_sets() -> None:
     assert [step.step for step in big][-1] == SETS
 
 
+def test_larger_sets_are_skipped_where_discovery_saw_few_rows() -> None:
+    def steps(rows: float, stddev: float) -> list[str]:
+        known = [NoisyMarginal((name,), np.full(3, rows / 3), stddev) for name in "abc"]
+        method = Mosaic().informed(known)
+        return [step.step for step in method.split(Domain(("a", "b", "c"), (3, 3, 3)), 0.02).steps]
+
+    assert LARGER in steps(30_000, 30.0)
+    assert LARGER not in steps(3000, 30.0)
+    assert LARGER in steps(3000, 3.0)
+
+
 def test_pairs_are_scored_as_far_as_memory_goes() -> None:
     domain = Domain(("a", "b", "huge", "one"), (3, 4, 9_000_000, 1))
     assert scored_pairs(domain) == [("a", "b")]
