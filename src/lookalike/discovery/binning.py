@@ -24,8 +24,9 @@ _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
 _MOSTLY_VALUES = 0.8
 """Share of the rows in single values that stand out from which the others are taken to be single values, too."""
-_ALL_BUT, _MANY = (0.01, 0.06), 10
-"""Largest share of rows beside the values of a column of few values; and where there are this many, with gaps."""
+_ALL_BUT, _MANY, _BESIDE = (0.01, 0.02), 10, 2.0
+"""Largest share of rows beside the values of a column of few values; and where there are this many, with gaps. Rows
+beside them that no block of cells shows count as far as they exceed so many standard deviations."""
 _PLAIN_ROUNDING, _MIN_ROUNDING = 0.02, 0.002
 """Shares of multiples this near to those of unrounded numbers are not rounding; smaller shares of a step become 0."""
 
@@ -87,11 +88,17 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
     """
     values = ~divisible(grid) & (grid.counts > _LITTLE * grid.stddevs)
     left, noise = rows.left(grid, values)
-    others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
+    others = _others(grid, values)
     share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]
-    hidden = float(grid.counts[others].sum()) > share * rows.number
+    beside = float(grid.counts[~values].sum()) - _BESIDE * math.sqrt(float(grid.variances[~values].sum()))
+    hidden = max(float(grid.counts[others].sum()), beside) > share * rows.number
     few = left < max(LEFT_OVER * noise, share * rows.number)
     return values if values.any() and few and not hidden else None
+
+
+def _others(grid: Grid, values: np.ndarray) -> np.ndarray:
+    """Which cells beside those of values hold rows: blocks of them that stand out together."""
+    return ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
 
 
 def _sparse(grid: Grid, values: np.ndarray) -> bool:
@@ -103,17 +110,18 @@ def _sparse(grid: Grid, values: np.ndarray) -> bool:
 def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Lower edges and weights of pieces: runs of cells just long enough to stand out from the noise, spikes alone.
 
-    In a column of few values the cells between them have weight 0.
+    In a column of few values the cells between them have weight 0, unless several of them stand out together.
     """
     values = listed_values(grid, rows)
     if values is not None:
+        values = values | _others(grid, values)
         starts = np.unique(np.concatenate([[0], np.flatnonzero(values), np.flatnonzero(values) + 1]))
         starts = starts[starts < len(values)]
         return grid.edges[starts], np.where(values[starts], np.maximum(grid.counts[starts], 0.0), 0.0)
     # A run ends before a cell that stands out by itself, or is much wider, so that no piece reaches into empty cells.
     alone = _spikes(grid) | (grid.counts > SIGNIFICANT * grid.stddevs)
     closes = np.append(alone[1:] | (grid.widths[1:] > _MUCH_WIDER * grid.widths[:-1]), True)
-    starts, weights = list[int](), list[float]()
+    starts, totals = list[int](), list[float]()
     start, total, variance = 0, 0.0, 0.0
     for i, (count, own) in enumerate(zip(grid.counts.tolist(), grid.variances.tolist(), strict=True)):
         total, variance = total + count, variance + own
@@ -121,9 +129,24 @@ def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         if alone[i] or closes[i] or wide or total > SIGNIFICANT * np.sqrt(variance):
             starts.append(start)
             # A run that was closed before it stood out may be empty: no value is made where there may be no row.
-            weights.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)
+            totals.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)
             start, total, variance = i + 1, 0.0, 0.0
-    return grid.edges[starts], np.array(weights)
+    weights = [_shrunk(grid, slice(*ends), total) for *ends, total in zip(starts, [*starts[1:], None], totals, strict=True)]
+    return grid.edges, np.concatenate(weights)
+
+
+def _shrunk(grid: Grid, cells: slice, total: float) -> np.ndarray:
+    """The rows of a run by cells: their counts, moved towards an even spread the more, the less they tell from noise.
+
+    The factor is that of James and Stein: 1 - (number of cells - 1) / (sum of squared differences by their variances).
+    """
+    widths, counts = grid.widths[cells].astype(float), grid.counts[cells]
+    even = total * widths / widths.sum()
+    apart = float(((counts - even) ** 2 / np.maximum(grid.variances[cells], 1e-12)).sum())
+    if total <= 0 or apart <= len(counts) - 1:
+        return even
+    rows = np.maximum(even + (1 - (len(counts) - 1) / apart) * (counts - even), 0.0)
+    return rows * (total / rows.sum())
 
 
 def smoothed(edges: np.ndarray, weights: np.ndarray, high: float, unit: int) -> tuple[np.ndarray, np.ndarray]:

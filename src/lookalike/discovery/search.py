@@ -58,17 +58,23 @@ PERSONS = _Step("discover: rows per person", 0.03, "how many persons have 1, 2, 
 STEPS = (ROWS, CLASSES, VALUES, ROUNDING, PERSONS)
 
 _OPEN_CLASSES = ("type", "missing", "decimals", "bounds", "bins")
-_LEAST_SHARE, _CLASS_ROWS = 0.32, 160.0
-"""Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out; for at least the
-first constant of their largest share of the budget. What follows gets as much for each column."""
+_CLASS_ROWS = 160.0
+"""Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out."""
+_LEAST_SHARE, _LARGE = 0.32, 3000.0
+"""Smaller parts of the rows are to be seen as well: classes get at least the first constant of their largest share of
+the budget, what follows as much for each column. On tables with a larger signal than the second constant it falls as
+the signal grows: noise still becomes a smaller part of the rows, and the method gets the rest."""
+_ROWS_PASSES, _ROWS_KNOWN = (0.3, 0.7), 400.0
+"""Shares of the two counts of all rows, the second only if the rows are fewer than this many standard deviations."""
 _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 """Shares of the two passes over frequent values, and the signal below which there is only one."""
-_MANY_LEFT, _MAX_MORE = 2.0, 12.0
+_MANY_LEFT, _MAX_MORE, _LONG_LISTS = 2.0, 40.0, 0.125
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
-deviations. It has at most the second constant times its share."""
-_TEXT_WEIGHT, _TINY = 2.5, 25.0
+deviations. It has at most the second constant times its share, and the third of discovery's budget more."""
+_TEXT_WEIGHT, _VALUE_ROWS, _TINY = 2.5, 850.0, 25.0
 """How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
-and the signal below which numbers get nothing more."""
+the part of the rows that is noise enough, with thresholds of about 0.6 % of the rows; and the signal below which numbers
+get nothing more."""
 _DETAIL_SHARE = 0.1
 """Largest share of the step for currencies and offsets."""
 _GRID_ROUNDS = (0.6, 0.4)
@@ -126,13 +132,26 @@ class Search:
 
     def find_rows(self) -> None:
         """The number of rows, and what discovery spends on each column of a table of that size."""
-        stddev = self.door.stddev_for(self.rho * ROWS.share)
-        self.answers.rows = estimated_total(self.door.measure([()], stddev, step=ROWS.name))
-        self.answers.rows_variance = stddev**2
-        count, most = len(self._open(*_OPEN_CLASSES)), self.rho * CLASSES.share
-        self.answers.signal = self.answers.rows / self.door.stddev_for(float(self.door.budget.rho), len(self.columns))
-        wanted = most * (self.door.stddev_for(most, max(count, 1)) * _CLASS_ROWS / self.answers.rows) ** 2
-        self.each = float(np.clip(wanted, _LEAST_SHARE * most, most)) / max(count, 1)
+        self._count_rows()
+        told, count = self.answers, max(len(self._open(*_OPEN_CLASSES)), 1)
+        told.signal = told.rows / self.door.stddev_for(float(self.door.budget.rho), len(self.columns))
+        most = self.rho * CLASSES.share
+        wanted = most * (self.door.stddev_for(most, count) * _CLASS_ROWS / told.rows) ** 2
+
+        least = _LEAST_SHARE * most * min(1.0, _LARGE / told.signal)
+        self.each = float(np.clip(wanted, least, most)) / count
+
+    def _count_rows(self) -> None:
+        """The noisy number of rows: first roughly, and again where that is much beside the rows."""
+        counted: list[NoisyMarginal] = []
+        for part in _ROWS_PASSES:
+            stddev = self.door.stddev_for(self.rho * ROWS.share * part)
+            counted += self.door.measure([()], stddev, step=ROWS.name)
+            told = self.answers
+            told.rows = estimated_total(counted)
+            told.rows_variance = 1.0 / sum(m.stddev**-2.0 for m in counted)
+            if told.rows > _ROWS_KNOWN * stddev:
+                break
 
     def find_classes(self) -> None:
         """Kind, format, decimals and missing markers of columns, and the rows of each magnitude."""
@@ -169,9 +188,10 @@ class Search:
         listed = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
         floats = [name for name, grid in self.answers.grids.items() if not grid.unit and self.answers.signal > _TINY]
         cut = [name for name in self.answers.grids if self._worth_cutting(name) and self.answers.signal > _TINY]
-        shares = _TEXT_WEIGHT * len(listed) + len(floats) + len(cut)
+        weights = {**dict.fromkeys(listed, self._text_weight()), **dict.fromkeys(floats, 1.0)}
+        shares = sum(weights.values()) + len(cut)
         each = min(self.each, self.rho * VALUES.share * (1 - _DETAIL_SHARE) / max(shares, 1.0))
-        self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each, len(cut))
+        self.find_values(weights, each, len(cut))
         for name in listed:
             self.columns[name] = with_values(cast(Categorical, self.columns[name]), self.answers)
         if cut:
@@ -180,6 +200,11 @@ class Search:
             self.answers.grids[name] = grids.with_spikes(
                 self.answers.grids[name], _as_numbers(self.answers.found[name]), self.answers.noise[name]
             )
+
+    def _text_weight(self) -> float:
+        """What the list of values of a text gets, in units of what its classes cost."""
+        known = self.each * (self.door.stddev_for(self.each) * _VALUE_ROWS / self.answers.rows) ** 2
+        return float(min(_TEXT_WEIGHT, known / (self.each * _VALUE_PASSES[0])))
 
     def _worth_cutting(self, name: str) -> bool:
         """Whether there may be rows beyond the range, or some cell holds more than one value."""
@@ -209,7 +234,8 @@ class Search:
                 if n not in self.answers.grids and self.answers.left_over(n) > _MANY_LEFT
             }
             # Few columns have long lists, so that what is spared elsewhere makes theirs complete.
-            more = min(_MAX_MORE, 1.0 + max(spare, 0.0) / (each * sum(again.values()) * passes[-1])) if again else 1.0
+            spare, share = min(max(spare, 0.0), _LONG_LISTS * self.rho), each * passes[-1]
+            more = min(_MAX_MORE, 1.0 + spare / (share * sum(again.values()))) if again else 1.0
             weights = {n: w * more for n, w in again.items()}
 
     def find_cells(self, names: Sequence[str], rho: float) -> None:
