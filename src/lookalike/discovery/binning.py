@@ -131,7 +131,9 @@ def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
             # A run that was closed before it stood out may be empty: no value is made where there may be no row.
             totals.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)
             start, total, variance = i + 1, 0.0, 0.0
-    weights = [_shrunk(grid, slice(*ends), total) for *ends, total in zip(starts, [*starts[1:], None], totals, strict=True)]
+    weights = [
+        _shrunk(grid, slice(*ends), total) for *ends, total in zip(starts, [*starts[1:], None], totals, strict=True)
+    ]
     return grid.edges, np.concatenate(weights)
 
 

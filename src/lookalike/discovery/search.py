@@ -43,42 +43,39 @@ class _Step(NamedTuple):
     mechanism: str = "gaussian"
 
 
-ROWS = _Step("discover: number of rows", 0.02, "decides how much discovery spends, and how many bins there are")
+ROWS = _Step("discover: number of rows", 0.017, "decides how much discovery spends, and how many bins there are")
 CLASSES = _Step(
-    "discover: classes of values", 0.42, "how values are written, missing markers, small numbers, magnitudes"
+    "discover: classes of values", 0.362, "how values are written, missing markers, small numbers, magnitudes"
 )
 VALUES = _Step(
-    "discover: values and bins", 0.505, "values of categories above a noisy threshold; counts of narrower bins",
+    "discover: values and bins", 0.582, "values of categories above a noisy threshold; counts of narrower bins",
     "threshold, gaussian",
 )  # fmt: skip
 ROUNDING = _Step(
-    "discover: rounding", 0.015, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
+    "discover: rounding", 0.013, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
 )
-PERSONS = _Step("discover: rows per person", 0.03, "how many persons have 1, 2, ... rows")
+PERSONS = _Step("discover: rows per person", 0.026, "how many persons have 1, 2, ... rows")
 STEPS = (ROWS, CLASSES, VALUES, ROUNDING, PERSONS)
 
 _OPEN_CLASSES = ("type", "missing", "decimals", "bounds", "bins")
-_CLASS_ROWS = 160.0
-"""Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out."""
-_LEAST_SHARE, _LARGE = 0.32, 3000.0
-"""Smaller parts of the rows are to be seen as well: classes get at least the first constant of their largest share of
-the budget, what follows as much for each column. On tables with a larger signal than the second constant it falls as
-the signal grows: noise still becomes a smaller part of the rows, and the method gets the rest."""
-_ROWS_PASSES, _ROWS_KNOWN = (0.3, 0.7), 400.0
-"""Shares of the two counts of all rows, the second only if the rows are fewer than this many standard deviations."""
+_LEAST_SHARE, _CLASS_ROWS = 0.32, 160.0
+"""Classes are counted with the noise of this part of the rows, so that a minority of 5 % stands out; for at least the
+first constant of their largest share of the budget. What follows gets as much for each column."""
 _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 """Shares of the two passes over frequent values, and the signal below which there is only one."""
-_MANY_LEFT, _MAX_MORE, _LONG_LISTS = 2.0, 40.0, 0.125
+_MANY_LEFT, _MAX_MORE = 2.0, 12.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
-deviations. It has at most the second constant times its share, and the third of discovery's budget more."""
-_TEXT_WEIGHT, _VALUE_ROWS, _TINY = 2.5, 850.0, 25.0
-"""How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
-the part of the rows that is noise enough, with thresholds of about 0.6 % of the rows; and the signal below which numbers
-get nothing more."""
+deviations. It has at most the second constant times its share."""
+_TEXT_WEIGHT = 2.5
+"""How much more the list of values of a text gets than its histogram, as a threshold hides more than noise does."""
+_TINY, _TINIEST, _TINY_CELLS = 25.0, 10.0, 0.147
+"""On tables with a signal between the second constant and the first, where methods see hardly any pair, cells of
+numbers get the third part of discovery's budget, in one round; below nothing."""
 _DETAIL_SHARE = 0.1
 """Largest share of the step for currencies and offsets."""
 _GRID_ROUNDS = (0.6, 0.4)
 """Shares of the two rounds of finer cells: the first cuts up what the classes show, the second shows single values."""
+_ONE_ROUND = (1.0, 0.0)
 _CELL_ROWS, _CELLS, _MAX_PARTS, _FLOAT_PARTS = 2.0, (4, 256), 2048, 16
 """Rows of a cell of the first round, in standard deviations; fewest and most cells of a column there; into how many
 parts at most the second round cuts one cell."""
@@ -132,32 +129,20 @@ class Search:
 
     def find_rows(self) -> None:
         """The number of rows, and what discovery spends on each column of a table of that size."""
-        self._count_rows()
-        told, count = self.answers, max(len(self._open(*_OPEN_CLASSES)), 1)
-        told.signal = told.rows / self.door.stddev_for(float(self.door.budget.rho), len(self.columns))
-        most = self.rho * CLASSES.share
-        wanted = most * (self.door.stddev_for(most, count) * _CLASS_ROWS / told.rows) ** 2
-
-        least = _LEAST_SHARE * most * min(1.0, _LARGE / told.signal)
-        self.each = float(np.clip(wanted, least, most)) / count
-
-    def _count_rows(self) -> None:
-        """The noisy number of rows: first roughly, and again where that is much beside the rows."""
-        counted: list[NoisyMarginal] = []
-        for part in _ROWS_PASSES:
-            stddev = self.door.stddev_for(self.rho * ROWS.share * part)
-            counted += self.door.measure([()], stddev, step=ROWS.name)
-            told = self.answers
-            told.rows = estimated_total(counted)
-            told.rows_variance = 1.0 / sum(m.stddev**-2.0 for m in counted)
-            if told.rows > _ROWS_KNOWN * stddev:
-                break
+        stddev = self.door.stddev_for(self.rho * ROWS.share)
+        self.answers.rows = estimated_total(self.door.measure([()], stddev, step=ROWS.name))
+        self.answers.rows_variance = stddev**2
+        count, most = len(self._open(*_OPEN_CLASSES)), self.rho * CLASSES.share
+        self.answers.signal = self.answers.rows / self.door.stddev_for(float(self.door.budget.rho), len(self.columns))
+        wanted = most * (self.door.stddev_for(most, max(count, 1)) * _CLASS_ROWS / self.answers.rows) ** 2
+        self.each = float(np.clip(wanted, _LEAST_SHARE * most, most)) / max(count, 1)
 
     def find_classes(self) -> None:
         """Kind, format, decimals and missing markers of columns, and the rows of each magnitude."""
         probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
         answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
-        histograms = forms.with_habits([Histogram(probe, told.values, told.stddev) for probe, told in answers])
+        counted = [Histogram(probe, told.values, told.stddev) for probe, told in answers]
+        histograms = forms.with_habits(counted, self.answers.rows)
         details = self._find_details(histograms)
         for histogram in histograms:
             name = histogram.probe.name
@@ -176,7 +161,7 @@ class Search:
         """What stands around the numbers, and the offsets of the times, of columns whose forms leave that open."""
         probes = [forms.open_detail(self.columns[histogram.probe.name], histogram) for histogram in histograms]
         asked = [probe for probe in probes if probe is not None]
-        each = min(self.each, self.rho * VALUES.share * _DETAIL_SHARE / max(len(asked), 1))
+        each = min(self.each, self.rho * (VALUES.share - _TINY_CELLS) * _DETAIL_SHARE / max(len(asked), 1))
         answers = self._measure(asked, VALUES, each * len(asked))
         return {
             probe.name: forms.detail_facts(probe, answer.values, answer.stddev)
@@ -184,27 +169,28 @@ class Search:
         }
 
     def find_values_and_cells(self) -> None:
-        """Frequent values of texts and finer cells of numbers; on tiny tables the values alone."""
+        """Frequent values of texts and finer cells of numbers; on the tiniest tables the values alone."""
         listed = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
-        floats = [name for name, grid in self.answers.grids.items() if not grid.unit and self.answers.signal > _TINY]
-        cut = [name for name in self.answers.grids if self._worth_cutting(name) and self.answers.signal > _TINY]
-        weights = {**dict.fromkeys(listed, self._text_weight()), **dict.fromkeys(floats, 1.0)}
-        shares = sum(weights.values()) + len(cut)
-        each = min(self.each, self.rho * VALUES.share * (1 - _DETAIL_SHARE) / max(shares, 1.0))
-        self.find_values(weights, each, len(cut))
+        tiny, found = self.answers.signal <= _TINY, self.answers.grids
+        floats = [name for name, grid in found.items() if not grid.unit and not tiny]
+        cut = [name for name in found if self._worth_cutting(name) and self.answers.signal > _TINIEST]
+        weights = {**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}
+        beside = 0 if tiny else len(cut)
+        each = min(self.each, self._usual_rho() / max(sum(weights.values()) + beside, 1.0))
+        self.find_values(weights, each, beside)
         for name in listed:
             self.columns[name] = with_values(cast(Categorical, self.columns[name]), self.answers)
         if cut:
-            self.find_cells(cut, each * len(cut))
+            rho, rounds = (self.rho * _TINY_CELLS, _ONE_ROUND) if tiny else (each * len(cut), _GRID_ROUNDS)
+            self.find_cells(cut, rho, rounds)
         for name in floats:
-            self.answers.grids[name] = grids.with_spikes(
-                self.answers.grids[name], _as_numbers(self.answers.found[name]), self.answers.noise[name]
+            found[name] = grids.with_spikes(
+                found[name], _as_numbers(self.answers.found[name]), self.answers.noise[name]
             )
 
-    def _text_weight(self) -> float:
-        """What the list of values of a text gets, in units of what its classes cost."""
-        known = self.each * (self.door.stddev_for(self.each) * _VALUE_ROWS / self.answers.rows) ** 2
-        return float(min(_TEXT_WEIGHT, known / (self.each * _VALUE_PASSES[0])))
+    def _usual_rho(self) -> float:
+        """What lists of values have, and cells if the table is not tiny."""
+        return self.rho * (VALUES.share - _TINY_CELLS) * (1 - _DETAIL_SHARE)
 
     def _worth_cutting(self, name: str) -> bool:
         """Whether there may be rows beyond the range, or some cell holds more than one value."""
@@ -222,7 +208,7 @@ class Search:
         budget = self.door.budget
         passes = _VALUE_PASSES if self.answers.signal > _SMALL else (1.0,)
         probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(passes)
-        spare = self.rho * VALUES.share * (1 - _DETAIL_SHARE) - each * (sum(weights.values()) + cut)
+        spare = self._usual_rho() - each * (sum(weights.values()) + cut)
         for part in passes:
             for name, weight in weights.items():
                 stddev = self.door.stddev_for(each * weight * part)
@@ -234,13 +220,12 @@ class Search:
                 if n not in self.answers.grids and self.answers.left_over(n) > _MANY_LEFT
             }
             # Few columns have long lists, so that what is spared elsewhere makes theirs complete.
-            spare, share = min(max(spare, 0.0), _LONG_LISTS * self.rho), each * passes[-1]
-            more = min(_MAX_MORE, 1.0 + spare / (share * sum(again.values()))) if again else 1.0
+            more = min(_MAX_MORE, 1.0 + max(spare, 0.0) / (each * sum(again.values()) * passes[-1])) if again else 1.0
             weights = {n: w * more for n, w in again.items()}
 
-    def find_cells(self, names: Sequence[str], rho: float) -> None:
+    def find_cells(self, names: Sequence[str], rho: float, rounds: tuple[float, float]) -> None:
         """Counts of narrower cells where there are rows, and of single values where one may stand out."""
-        told, (first, second) = self.answers, _GRID_ROUNDS
+        told, (first, second) = self.answers, rounds
         stddev = self.door.stddev_for(rho * first, len(names))
         cells = int(np.clip(told.rows / (_CELL_ROWS * stddev), *_CELLS))
         whole = {name: self._whole(name) for name in names}
@@ -248,6 +233,8 @@ class Search:
         for name, counts, noise in self._cell_counts(finer, rho * first):
             grid = grids.refined(whole[name], finer[name], counts, noise)
             told.grids[name] = self._ended(name, grid)
+        if not second:
+            return
         most = {name: _MAX_PARTS if grid.unit else _FLOAT_PARTS for name, grid in told.grids.items()}
         cut = {name: grids.parts_with_spikes(told.grids[name], most[name]) for name in names}
         finer = {name: grids.split(told.grids[name], parts) for name, parts in cut.items() if parts.max() > 1}

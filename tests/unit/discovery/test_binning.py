@@ -253,3 +253,14 @@ def test_rounding_shares_are_found_and_reproduced():
     assert found[100] == pytest.approx(0.3, abs=0.02)
     even = Roundness("x", base=column, steps=(1, 5)).codes(pa.array(rng.integers(1, 9999, 9999)))
     assert binning.rounding_of((1, 5), np.bincount(even, minlength=3)[:-1].astype(float), 5.0) == ()
+
+
+def test_cells_within_a_run_keep_their_counts_as_far_as_these_stand_out():
+    edges, noise = np.arange(0, 60, 10), np.full(6, 30.0**2)
+    uneven = Grid.of(edges, 59, np.array([10.0, 20.0, 95.0, 110.0, 15.0, 5.0]), noise, 1)
+    even = Grid.of(edges, 59, np.array([40.0, 50.0, 45.0, 38.0, 42.0, 40.0]), noise, 1)
+    _, weights = binning.pieces_of(uneven, Rows(255.0, 1.0))
+    assert weights.sum() == pytest.approx(255.0)
+    assert 10.0 < weights[0] < 42.5 < weights[3] < 110.0
+    _, weights = binning.pieces_of(even, Rows(255.0, 1.0))
+    assert np.ptp(weights) < 1e-9
