@@ -207,19 +207,20 @@ def with_habits(histograms: Sequence[Histogram], rows: float) -> list[Histogram]
     limit = max(LIKELY, NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(texts), 1)))
 
     def with_habit(histogram: Histogram) -> Histogram:
-        spread = _no_texts(histogram, rows)
+        present, texts = _present(histogram, rows), histogram.of("text")
+        noise = histogram.stddev * np.sqrt(len(texts))
+        spread = bool(present > LIKELY * noise and texts.sum() < (present - noise) / 2)
+        # Where hardly a row holds a value, what seems to stand out a little is noise.
+        own = known if present > LIKELY * histogram.stddev else ()
         default = number if mostly or spread else "text"
-        return replace(histogram, usual=known, default=default, beside=limit, spread=spread, _likely={})
+        return replace(histogram, usual=own, default=default, beside=limit, spread=spread, _likely={})
 
     return [with_habit(h) if "text" in h.probe.starts else h for h in histograms]
 
 
-def _no_texts(histogram: Histogram, rows: float) -> bool:
-    """Whether a column holds values, clearly fewer than half of which are texts of any length."""
-    markers = histogram.masses((form.name for form in FORMS if form.family in ("missing", "word")), SOME)
-    present, texts = rows - sum(markers.values()), histogram.of("text")
-    noise = histogram.stddev * np.sqrt(len(texts))
-    return bool(present > LIKELY * noise and texts.sum() < present / 2 - noise / 2)
+def _present(histogram: Histogram, rows: float) -> float:
+    """About how many rows of a column of texts hold no missing marker."""
+    return rows - sum(histogram.masses((f.name for f in FORMS if f.family in ("missing", "word")), SOME).values())
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:
