@@ -179,7 +179,7 @@ class _Search:
     def _complete(self, names: Iterable[str]) -> float:
         """At most how many rows have a value in all of some columns, by noisy counts that are known already."""
         known = {m.attrs[0]: m.values for m in self.door.known}
-        held = (known[name][: self.schema[name].written_codes].sum() for name in names if name in known)
+        held = (known[name][: self.schema[name].regular].sum() for name in names if name in known)
         return min(self.rows, *(float(rows) for rows in held), self.rows)
 
     def _first_questions(self) -> Iterator[_Question]:

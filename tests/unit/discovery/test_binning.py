@@ -264,3 +264,14 @@ def test_cells_within_a_run_keep_their_counts_as_far_as_these_stand_out():
     assert 10.0 < weights[0] < 42.5 < weights[3] < 110.0
     _, weights = binning.pieces_of(even, Rows(255.0, 1.0))
     assert np.ptp(weights) < 1e-9
+
+
+def test_the_end_of_a_range_falls_as_steeply_as_its_rows_demand():
+    edges, weights = np.array([7000, 10000, 10100, 10200]), np.array([200.0, 1000.0, 2000.0, 1000.0])
+    cut, parts = binning.smoothed(edges, weights, 10_299, 1)
+    assert parts.sum() == pytest.approx(weights.sum())
+    inside = cut < 10_000
+    assert parts[inside].sum() == pytest.approx(200.0)
+    assert parts[inside & (cut < 9700)].sum() < 10.0
+    even = binning.smoothed(edges, np.array([20_000.0, 1000.0, 2000.0, 1000.0]), 10_299, 1)
+    assert even[0].tolist() == edges.tolist()
