@@ -27,9 +27,8 @@ _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
 _MOSTLY_VALUES = 0.8
 """Share of the rows in single values that stand out from which the others are taken to be single values, too."""
-_ALL_BUT, _MANY, _BESIDE = (0.01, 0.02), 10, 2.0
-"""Largest share of rows beside the values of a column of few values; and where there are this many, with gaps. Rows
-beside them that no block of cells shows count as far as they exceed so many standard deviations."""
+_ALL_BUT, _MANY = (0.01, 0.06), 10
+"""Largest share of rows beside the values of a column of few values; and where there are this many, with gaps."""
 _PLAIN_ROUNDING, _MIN_ROUNDING = 0.02, 0.002
 """Shares of multiples this near to those of unrounded numbers are not rounding; smaller shares of a step become 0."""
 
@@ -91,17 +90,11 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
     """
     values = ~divisible(grid) & (grid.counts > _LITTLE * grid.stddevs)
     left, noise = rows.left(grid, values)
-    others = _others(grid, values)
+    others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
     share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]
-    beside = float(grid.counts[~values].sum()) - _BESIDE * math.sqrt(float(grid.variances[~values].sum()))
-    hidden = max(float(grid.counts[others].sum()), beside) > share * rows.number
+    hidden = float(grid.counts[others].sum()) > share * rows.number
     few = left < max(LEFT_OVER * noise, share * rows.number)
     return values if values.any() and few and not hidden else None
-
-
-def _others(grid: Grid, values: np.ndarray) -> np.ndarray:
-    """Which cells beside those of values hold rows: blocks of them that stand out together."""
-    return ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
 
 
 def _sparse(grid: Grid, values: np.ndarray) -> bool:
@@ -113,11 +106,10 @@ def _sparse(grid: Grid, values: np.ndarray) -> bool:
 def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Lower edges and weights of pieces: runs of cells just long enough to stand out from the noise, spikes alone.
 
-    In a column of few values the cells between them have weight 0, unless several of them stand out together.
+    In a column of few values the cells between them have weight 0.
     """
     values = listed_values(grid, rows)
     if values is not None:
-        values = values | _others(grid, values)
         starts = np.unique(np.concatenate([[0], np.flatnonzero(values), np.flatnonzero(values) + 1]))
         starts = starts[starts < len(values)]
         return grid.edges[starts], np.where(values[starts], np.maximum(grid.counts[starts], 0.0), 0.0)
