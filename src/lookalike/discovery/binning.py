@@ -20,6 +20,9 @@ _MUCH_WIDER, _WIDEST = 4.0, 5.0
 """A piece ends before a cell that is wider by the first factor, and where its end is the second times its start."""
 _WIDE, _PARTS, _TAIL = 2.0, 6, 1.5
 """Pieces wider than this factor are cut into so many parts; the power by which a heavy tail's density falls."""
+_STEEP, _STEEP_CUTS = 3.0, np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0])
+"""The first and the last piece fall steeply if they are wider than this many times the scale on which they would; they
+are cut at these parts of their width."""
 _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
 _MOSTLY_VALUES = 0.8
@@ -113,7 +116,7 @@ def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     # A run ends before a cell that stands out by itself, or is much wider, so that no piece reaches into empty cells.
     alone = _spikes(grid) | (grid.counts > SIGNIFICANT * grid.stddevs)
     closes = np.append(alone[1:] | (grid.widths[1:] > _MUCH_WIDER * grid.widths[:-1]), True)
-    starts, weights = list[int](), list[float]()
+    starts, totals = list[int](), list[float]()
     start, total, variance = 0, 0.0, 0.0
     for i, (count, own) in enumerate(zip(grid.counts.tolist(), grid.variances.tolist(), strict=True)):
         total, variance = total + count, variance + own
@@ -121,9 +124,26 @@ def pieces_of(grid: Grid, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         if alone[i] or closes[i] or wide or total > SIGNIFICANT * np.sqrt(variance):
             starts.append(start)
             # A run that was closed before it stood out may be empty: no value is made where there may be no row.
-            weights.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)
+            totals.append(total if total > _SOME_ROWS * np.sqrt(variance) else 0.0)
             start, total, variance = i + 1, 0.0, 0.0
-    return grid.edges[starts], np.array(weights)
+    weights = [
+        _shrunk(grid, slice(*ends), total) for *ends, total in zip(starts, [*starts[1:], None], totals, strict=True)
+    ]
+    return grid.edges, np.concatenate(weights)
+
+
+def _shrunk(grid: Grid, cells: slice, total: float) -> np.ndarray:
+    """The rows of a run by cells: their counts, moved towards an even spread the more, the less they tell from noise.
+
+    The factor is that of James and Stein: 1 - (number of cells - 1) / (sum of squared differences by their variances).
+    """
+    widths, counts = grid.widths[cells].astype(float), grid.counts[cells]
+    even = total * widths / widths.sum()
+    apart = float(((counts - even) ** 2 / np.maximum(grid.variances[cells], 1e-12)).sum())
+    if total <= 0 or apart <= len(counts) - 1:
+        return even
+    rows = np.maximum(even + (1 - (len(counts) - 1) / apart) * (counts - even), 0.0)
+    return rows * (total / rows.sum())
 
 
 def smoothed(edges: np.ndarray, weights: np.ndarray, high: float, unit: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,6 +156,15 @@ def smoothed(edges: np.ndarray, weights: np.ndarray, high: float, unit: int) -> 
     density = weights / np.maximum(ends - edges, 1e-300)
     parts_edges, parts_weights = list[Any](), list[float]()
     for i, (low, end, weight) in enumerate(zip(edges.tolist(), ends.tolist(), weights.tolist(), strict=True)):
+        scale = _steep(ends - edges, density, i, unit)
+        if scale:
+            outward = 1 if i else -1
+            cuts = low + (end - low) * (_STEEP_CUTS if i else 1 - _STEEP_CUTS[::-1])
+            cuts = np.unique(np.round(cuts)) if unit else cuts
+            mass = np.abs(np.diff(np.exp(-outward * (cuts - (low if i else end)) / scale)))
+            parts_edges += [type(low)(cut) for cut in [low, *cuts[1:-1].tolist()]]
+            parts_weights += (weight * mass / mass.sum()).tolist()
+            continue
         near, far = (low, end) if low > 0 else (-end, -low)
         if weight <= 0 or near <= 0 or far < _WIDE * near or (unit and end - low < _PARTS):
             parts_edges.append(low)
@@ -150,6 +179,20 @@ def smoothed(edges: np.ndarray, weights: np.ndarray, high: float, unit: int) -> 
         parts_edges += [type(low)(cut) for cut in [low, *cuts[1:-1].tolist()]]
         parts_weights += (weight * mass / mass.sum()).tolist()
     return np.array(parts_edges, dtype=edges.dtype), np.array(parts_weights)
+
+
+def _steep(widths: np.ndarray, density: np.ndarray, place: int, unit: int) -> float:
+    """The scale on which the first or last piece falls from the density of the piece beside it; 0 where it need not.
+
+    A density that goes on beside a piece of density d and falls exponentially holds W rows on a scale of W / d. Where
+    that is much less than the width of the piece, an even spread would reach far beyond the numbers that there are.
+    """
+    if len(widths) < 2 or place not in (0, len(widths) - 1) or density[place] <= 0 or (unit and widths[place] < _PARTS):
+        return 0.0
+    beside = 1 if place == 0 else place - 1
+    scale = float(density[place] * widths[place] / density[beside]) if density[beside] > 0 else 0.0
+    wide = widths[beside] > unit
+    return max(scale, float(unit)) if wide and widths[place] > _STEEP * scale > 0 else 0.0
 
 
 def _slope(edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int, *, outward: int) -> float:

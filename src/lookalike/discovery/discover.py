@@ -59,7 +59,7 @@ class Discovery:
             spent, rounded up; for that a strict run sets a part of its delta aside (`privacy/stopping.py`).
     """
 
-    share: float = 0.8
+    share: float = 0.93
     delta_share: float = 0.3
     max_bins: int = 16
     rules: bool | None = None

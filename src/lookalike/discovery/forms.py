@@ -47,6 +47,7 @@ class Histogram:
         usual: forms that are looked for where none stands out among all.
         default: the form of values where none of these does either.
         beside: standard deviations by which a further form must stand out in the cells where most values are.
+        spread: whether its values must lie in many cells, since nothing else would hide them: they are numbers.
     """
 
     probe: ValueClasses
@@ -55,6 +56,7 @@ class Histogram:
     usual: tuple[str, ...] = _COMMON
     default: str = ""
     beside: float = LIKELY
+    spread: bool = False
     _seen: dict[float, dict[str, np.ndarray]] = field(default_factory=dict)
     _likely: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)
 
@@ -101,10 +103,11 @@ class Histogram:
 
     def _most_of(self, names: list[str]) -> dict[str, float]:
         """Rows of the form that stands out most, at the strictest limit at which one does."""
-        for limit in (SURE, SOME, LIKELY, 3.0) if names else ():
-            masses = {name: self.plausible_mass(name, limit) for name in names}
-            best = max(names, key=lambda name: masses[name])
-            if masses[best] > 0:
+        for limit in (SURE, SOME, LIKELY, 3.0):
+            some = [name for name in names if limit >= SOME or not self.spread or NAMED[name].is_number]
+            masses = {name: self.plausible_mass(name, limit) for name in some}
+            best = max(some, key=lambda name: masses[name], default="")
+            if masses.get(best, 0.0) > 0:
                 return {best: masses[best]}
         return {}
 
@@ -185,11 +188,12 @@ def _near(axis: str, other: str, core: np.ndarray) -> np.ndarray:
     return before[np.searchsorted(wanted, ends)] > before[np.searchsorted(stops, edges, side="right")]
 
 
-def with_habits(histograms: Sequence[Histogram]) -> list[Histogram]:
+def with_habits(histograms: Sequence[Histogram], rows: float) -> list[Histogram]:
     """The histograms with the forms to expect of columns of texts of which little can be seen: those of the others.
 
     A table is mostly written by one program. Where most columns are numbers, one of which nothing is seen is taken for
-    numbers as most of the others write them.
+    numbers as most of the others write them; as is one that holds values, of which no texts are seen: texts lie in few
+    cells, numbers may be spread over many.
     """
     texts = [histogram for histogram in histograms if "text" in histogram.probe.starts]
     clear = [found for histogram in texts if (found := histogram.masses(_VALUES, CERTAIN))]
@@ -199,10 +203,24 @@ def with_habits(histograms: Sequence[Histogram]) -> list[Histogram]:
     likely = [found for histogram in texts if (found := histogram.most_likely(_VALUES))]
     counted = sum(NAMED[max(found, key=lambda name: found[name])].is_number for found in likely)
     numbers = [name for name in usual if NAMED[name].is_number]
-    default = (numbers[0] if numbers else "whole") if counted > _MOSTLY_NUMBERS * len(texts) else "text"
+    number, mostly = numbers[0] if numbers else "whole", counted > _MOSTLY_NUMBERS * len(texts)
     limit = max(LIKELY, NormalDist().inv_cdf(1 - _BY_CHANCE / max(len(texts), 1)))
-    told = {"usual": known, "default": default, "beside": limit}
-    return [replace(h, **told, _likely={}) if "text" in h.probe.starts else h for h in histograms]
+
+    def with_habit(histogram: Histogram) -> Histogram:
+        present, texts = _present(histogram, rows), histogram.of("text")
+        noise = histogram.stddev * np.sqrt(len(texts))
+        spread = bool(present > LIKELY * noise and texts.sum() < (present - noise) / 2)
+        # Where hardly a row holds a value, what seems to stand out a little is noise.
+        own = known if present > LIKELY * histogram.stddev else ()
+        default = number if mostly or spread else "text"
+        return replace(histogram, usual=own, default=default, beside=limit, spread=spread, _likely={})
+
+    return [with_habit(h) if "text" in h.probe.starts else h for h in histograms]
+
+
+def _present(histogram: Histogram, rows: float) -> float:
+    """About how many rows of a column of texts hold no missing marker."""
+    return rows - sum(histogram.masses((f.name for f in FORMS if f.family in ("missing", "word")), SOME).values())
 
 
 def open_detail(column: Column, histogram: Histogram) -> Probe | None:

@@ -166,14 +166,21 @@ class _Search:
         return tuple(self.schema[name] for name in names)
 
     def _likely(self, rule: Constraint, derived: tuple[str, ...] = (), among: float | None = None) -> _Question:
-        """A question about one rule: whether few enough rows break it."""
+        """A question about one rule: whether few enough of the rows that could break it do."""
+        scale = self._complete(rule.columns) if among is None else among
 
         def read(counts: np.ndarray, stddev: float) -> list[Likely]:
-            scale = self.rows if among is None else among
-            broken = float(counts[1])
-            return [Likely(rule, derived, scale, broken)] if broken <= _SCREENED * scale + SURE * stddev else []
+            broken, enough = float(counts[1]), scale > 4 * SURE * stddev
+            few = broken <= _SCREENED * scale + SURE * stddev
+            return [Likely(rule, derived, scale, broken)] if enough and few else []
 
         return _Question(_rule_probe(self.schema, [Likely(rule, derived, 1.0, 0.0)]), read)
+
+    def _complete(self, names: Iterable[str]) -> float:
+        """At most how many rows have a value in all of some columns, by noisy counts that are known already."""
+        known = {m.attrs[0]: m.values for m in self.door.known}
+        held = (known[name][: self.schema[name].regular].sum() for name in names if name in known)
+        return min(self.rows, *(float(rows) for rows in held), self.rows)
 
     def _first_questions(self) -> Iterator[_Question]:
         """The screening: groups of candidates in turn, so that a small number of questions has some of each."""

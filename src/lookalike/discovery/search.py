@@ -43,18 +43,18 @@ class _Step(NamedTuple):
     mechanism: str = "gaussian"
 
 
-ROWS = _Step("discover: number of rows", 0.02, "decides how much discovery spends, and how many bins there are")
+ROWS = _Step("discover: number of rows", 0.017, "decides how much discovery spends, and how many bins there are")
 CLASSES = _Step(
-    "discover: classes of values", 0.42, "how values are written, missing markers, small numbers, magnitudes"
+    "discover: classes of values", 0.362, "how values are written, missing markers, small numbers, magnitudes"
 )
 VALUES = _Step(
-    "discover: values and bins", 0.505, "values of categories above a noisy threshold; counts of narrower bins",
+    "discover: values and bins", 0.582, "values of categories above a noisy threshold; counts of narrower bins",
     "threshold, gaussian",
 )  # fmt: skip
 ROUNDING = _Step(
-    "discover: rounding", 0.015, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
+    "discover: rounding", 0.013, "how often numbers are multiples of 5, 10, 50, ..., times whole minutes, hours, days"
 )
-PERSONS = _Step("discover: rows per person", 0.03, "how many persons have 1, 2, ... rows")
+PERSONS = _Step("discover: rows per person", 0.026, "how many persons have 1, 2, ... rows")
 STEPS = (ROWS, CLASSES, VALUES, ROUNDING, PERSONS)
 
 _OPEN_CLASSES = ("type", "missing", "decimals", "bounds", "bins")
@@ -66,13 +66,16 @@ _VALUE_PASSES, _SMALL = (0.75, 0.25), 200.0
 _MANY_LEFT, _MAX_MORE = 2.0, 12.0
 """The second pass is for columns in which the rows without a found value exceed the first constant in standard
 deviations. It has at most the second constant times its share."""
-_TEXT_WEIGHT, _TINY = 2.5, 25.0
-"""How much more the list of values of a text gets than its histogram, because a threshold hides more than noise does;
-and the signal below which numbers get nothing more."""
+_TEXT_WEIGHT = 2.5
+"""How much more the list of values of a text gets than its histogram, as a threshold hides more than noise does."""
+_TINY, _TINIEST, _TINY_CELLS = 25.0, 10.0, 0.147
+"""On tables with a signal between the second constant and the first, where methods see hardly any pair, cells of
+numbers get the third part of discovery's budget, in one round; below nothing."""
 _DETAIL_SHARE = 0.1
 """Largest share of the step for currencies and offsets."""
 _GRID_ROUNDS = (0.6, 0.4)
 """Shares of the two rounds of finer cells: the first cuts up what the classes show, the second shows single values."""
+_ONE_ROUND = (1.0, 0.0)
 _CELL_ROWS, _CELLS, _MAX_PARTS, _FLOAT_PARTS = 2.0, (4, 256), 2048, 16
 """Rows of a cell of the first round, in standard deviations; fewest and most cells of a column there; into how many
 parts at most the second round cuts one cell."""
@@ -138,7 +141,8 @@ class Search:
         """Kind, format, decimals and missing markers of columns, and the rows of each magnitude."""
         probes = [class_probe(self.columns[name]) for name in self._open(*_OPEN_CLASSES)]
         answers = zip(probes, self._measure(probes, CLASSES, self.each * len(probes)), strict=True)
-        histograms = forms.with_habits([Histogram(probe, told.values, told.stddev) for probe, told in answers])
+        counted = [Histogram(probe, told.values, told.stddev) for probe, told in answers]
+        histograms = forms.with_habits(counted, self.answers.rows)
         details = self._find_details(histograms)
         for histogram in histograms:
             name = histogram.probe.name
@@ -157,7 +161,7 @@ class Search:
         """What stands around the numbers, and the offsets of the times, of columns whose forms leave that open."""
         probes = [forms.open_detail(self.columns[histogram.probe.name], histogram) for histogram in histograms]
         asked = [probe for probe in probes if probe is not None]
-        each = min(self.each, self.rho * VALUES.share * _DETAIL_SHARE / max(len(asked), 1))
+        each = min(self.each, self.rho * (VALUES.share - _TINY_CELLS) * _DETAIL_SHARE / max(len(asked), 1))
         answers = self._measure(asked, VALUES, each * len(asked))
         return {
             probe.name: forms.detail_facts(probe, answer.values, answer.stddev)
@@ -165,21 +169,28 @@ class Search:
         }
 
     def find_values_and_cells(self) -> None:
-        """Frequent values of texts and finer cells of numbers; on tiny tables the values alone."""
+        """Frequent values of texts and finer cells of numbers; on the tiniest tables the values alone."""
         listed = [name for name in self._open("values") if isinstance(self.columns[name], Categorical)]
-        floats = [name for name, grid in self.answers.grids.items() if not grid.unit and self.answers.signal > _TINY]
-        cut = [name for name in self.answers.grids if self._worth_cutting(name) and self.answers.signal > _TINY]
-        shares = _TEXT_WEIGHT * len(listed) + len(floats) + len(cut)
-        each = min(self.each, self.rho * VALUES.share * (1 - _DETAIL_SHARE) / max(shares, 1.0))
-        self.find_values({**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}, each, len(cut))
+        tiny, found = self.answers.signal <= _TINY, self.answers.grids
+        floats = [name for name, grid in found.items() if not grid.unit and not tiny]
+        cut = [name for name in found if self._worth_cutting(name) and self.answers.signal > _TINIEST]
+        weights = {**dict.fromkeys(listed, _TEXT_WEIGHT), **dict.fromkeys(floats, 1.0)}
+        beside = 0 if tiny else len(cut)
+        each = min(self.each, self._usual_rho() / max(sum(weights.values()) + beside, 1.0))
+        self.find_values(weights, each, beside)
         for name in listed:
             self.columns[name] = with_values(cast(Categorical, self.columns[name]), self.answers)
         if cut:
-            self.find_cells(cut, each * len(cut))
+            rho, rounds = (self.rho * _TINY_CELLS, _ONE_ROUND) if tiny else (each * len(cut), _GRID_ROUNDS)
+            self.find_cells(cut, rho, rounds)
         for name in floats:
-            self.answers.grids[name] = grids.with_spikes(
-                self.answers.grids[name], _as_numbers(self.answers.found[name]), self.answers.noise[name]
+            found[name] = grids.with_spikes(
+                found[name], _as_numbers(self.answers.found[name]), self.answers.noise[name]
             )
+
+    def _usual_rho(self) -> float:
+        """What lists of values have, and cells if the table is not tiny."""
+        return self.rho * (VALUES.share - _TINY_CELLS) * (1 - _DETAIL_SHARE)
 
     def _worth_cutting(self, name: str) -> bool:
         """Whether there may be rows beyond the range, or some cell holds more than one value."""
@@ -197,7 +208,7 @@ class Search:
         budget = self.door.budget
         passes = _VALUE_PASSES if self.answers.signal > _SMALL else (1.0,)
         probability = threshold_probability(budget.threshold_delta, budget.epsilon) / len(passes)
-        spare = self.rho * VALUES.share * (1 - _DETAIL_SHARE) - each * (sum(weights.values()) + cut)
+        spare = self._usual_rho() - each * (sum(weights.values()) + cut)
         for part in passes:
             for name, weight in weights.items():
                 stddev = self.door.stddev_for(each * weight * part)
@@ -212,9 +223,9 @@ class Search:
             more = min(_MAX_MORE, 1.0 + max(spare, 0.0) / (each * sum(again.values()) * passes[-1])) if again else 1.0
             weights = {n: w * more for n, w in again.items()}
 
-    def find_cells(self, names: Sequence[str], rho: float) -> None:
+    def find_cells(self, names: Sequence[str], rho: float, rounds: tuple[float, float]) -> None:
         """Counts of narrower cells where there are rows, and of single values where one may stand out."""
-        told, (first, second) = self.answers, _GRID_ROUNDS
+        told, (first, second) = self.answers, rounds
         stddev = self.door.stddev_for(rho * first, len(names))
         cells = int(np.clip(told.rows / (_CELL_ROWS * stddev), *_CELLS))
         whole = {name: self._whole(name) for name in names}
@@ -222,6 +233,8 @@ class Search:
         for name, counts, noise in self._cell_counts(finer, rho * first):
             grid = grids.refined(whole[name], finer[name], counts, noise)
             told.grids[name] = self._ended(name, grid)
+        if not second:
+            return
         most = {name: _MAX_PARTS if grid.unit else _FLOAT_PARTS for name, grid in told.grids.items()}
         cut = {name: grids.parts_with_spikes(told.grids[name], most[name]) for name in names}
         finer = {name: grids.split(told.grids[name], parts) for name, parts in cut.items() if parts.max() > 1}

@@ -31,7 +31,10 @@ from lookalike.schema.schema import Schema
 
 _VALUES = b"lookalike.values"
 """Key of a field's metadata under which a type lists its values."""
-_IDENTIFIER_NAMES = re.compile(r"(.*[^a-z])?(id|uuid|guid|ssn|e-?mail|phone|fax|url|iban)", re.IGNORECASE)
+_IDENTIFIER_NAMES = re.compile(
+    r"(?!(?:has|have|had|is|was|sent|got|any|with)[^a-z])(.*[^a-z])?(id|uuid|guid|ssn|e-?mail|phone|fax|url|iban)",
+    re.IGNORECASE,
+)
 _ALIASES = {"large_string": pa.large_string(), "string_view": pa.string_view(), "null": pa.null()}
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
 _DECIMAL = re.compile(r"decimal(32|64|128|256|)\((\d+), (-?\d+)\)")
@@ -200,9 +203,9 @@ def _open(*facts: str) -> dict[str, Any]:
 
 
 def is_identifier_name(name: str) -> bool:
-    """Whether the name alone shows that a column identifies rows or persons.
+    """Whether the name alone shows that a column identifies rows or persons. What is sent or had is a flag.
 
-    >>> [is_identifier_name(name) for name in ("id", "Customer_ID", "patient id", "email", "paid", "humid")]
+    >>> [is_identifier_name(name) for name in ("id", "Customer_ID", "patient id", "email", "paid", "sent_email")]
     [True, True, True, True, False, False]
     """
     return _IDENTIFIER_NAMES.fullmatch(name) is not None

@@ -253,3 +253,25 @@ def test_rounding_shares_are_found_and_reproduced():
     assert found[100] == pytest.approx(0.3, abs=0.02)
     even = Roundness("x", base=column, steps=(1, 5)).codes(pa.array(rng.integers(1, 9999, 9999)))
     assert binning.rounding_of((1, 5), np.bincount(even, minlength=3)[:-1].astype(float), 5.0) == ()
+
+
+def test_cells_within_a_run_keep_their_counts_as_far_as_these_stand_out():
+    edges, noise = np.arange(0, 60, 10), np.full(6, 30.0**2)
+    uneven = Grid.of(edges, 59, np.array([10.0, 20.0, 95.0, 110.0, 15.0, 5.0]), noise, 1)
+    even = Grid.of(edges, 59, np.array([40.0, 50.0, 45.0, 38.0, 42.0, 40.0]), noise, 1)
+    _, weights = binning.pieces_of(uneven, Rows(255.0, 1.0))
+    assert weights.sum() == pytest.approx(255.0)
+    assert 10.0 < weights[0] < 42.5 < weights[3] < 110.0
+    _, weights = binning.pieces_of(even, Rows(255.0, 1.0))
+    assert np.ptp(weights) < 1e-9
+
+
+def test_the_end_of_a_range_falls_as_steeply_as_its_rows_demand():
+    edges, weights = np.array([7000, 10000, 10100, 10200]), np.array([200.0, 1000.0, 2000.0, 1000.0])
+    cut, parts = binning.smoothed(edges, weights, 10_299, 1)
+    assert parts.sum() == pytest.approx(weights.sum())
+    inside = cut < 10_000
+    assert parts[inside].sum() == pytest.approx(200.0)
+    assert parts[inside & (cut < 9700)].sum() < 10.0
+    even = binning.smoothed(edges, np.array([20_000.0, 1000.0, 2000.0, 1000.0]), 10_299, 1)
+    assert even[0].tolist() == edges.tolist()

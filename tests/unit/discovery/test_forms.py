@@ -123,10 +123,18 @@ def test_columns_of_which_little_is_seen_are_read_as_the_others_are_written():
     column = Undeclared("x", storage="string")
     clear = counted(column, ["7.0"] * 500, 20.0)
     noisy = counted(column, ["3.0"] * 50 + ["1.234"] * 75, 20.0)
-    alone = with_habits([noisy])[0]
+    alone = with_habits([noisy], 100.0)[0]
     assert {form.name for form in text_forms(alone)} != {"whole.0"}
-    *_, among = with_habits([clear] * 40 + [noisy])
+    *_, among = with_habits([clear] * 40 + [noisy], 100.0)
     assert (among.usual, among.default) == (("whole.0",), "whole.0")
     assert {form.name for form in text_forms(among)} == {"whole.0"}
-    nothing = with_habits([clear] * 40 + [counted(column, [], 20.0)])[-1]
+    nothing = with_habits([clear] * 40 + [counted(column, [], 20.0)], 100.0)[-1]
     assert {form.name for form in text_forms(nothing)} == {"whole.0"}
+
+
+def test_a_column_that_holds_values_but_no_texts_is_numbers():
+    column, texts = Undeclared("x", storage="string"), [f"text {k}" for k in range(500)]
+    numbers, words, few = ([str(k) for k in range(500)], texts, texts[:20])
+    read = [with_habits([counted(column, values, 25.0)], 500.0)[0].default for values in (numbers, words)]
+    assert read == ["whole", "text"]
+    assert with_habits([counted(column, few, 25.0)], 20.0)[0].default == "text"

@@ -290,3 +290,18 @@ def test_a_sum_of_a_copy_is_computed_from_the_original() -> None:
     assert [found.rule for found in chosen_rules(schema, likely)] == [copied, Sum("total", ("price", "fee"))]
     turned = [Likely(Sum("price", ("net", "fee")), ("price",), 100.0, -5.0), likely[1]]
     assert [found.rule for found in chosen_rules(schema, turned)] == [copied]
+
+
+def test_a_column_without_values_keeps_no_rule() -> None:
+    rng, rows = np.random.default_rng(2), 3000
+    seats = rng.integers(1, 367, rows)
+    table = pa.table({"seats": seats.astype(str), "seen": np.where(np.arange(rows) < 9, "2013-05-01", "")})
+    seen = Datetime(
+        "seen", minimum="2013-01-01", maximum="2013-12-31", format="%Y-%m-%d", bins=12, missing=("",), **LISTED
+    )
+    schema = Schema((Integer("seats", minimum=1, maximum=366, bins=366, **LISTED), seen))
+    budget = Budget(1.0, 1e-5, "gdp")
+    run = Ledger(None, "t").begin(method="m", schema="s", budget=budget, neighbours=Neighbours(), noise=REPRODUCIBLE)
+    door = open_table(table, schema, budget, run, neighbours=Neighbours(), insecure_rng=rng, keep_rows=True)
+    door.known = (NoisyMarginal(("seen",), np.array([1.0] * 9 + [0.0] * 3 + [2991.0]), 5.0),)
+    assert not [f for f in find_rules(door, float(budget.rho) * 0.03, 3000.0).rules if isinstance(f.rule, Parts)]
