@@ -6,7 +6,6 @@ PrivMRF among those inside the cliques of a graph (`CliqueSets`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -35,10 +34,9 @@ from lookalike.selection.steps import allocate, cell_groups, measure_set_contras
 SCORED_BOXES = 100
 """Boxes of equal mass in which the error of a coarse triple is scored: fewer than are measured, since what triples say
 beyond pairs is mostly wide, and boxes take time."""
-MAX_SCORE_NOISE, MAX_NOISE_OF_ALL = 0.015, 0.0075
-"""Noise of a score, as a part of the rows, up to which coarse triples, and all triples at once, become candidates."""
-MAX_SCORED_TRIPLES = 1000
-"""A bound on the time of a scoring round."""
+MAX_SCORE_NOISE, MAX_SCORED = 0.015, 1000
+"""Coarse triples become candidates until the noise of a score is this part of the rows, or so many sets are scored,
+a bound on the time of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +217,7 @@ class PricedSets:
         """Return sets of three and more columns that no measured set holds, none of which determines another.
 
         Some are random, grown along large errors of pairs. Triples of too many cells are candidates, too, to be
-        measured in boxes, as far as the noise of so many scores allows; and all triples where it hardly matters.
+        measured in boxes, as far as the noise of so many scores allows; of columns that no other determines.
         """
         pricing, domain, follows = self.pricing, self.door.domain, determined(self._left)
         apart = ~(follows | follows.T)
@@ -231,14 +229,14 @@ class PricedSets:
         errors = np.where(apart, self.errors * self._worth, 0.0)
         limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
         grown = random_larger_sets(domain, errors, self.measured.cliques, fits, rng, **limits)
-        noise = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
-        room, room_for_all = (int(min((share / noise) ** 2, 1e9)) for share in (MAX_SCORE_NOISE, MAX_NOISE_OF_ALL))
-        every = math.comb(len(domain), 3) + len(grown) <= min(room_for_all, MAX_SCORED_TRIPLES)
-        triples = random_triples(
-            domain, apart, [*self.measured.cliques, *grown], lambda clique: every or self._is_coarse(clique), rng,
-            min_cells=0.0 if every else min(self._useful, pricing.larger_cells), max_cells=pricing.coarse_cells,
-            max_sets=min(room, MAX_SCORED_TRIPLES) - len(grown),
-        )  # fmt: skip
+        if not pricing.group_mass:  # every cell is counted
+            return grown
+        known = [*self.measured.cliques, *grown]
+        noise_of_one = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
+        room = int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)
+        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": pricing.coarse_cells}
+        free = apart & ~follows.any(axis=0) & ~follows.any(axis=0)[:, None]
+        triples = random_triples(domain, free, known, self._is_coarse, rng, max_sets=room, **limits)
         return [*grown, *triples]
 
     @property
