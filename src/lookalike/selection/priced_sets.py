@@ -31,6 +31,9 @@ from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, group_sums, useful_cells
 from lookalike.selection.steps import allocate, cell_groups, measure_set_contrasts, scored_pairs
 
+COARSE_CELLS, COARSE_THETA = 50_000, 16.0
+"""Maximum number of cells of a triple that is counted in boxes because it has too many useful ones, and how many times
+the typical noise a box holds on average; docs/laboratory/mosaic.md."""
 SCORED_BOXES = 100
 """Boxes of equal mass in which the error of a coarse triple is scored: fewer than are measured, since what triples say
 beyond pairs is mostly wide, and boxes take time."""
@@ -48,8 +51,6 @@ class SetPricing:
     larger_order: int
     larger_cells: int
     larger_candidates: int
-    coarse_cells: int
-    coarse_theta: float
     theta: float
     group_mass: float
     value_mass: float
@@ -108,7 +109,7 @@ class PricedSets:
         self._owned = owned_pairs(self._left, door.domain)
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
-        self._coarse = max(2, int(useful_cells(independent.total, self._cells.stddev, pricing.coarse_theta)))
+        self._coarse = max(2, int(useful_cells(independent.total, self._cells.stddev, COARSE_THETA)))
 
     def measure_first(self, rho: float, *, by_contrasts: bool, step: str) -> None:
         """Measure the sets that remove more error of pairs than their noise adds; spends rho."""
@@ -234,8 +235,9 @@ class PricedSets:
         known = [*self.measured.cliques, *grown]
         noise_of_one = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
         room = int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)
-        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": pricing.coarse_cells}
-        free = apart & ~follows.any(axis=0) & ~follows.any(axis=0)[:, None]
+        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": COARSE_CELLS}
+        alone = ~np.any(follows, axis=0)
+        free = apart & np.outer(alone, alone)
         triples = random_triples(domain, free, known, self._is_coarse, rng, max_sets=room, **limits)
         return [*grown, *triples]
 

@@ -79,8 +79,6 @@ class Mosaic(Method):
         larger_order: maximum number of columns of a larger set.
         larger_cells: maximum number of cells of such a set.
         larger_candidates: how many of them are scored in a round.
-        coarse_cells: maximum number of cells of a triple that is too large to be counted cell by cell.
-        coarse_theta: a box of such a triple holds so many times the typical noise on average.
         theta: an effective cell of a set of three and more columns holds theta times the typical noise on average.
         group_mass: cells of a set that are expected to hold less than this many stddevs are counted in groups.
         value_mass: values of a column with less than this many stddevs may be merged where contrasts are measured.
@@ -111,8 +109,6 @@ class Mosaic(Method):
     larger_order: int = tuned(6)
     larger_cells: int = tuned(20_000)
     larger_candidates: int = tuned(100)
-    coarse_cells: int = tuned(50_000)
-    coarse_theta: float = tuned(16.0)
     theta: float = tuned(5.0)
     group_mass: float = tuned(1.0)
     value_mass: float = tuned(3.0)
@@ -134,7 +130,6 @@ class Mosaic(Method):
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
             larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
-            coarse_theta=self.coarse_theta,
             target_worth=self.target_worth,
         )  # fmt: skip
 
