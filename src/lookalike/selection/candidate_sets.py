@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from lookalike.guards import MAX_CANDIDATES
+from lookalike.guards import MAX_BATCH_CELLS, MAX_CANDIDATES
 from lookalike.schema.domain import ColumnSet, Domain
 
 _CHUNK = 50_000
@@ -218,3 +219,46 @@ def _grown(
             break
         clique = larger
     return clique
+
+
+def random_triples(
+    domain: Domain,
+    apart: np.ndarray,
+    known: Iterable[ColumnSet],
+    wanted: Callable[[ColumnSet], bool],
+    rng: np.random.Generator,
+    *,
+    min_cells: float,
+    max_cells: float,
+    max_sets: int,
+) -> list[ColumnSet]:
+    """Return at most `max_sets` random triples that are wanted and lie in no known set, with MAX_BATCH_CELLS in all.
+
+    Every triple is as likely as any other: what three columns say together need not show in their pairs.
+
+    Args:
+        domain: the columns.
+        apart: symmetric matrix, False for pairs that no triple may hold.
+        known: sets that are measured, or candidates already.
+        wanted: asked for at most ten triples for each that may be returned, a bound on the time it takes.
+        rng: public randomness.
+        min_cells, max_cells: triples of fewer, or more, cells are left out before `wanted` is asked.
+        max_sets: maximum number of triples.
+    """
+    if max_sets < 1 or len(domain) < 3:
+        return []
+    triples = np.array(list(combinations(range(len(domain)), 3)))
+    cells = np.asarray(domain.sizes, dtype=float)[triples].prod(axis=1)
+    usable = (cells > min_cells) & (cells <= max_cells)
+    for first, second in combinations(range(3), 2):
+        usable &= apart[triples[:, first], triples[:, second]]
+    covered = {triple for clique in known for triple in combinations(clique, 3)}
+    found, room = list[ColumnSet](), float(MAX_BATCH_CELLS)
+    for number in rng.permutation(np.flatnonzero(usable))[: _TRIES * max_sets].tolist():
+        clique = tuple(domain.names[i] for i in triples[number])
+        if clique not in covered and cells[number] <= room and wanted(clique):
+            found.append(clique)
+            room -= cells[number]
+        if len(found) == max_sets:
+            break
+    return found

@@ -6,7 +6,7 @@ PrivMRF among those inside the cliques of a graph (`CliqueSets`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -18,17 +18,27 @@ from lookalike.measurements import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.model import Model
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.scores import ResidualL1
+from lookalike.privacy.scores import GroupedResidualL1, ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.candidate_sets import Candidates, random_larger_sets, useful_candidates
+from lookalike.selection.candidate_sets import Candidates, random_larger_sets, random_triples, useful_candidates
 from lookalike.selection.determined import determined, impossible_cells, left_open, owned_pairs
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
-from lookalike.selection.grouping import effective_cells
+from lookalike.selection.grouping import effective_cells, halved_boxes
 from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
-from lookalike.selection.pricing import EffectiveCells, useful_cells
-from lookalike.selection.steps import allocate, cell_groups, measure_set_contrasts, score_sets, scored_pairs
+from lookalike.selection.pricing import EffectiveCells, group_sums, useful_cells
+from lookalike.selection.steps import allocate, cell_groups, measure_set_contrasts, scored_pairs
+
+COARSE_CELLS, COARSE_THETA = 50_000, 16.0
+"""Maximum number of cells of a triple that is counted in boxes because it has too many useful ones, and how many times
+the typical noise a box holds on average; docs/laboratory/mosaic.md."""
+SCORED_BOXES = 100
+"""Boxes of equal mass in which the error of a coarse triple is scored: fewer than are measured, since what triples say
+beyond pairs is mostly wide, and boxes take time."""
+MAX_SCORE_NOISE, MAX_SCORED = 0.015, 1000
+"""Coarse triples become candidates until the noise of a score is this part of the rows, or so many sets are scored,
+a bound on the time of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,7 @@ class PricedSets:
         self._owned = owned_pairs(self._left, door.domain)
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
+        self._coarse = max(2, int(useful_cells(independent.total, self._cells.stddev, COARSE_THETA)))
 
     def measure_first(self, rho: float, *, by_contrasts: bool, step: str) -> None:
         """Measure the sets that remove more error of pairs than their noise adds; spends rho."""
@@ -159,37 +170,73 @@ class PricedSets:
         """
         pricing, door, measured = self.pricing, self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
-        sets = self._larger_candidates(rng)
+        sets = self._larger_candidates(score_rho, rng)
         prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
+        tables, coarse = dict(zip(sets, references, strict=True)), {attrs for attrs in sets if self._is_coarse(attrs)}
         if sets:
-            found = score_sets(door, sets, references, score_rho, step=step)
-            prices = np.array([effective_cells(table, self._cells.stddev) for table in references]) ** (2 / 3)
+            found = self._scored(tables, coarse, score_rho, step=step)
+            cells = [effective_cells(table, self._cells.stddev) for table in references]
+            most = [self._coarse if attrs in coarse else np.inf for attrs in sets]
+            prices = np.minimum(cells, most) ** (2 / 3)
             weighted = found * self._precision(sets) ** 1.5
             worth = measured.worth_adding(sets, weighted, prices, door.remaining - kept, pricing.caution)
             prices = prices * self._precision(sets)
         now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
         noise = [door.stddev_for(share) for share in shares]
         groups = {m.attrs: m.groups for m in self.chosen}
-        tables = dict(zip(sets, references, strict=True))
         for attrs, stddev in zip(now, noise, strict=True):
             if attrs not in groups:
                 groups[attrs] = cell_groups([tables[attrs]], [stddev], pricing.group_mass)[0]
+                if attrs in coarse and _number_of_groups(groups[attrs], tables[attrs]) > self._coarse:
+                    groups[attrs] = halved_boxes(tables[attrs], self._coarse)
         larger = door.measure(now, noise, step=step, groups=[groups[attrs] for attrs in now])
         self.chosen = averaged([*self.chosen, *larger])
         self.inside.offer(measured.cliques[known:])
 
-    def _larger_candidates(self, rng: np.random.Generator) -> list[ColumnSet]:
-        """Return random sets of three and more columns that no measured set holds, none of which determines another."""
+    def _scored(
+        self, tables: Mapping[ColumnSet, np.ndarray], coarse: Container[ColumnSet], rho: float, *, step: str
+    ) -> np.ndarray:
+        """Release the distances of the sets from a model's tables, for rho in all: by cells, or by boxes if coarse."""
+        groups = [
+            halved_boxes(table, SCORED_BOXES) if attrs in coarse else np.arange(table.size).reshape(table.shape)
+            for attrs, table in tables.items()
+        ]
+        sums = [
+            group_sums(table, part, int(part.max()) + 1) for table, part in zip(tables.values(), groups, strict=True)
+        ]
+        score = GroupedResidualL1(tuple(tables), tuple(sums), tuple(groups))
+        return self.door.noisy_scores(score, self.door.score_stddev_for(score, rho), step=step)
+
+    def _is_coarse(self, attrs: ColumnSet) -> bool:
+        """Return whether a set has too many cells to be measured one by one."""
+        return self.door.domain.cells(attrs) > self.pricing.larger_cells or self._cells(attrs) > self._useful
+
+    def _larger_candidates(self, score_rho: float, rng: np.random.Generator) -> list[ColumnSet]:
+        """Return sets of three and more columns that no measured set holds, none of which determines another.
+
+        Some are random, grown along large errors of pairs. Triples of too many cells are candidates, too, to be
+        measured in boxes, as far as the noise of so many scores allows; of columns that no other determines.
+        """
         pricing, domain, follows = self.pricing, self.door.domain, determined(self._left)
+        apart = ~(follows | follows.T)
 
         def fits(clique: ColumnSet) -> bool:
             places = [domain.position(name) for name in clique]
-            small = domain.cells(clique) <= pricing.larger_cells and self._cells(clique) <= self._useful
-            return small and not follows[np.ix_(places, places)].any()
+            return not self._is_coarse(clique) and bool(apart[np.ix_(places, places)].all())
 
-        errors = np.where(follows | follows.T, 0.0, self.errors * self._worth)
+        errors = np.where(apart, self.errors * self._worth, 0.0)
         limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
-        return random_larger_sets(domain, errors, self.measured.cliques, fits, rng, **limits)
+        grown = random_larger_sets(domain, errors, self.measured.cliques, fits, rng, **limits)
+        if not pricing.group_mass:  # every cell is counted
+            return grown
+        known = [*self.measured.cliques, *grown]
+        noise_of_one = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
+        room = int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)
+        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": COARSE_CELLS}
+        alone = ~np.any(follows, axis=0)
+        free = apart & np.outer(alone, alone)
+        triples = random_triples(domain, free, known, self._is_coarse, rng, max_sets=room, **limits)
+        return [*grown, *triples]
 
     @property
     def _worth(self) -> np.ndarray:
@@ -204,6 +251,10 @@ class PricedSets:
         """What the share of each set is multiplied by: worth^(2/3), which has the least expected error by worth."""
         factor = self.pricing.target_worth ** (2 / 3)
         return np.array([factor if self.pricing.target in attrs else 1.0 for attrs in sets])
+
+
+def _number_of_groups(groups: np.ndarray | None, table: np.ndarray) -> int:
+    return table.size if groups is None else int(groups.max()) + 1
 
 
 @dataclass(slots=True)

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from lookalike.schema.domain import ColumnSet, Domain
-from lookalike.selection.candidate_sets import initial_sets, merits, random_larger_sets, useful_candidates
+from lookalike.selection.candidate_sets import (
+    initial_sets,
+    merits,
+    random_larger_sets,
+    random_triples,
+    useful_candidates,
+)
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import useful_cells
 
@@ -104,3 +110,20 @@ def test_candidates_grow_along_large_errors_and_avoid_known_sets() -> None:
 def test_candidates_need_a_positive_error() -> None:
     rng = np.random.default_rng(0)
     assert random_larger_sets(BINARY, -np.ones((5, 5)), [], lambda clique: True, rng, max_attrs=4, max_sets=5) == []
+
+
+def test_triples_are_all_those_within_the_limits_that_no_known_set_holds() -> None:
+    apart = np.ones((5, 5), dtype=bool)
+    apart[0, 4] = apart[4, 0] = False
+
+    def found(known: list[ColumnSet], **limits: int) -> set[ColumnSet]:
+        within = {"min_cells": 12, "max_cells": 40, "max_sets": 100} | limits
+        return set(
+            random_triples(DOMAIN, apart, known, lambda clique: "d" in clique, np.random.default_rng(0), **within)
+        )
+
+    assert found([]) == {("a", "c", "d"), ("b", "c", "d"), ("b", "d", "e"), ("c", "d", "e")}
+    assert found([("a", "b", "c", "d")]) == {("b", "d", "e"), ("c", "d", "e")}
+    assert found([], min_cells=11) - found([]) == {("a", "b", "d")}
+    assert len(found([], max_sets=2)) == 2
+    assert found([], max_sets=0) == set()

@@ -276,3 +276,20 @@ def test_a_dozen_rows_stay_within_the_plan(epsilon: float) -> None:
     noise = np.random.default_rng(0)
     made = synthesize(table, schema={"a": 2, "b": 3, "c": 4}, epsilon=epsilon, method="mosaic", insecure_rng=noise)
     assert made.spent.epsilon_spent <= epsilon
+
+
+def test_a_triple_of_too_many_cells_is_measured_in_boxes() -> None:
+    """Every pair of three columns is independent, and the third follows from the other two."""
+    import pyarrow as pa
+
+    rng, size = np.random.default_rng(0), 20
+    a, b = rng.integers(0, size, (2, 60_000))
+    codes = {"a": a, "b": b, "c": (a // 10 + b // 10) % 2 * 10 + rng.integers(0, 10, 60_000), "d": a * 0}
+    sizes = {"a": size, "b": size, "c": size, "d": 2}
+    noise = np.random.default_rng(1)
+    made = synthesize(pa.table(codes), schema=sizes, epsilon=1.0, method="mosaic", seed=0, insecure_rng=noise)
+    found = [m for m in made.fitted.measurements if m.attrs == ("a", "b", "c")]
+    assert found
+    assert all(m.groups is not None and m.values.size < size**3 / 10 for m in found)
+    rows = {name: made.rows[name].to_numpy() >= 10 for name in "abc"}
+    assert np.mean(rows["a"] ^ rows["b"] == rows["c"]) > 0.9
