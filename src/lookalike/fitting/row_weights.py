@@ -147,26 +147,29 @@ def fit_weights(
     base: np.ndarray,
     penalty: WeightPenalty,
     *,
+    shares: np.ndarray | None = None,
     start: np.ndarray | None = None,
     iterations: int = 60,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return parameters and row weights (they add up to 1) of the penalised maximum-entropy problem on the rows.
 
     The problem is that of `minimise_dual` with log Z = log of the mean over rows r of exp((theta - base) . row r); the
-    expected counts are those of the weighted rows. Parameters stay within `trust` of `base`.
+    expected counts are those of the weighted rows. Parameters stay within `trust` of `base`. `shares` say how often
+    each row was drawn, as parts of all draws; without them every row counts once.
     """
     sigma = np.sqrt(measured.sigma**2 + penalty.grain * np.maximum(measured.observed, 1.0))
     rows = cells.shape[1]
     room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)
     lower, upper = base - room, base + room
+    drawn = -np.log(rows) if shares is None else np.log(shares)
 
     def weigh(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = row_potentials(cells, theta - base)
+        weights = row_potentials(cells, theta - base) + drawn
         top = float(weights.max())
         np.exp(weights - top, out=weights)
         mass = float(weights.sum())
         weights /= mass
-        return top + np.log(mass / rows), weights
+        return top + np.log(mass), weights
 
     def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
         log_z, weights = weigh(theta)

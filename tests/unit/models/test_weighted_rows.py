@@ -24,7 +24,7 @@ from lookalike.models.extracts import RowParts
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import taken_apart
-from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows
+from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows, distinct_rows
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import (
     ExchangeSettings,
@@ -219,6 +219,28 @@ def test_cells_without_rows_and_trust_hold_parameters_back() -> None:
     )
     assert far_weights[::3].sum() * 980 == pytest.approx(900, abs=0.5)
     assert far[3] == 0.0
+
+
+def test_rows_drawn_several_times_are_fitted_as_one_with_its_share() -> None:
+    measured = MeasuredCells(DOMAIN, measured_pairs(10_000.0, 5.0))
+    rng = np.random.default_rng(2)
+    codes = np.column_stack([rng.integers(0, size, 3000) for size in DOMAIN.sizes]).astype(np.int32)
+    rows, shares = distinct_rows(DOMAIN, codes)
+    assert len(rows) <= DOMAIN.cells() < len(codes)
+    base, settings = np.zeros(measured.observed.size), {"penalty": WeightPenalty(), "iterations": 200}
+    each = fit_weights(measured, measured.cells(codes), 10_000.0, base, **settings)[1]
+    once = fit_weights(measured, measured.cells(rows), 10_000.0, base, **settings, shares=shares)[1]
+    assert once.sum() == pytest.approx(1.0)
+    counts = [counted(DOMAIN, found, ("a", "d"), weights) for found, weights in ((codes, each), (rows, once))]
+    np.testing.assert_allclose(counts[0], counts[1], atol=1e-4)
+
+
+def test_many_equal_rows_leave_as_many_rows_to_exchange() -> None:
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0))
+    assert made.rows.drawn == 20_000
+    assert len(made.rows.codes) <= DOMAIN.cells()
+    assert len(np.unique(made.rows.codes, axis=0)) == len(made.rows.codes)
+    assert len(made.sample(10_000, np.random.default_rng(1))) == 10_000
 
 
 def test_rare_values_of_single_columns_are_raised_less() -> None:
@@ -417,4 +439,4 @@ def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pyt
 
     monkeypatch.setattr("lookalike.models.weighted_rows.gibbs_sweep", spoil)
     rows = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=5)).rows
-    assert np.array_equal(rows.codes, drawn_codes)
+    assert np.array_equal(rows.codes, distinct_rows(domain, drawn_codes)[0])
