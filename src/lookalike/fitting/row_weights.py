@@ -18,20 +18,36 @@ from lookalike.measurements import ContrastSpace, NoisyMarginal
 from lookalike.schema.domain import Domain, cell_numbers
 
 
+# Loops for numba, block by block so that the rows of a block stay in the cache. Four sets at a time: their cells are
+# different, so that no addition has to wait for the one before, as it would where many rows share a cell.
+
+
 def _add_potentials(cells: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
-    """out[r] += sum over s of values[cells[s, r]], block by block so that a block of `out` stays in the cache."""
+    """out[r] += sum over s of values[cells[s, r]]."""
+    sets = cells.shape[0]
     for start in range(0, cells.shape[1], 4096):
         stop = min(cells.shape[1], start + 4096)
-        for s in range(cells.shape[0]):
+        for s in range(0, sets - sets % 4, 4):
+            for r in range(start, stop):
+                first = values[cells[s, r]] + values[cells[s + 1, r]]
+                out[r] += first + values[cells[s + 2, r]] + values[cells[s + 3, r]]
+        for s in range(sets - sets % 4, sets):
             for r in range(start, stop):
                 out[r] += values[cells[s, r]]
 
 
 def _add_counts(cells: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
     """out[cells[s, r]] += weights[r] for all s and r."""
+    sets = cells.shape[0]
     for start in range(0, cells.shape[1], 4096):
         stop = min(cells.shape[1], start + 4096)
-        for s in range(cells.shape[0]):
+        for s in range(0, sets - sets % 4, 4):
+            for r in range(start, stop):
+                out[cells[s, r]] += weights[r]
+                out[cells[s + 1, r]] += weights[r]
+                out[cells[s + 2, r]] += weights[r]
+                out[cells[s + 3, r]] += weights[r]
+        for s in range(sets - sets % 4, sets):
             for r in range(start, stop):
                 out[cells[s, r]] += weights[r]
 

@@ -193,7 +193,7 @@ def test_repeated_sets_are_refused() -> None:
 
 def test_compiled_and_plain_sums_agree() -> None:
     rng = np.random.default_rng(0)
-    cells = rng.integers(0, 30, (3, 5000)).astype(np.int32)
+    cells = rng.integers(0, 30, (6, 5000)).astype(np.int32)
     values, weights = rng.normal(size=30), rng.random(5000)
     looped, counted = np.zeros(5000), np.zeros(30)
     _add_potentials(cells[:, :200], values, looped[:200])
