@@ -17,7 +17,6 @@ from lookalike.guards import numba_available
 from lookalike.measurements import ContrastSpace, NoisyMarginal
 from lookalike.schema.domain import Domain, cell_numbers
 
-
 # Loops for numba, block by block so that the rows of a block stay in the cache. Four sets at a time: their cells are
 # different, so that no addition has to wait for the one before, as it would where many rows share a cell.
 

@@ -332,13 +332,13 @@ def test_compiled_exchange_is_the_block_exchange_with_blocks_of_one_row() -> Non
     np.testing.assert_allclose(looped, wanted)
     worth = 1.0 / (wanted + 0.5)
     slope = 2.0 * (marginals.counts(codes[chosen], np.ones(40)) - wanted) * worth
-    ours, our_slope, theirs, their_slope = chosen.copy(), slope.copy(), chosen.copy(), slope.copy()
-    _exchange_rows(codes, ours, pools, *marginals.layout, worth, our_slope)
+    ours, cells, theirs, their_slope = chosen.copy(), np.column_stack([slope, worth]), chosen.copy(), slope.copy()
+    _exchange_rows(codes, ours, pools, *marginals.layout, cells)
     for row in range(40):
         _exchange_block(codes, theirs, slice(row, row + 1), list(pools), marginals, worth, their_slope)
     assert np.array_equal(ours, theirs)
     assert (ours != chosen).sum() > 10
-    np.testing.assert_allclose(our_slope, their_slope, atol=1e-9)
+    np.testing.assert_allclose(cells[:, 0], their_slope, atol=1e-9)
 
 
 def survey_with_skips(rows: int, seed: int = 0, wide: int = 16) -> np.ndarray:
