@@ -66,8 +66,11 @@ class Mosaic(Method):
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
         known_share: part of the shares for one-way marginals that is spent where discovery has counted the columns.
-        small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and pay for contrasts
-            instead of counts: what columns add to the number of rows, and sets to their columns.
+        small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip the
+            larger sets, and pay for contrasts instead of counts: what columns add to the number of rows, and sets to
+            their columns.
+        fine: a budget below `small_rho`, but not below a tenth of it, is not small if the noise of a typical set is
+            less than this part of the noisy number of rows.
         small_total_share: part of a small budget for the number of rows.
         small_oneway_share: maximum part of a small budget for the one-way marginals.
         score_share: part of the budget for the errors of all pairs against independence.
@@ -98,6 +101,7 @@ class Mosaic(Method):
     oneway_share: float = tuned(0.08)
     known_share: float = tuned(0.4, "docs/real_tables.md")
     small_rho: float = tuned(0.01)
+    fine: float = tuned(0.002)
     small_total_share: float = tuned(0.05)
     small_oneway_share: float = tuned(0.4)
     score_share: float = tuned(0.04)
@@ -146,6 +150,8 @@ class Mosaic(Method):
             total = rho * (self.small_total_share if columns else 1.0)
             steps.append(Step.number_of_rows(total))
         oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
+        if self._may_be_fine(domain, rho):
+            oneways = rho * self.oneway_share
         if columns:
             steps.append(Step(ONEWAYS, "gaussian", columns, oneways, note, Kind.COLUMNS))
         if not pairs:
@@ -153,7 +159,7 @@ class Mosaic(Method):
         scores = rho * self.score_share
         steps.append(Step.scores(PAIR_SCORES, pairs, "how far each pair is from independent", scores))
         priced = Step.sets(SETS, UNKNOWN, "counts of the sets worth their price")
-        if not self._affords_larger(domain, rho):
+        if rho < self.small_rho or not self._has_larger(domain):
             return Split.of(rho, *steps, rest=priced)
         priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
         note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
@@ -167,35 +173,48 @@ class Mosaic(Method):
         price = float(((sizes - 1) ** (2 / 3)).sum())
         return min(self.small_oneway_share, price / (price + len(sizes) * TYPICAL_CONTRASTS ** (2 / 3)))
 
-    def _affords_larger(self, domain: Domain, rho: float) -> bool:
-        """Return whether the budget is large enough, and some set of three columns small enough, for larger sets."""
+    def _has_larger(self, domain: Domain) -> bool:
+        """Return whether some set of three columns is small enough to be scored as a larger set."""
         sizes = sorted(size for size in domain.sizes if size > 1)[:3]
-        return rho >= self.small_rho and len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
+        return len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
+
+    def _may_be_fine(self, domain: Domain, rho: float) -> bool:
+        """Return whether the noisy number of rows decides if this budget, below `small_rho`, is small."""
+        return 0.1 * self.small_rho <= rho < self.small_rho and self._has_larger(domain)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, whole = door.domain, door.remaining, float(door.budget.rho)
-        small = NUMBER_OF_ROWS in split
+        typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         progress("measuring every column", 0.02)
-        oneways, total = (_column_contrasts if small else _column_counts)(door, split)
+        counted = count_rows(door, split) if NUMBER_OF_ROWS in split else []
+        seen = bool(counted) and typical < self.fine * estimated_total(counted)
+        small = bool(counted) and not (seen and SETS in split and self._may_be_fine(domain, rho))
+        if small:
+            share = rho * self._oneway_share(domain, rho) if SETS in split else 0.0
+            oneways = _column_contrasts(door, split, estimated_total(counted), share)
+        else:
+            oneways = _column_counts(door, split)
+        total = estimated_total(counted if small else [*counted, *oneways])
         single = self.small_single if small else 1.0
         independent = fit(domain, oneways, total=total, single=single, zeros=model_zeros(door.schema))
         if SETS not in split:
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        larger = split.rho(LARGER) if LARGER in split else 0.0
+        larger, later = (split.rho(LARGER), LARGER) if LARGER in split else (0.0, SETS)
+        if counted and not small:
+            larger = self.larger_share * (door.remaining - split.rho(PAIR_SCORES))
         related = measure_halves(door, independent, door.remaining - split.rho(PAIR_SCORES) - larger, step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
-        typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
-        for number in range(self.scoring_rounds if LARGER in split else 0):
+        for number in range(self.scoring_rounds if larger else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
             rest = door.remaining / (self.scoring_rounds - number)
-            sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=LARGER)
+            sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=later)
         progress("fitting", 0.5)
         settings = SupportSettings(
             max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.absolute_penalty,
@@ -218,8 +237,8 @@ class Mosaic(Method):
         return ReweightedModel(network, measured, settings)
 
 
-def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """Return counts of every column, and the number of rows estimated from all of them.
+def _column_counts(door: GuardedTable, split: Split) -> list[NoisyMarginal]:
+    """Return counts of every column.
 
     The columns of a small table are measured once more, out of the share of the first sets, of which it shows few.
     """
@@ -228,16 +247,23 @@ def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal
     more = min(rho * (wanted_precision(oneways) - 1.0), MAX_TOP_UP * split.rho(SETS)) if SETS in split else 0.0
     if more > 0:
         oneways = averaged([*oneways, *measure_sets(door, singles(door.domain), more, step=SETS)])
-    return oneways, estimated_total(oneways)
+    return oneways
 
 
-def _column_contrasts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """Measure the number of rows, then the contrasts of every column of two or more values; return both."""
-    total = estimated_total(count_rows(door, split))
+def _column_contrasts(door: GuardedTable, split: Split, total: float, share: float) -> list[NoisyMarginal]:
+    """Measure the contrasts of every column of two or more values, for `share` in all where there are sets, too.
+
+    What the step of the columns leaves of it is measured out of the share of the sets.
+    """
     if ONEWAYS not in split:
-        return [], total
-    rho = split.rho(ONEWAYS) if SETS in split else door.remaining
-    return measure_column_contrasts(door, total, rho, step=ONEWAYS), total
+        return []
+    if SETS not in split:
+        return measure_column_contrasts(door, total, door.remaining, step=ONEWAYS)
+    first, more = split.rho(ONEWAYS), share - split.rho(ONEWAYS)
+    oneways = measure_column_contrasts(door, total, first, step=ONEWAYS)
+    if more <= 1e-6 * share:
+        return oneways
+    return averaged([*oneways, *measure_column_contrasts(door, total, more, step=SETS, known=())])
 
 
 def _iterations(rho: float) -> int:
