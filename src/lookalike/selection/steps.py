@@ -101,6 +101,30 @@ def _completed_by_known(measured: NoisyMarginal, total: float, known: Sequence[N
     return alone
 
 
+def columns_by_noise(
+    door: GuardedTable, rho: float, max_more: float, *, step: str, more_step: str
+) -> list[NoisyMarginal]:
+    """The noisy counts of every column for rho in all, and for up to `max_more` once more where they are too coarse.
+
+    Small tables show few sets, out of whose share their columns are measured again.
+    """
+    columns = measure_columns(door, rho, step=step)
+    more = min(rho * (wanted_precision(columns) - 1.0), max_more)
+    if more <= 0:
+        return columns
+    return averaged([*columns, *measure_sets(door, singles(door.domain), more, step=more_step)])
+
+
+def contrasts_in_two(
+    door: GuardedTable, total: float, rho: float, more: float, *, step: str, more_step: str
+) -> list[NoisyMarginal]:
+    """The noisy contrasts of every column for rho + more in all, charged to two steps."""
+    columns = measure_column_contrasts(door, total, rho, step=step)
+    if more <= 1e-6 * rho:
+        return columns
+    return averaged([*columns, *measure_column_contrasts(door, total, more, step=more_step, known=())])
+
+
 def measure_set_contrasts(
     door: GuardedTable,
     independent: GraphicalModel,

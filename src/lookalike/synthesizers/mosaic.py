@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from lookalike.fitting.maximum_entropy import model_zeros
-from lookalike.measurements import NoisyMarginal, averaged, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
@@ -21,12 +21,9 @@ from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
     active_columns,
-    measure_column_contrasts,
-    measure_columns,
-    measure_sets,
+    columns_by_noise,
+    contrasts_in_two,
     scored_pairs,
-    singles,
-    wanted_precision,
 )
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
@@ -187,13 +184,9 @@ class Mosaic(Method):
         typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         progress("measuring every column", 0.02)
         counted = count_rows(door, split) if NUMBER_OF_ROWS in split else []
-        seen = bool(counted) and typical < self.fine * estimated_total(counted)
-        small = bool(counted) and not (seen and SETS in split and self._may_be_fine(domain, rho))
-        if small:
-            share = rho * self._oneway_share(domain, rho) if SETS in split else 0.0
-            oneways = _column_contrasts(door, split, estimated_total(counted), share)
-        else:
-            oneways = _column_counts(door, split)
+        may_be_fine = SETS in split and self._may_be_fine(domain, rho)
+        small = bool(counted) and not (may_be_fine and typical < self.fine * estimated_total(counted))
+        oneways = self._columns(door, split, estimated_total(counted) if small else None)
         total = estimated_total(counted if small else [*counted, *oneways])
         single = self.small_single if small else 1.0
         independent = fit(domain, oneways, total=total, single=single, zeros=model_zeros(door.schema))
@@ -223,6 +216,17 @@ class Mosaic(Method):
         )  # fmt: skip
         return self._model(sets, oneways, settings)
 
+    def _columns(self, door: GuardedTable, split: Split, total: float | None) -> list[NoisyMarginal]:
+        """Return counts of every column, or its contrasts if the number of rows is given; more of them out of SETS."""
+        if ONEWAYS not in split:
+            return []
+        first, sets = (split.rho(ONEWAYS), split.rho(SETS)) if SETS in split else (door.remaining, 0.0)
+        if total is None:
+            return columns_by_noise(door, first, MAX_TOP_UP * sets, step=ONEWAYS, more_step=SETS)
+        whole = sum(step.rho for step in split.steps)
+        more = whole * self._oneway_share(door.domain, whole) - first if sets else 0.0
+        return contrasts_in_two(door, total, first, more, step=ONEWAYS, more_step=SETS)
+
     def _model(self, sets: PricedSets, oneways: Sequence[NoisyMarginal], settings: SupportSettings) -> ReweightedModel:
         """Return the network of the sets that fit together, with rows that are weighted to match all sets."""
         independent, single = sets.independent, settings.single
@@ -235,35 +239,6 @@ class Mosaic(Method):
         zeros, domain = {**sets.impossible(), **independent.zeros}, independent.domain
         network = fit(domain, kept, total=total, penalty=self.penalty, single=single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
-
-
-def _column_counts(door: GuardedTable, split: Split) -> list[NoisyMarginal]:
-    """Return counts of every column.
-
-    The columns of a small table are measured once more, out of the share of the first sets, of which it shows few.
-    """
-    rho = split.rho(ONEWAYS)
-    oneways = measure_columns(door, rho, step=ONEWAYS)
-    more = min(rho * (wanted_precision(oneways) - 1.0), MAX_TOP_UP * split.rho(SETS)) if SETS in split else 0.0
-    if more > 0:
-        oneways = averaged([*oneways, *measure_sets(door, singles(door.domain), more, step=SETS)])
-    return oneways
-
-
-def _column_contrasts(door: GuardedTable, split: Split, total: float, share: float) -> list[NoisyMarginal]:
-    """Measure the contrasts of every column of two or more values, for `share` in all where there are sets, too.
-
-    What the step of the columns leaves of it is measured out of the share of the sets.
-    """
-    if ONEWAYS not in split:
-        return []
-    if SETS not in split:
-        return measure_column_contrasts(door, total, door.remaining, step=ONEWAYS)
-    first, more = split.rho(ONEWAYS), share - split.rho(ONEWAYS)
-    oneways = measure_column_contrasts(door, total, first, step=ONEWAYS)
-    if more <= 1e-6 * share:
-        return oneways
-    return averaged([*oneways, *measure_column_contrasts(door, total, more, step=SETS, known=())])
 
 
 def _iterations(rho: float) -> int:
