@@ -10,7 +10,7 @@ likely cells, and weights are fitted once more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -25,7 +25,7 @@ from lookalike.models.intervals import measured_interval
 from lookalike.models.linear import LinearEstimates
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import ExchangeSettings, choose_rows
-from lookalike.schema.domain import Domain, counted, similar_rows_together
+from lookalike.schema.domain import Domain, cell_keys, counted, similar_rows_together
 from lookalike.stored import Stored
 
 _ROWS_PER_COUNT = 5
@@ -83,12 +83,14 @@ class WeightedRows:
     Attributes:
         theta: the parameters that the weights follow; None where the rows are all cells of the domain.
         raked: positions of columns whose counts were raked to their own estimates.
+        drawn: how many rows were drawn, of which equal ones are one row here.
     """
 
     codes: np.ndarray
     weights: np.ndarray
     theta: np.ndarray | None = None
     raked: frozenset[int] = frozenset()
+    drawn: int = 0
 
 
 class ReweightedModel:
@@ -141,17 +143,19 @@ class ReweightedModel:
             grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
             return self._weighted_domain(measured, np.asfortranarray(self._possible(grid.T)), network)
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _MIN_ROWS, max(self.settings.max_rows, _MIN_ROWS)))
-        codes, base = self.network.sample(size, rng), network
+        drawn, base = self.network.sample(size, rng), network
         early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         for _ in range(self.settings.renewals):
-            theta, weights = self._fit(measured, codes, base, early, grain=self.total / size)
+            codes, shares = distinct_rows(self.domain, drawn)
+            theta, weights = self._fit(measured, codes, shares, base, early, grain=self.total / size)
             renewed = np.asfortranarray(codes[draw_by_weight(weights, size, rng)])
             gibbs_sweep(self.domain, renewed, *self._factors(measured, theta), rng)
-            if measured.misfit(renewed, self.total) > max(measured.misfit(codes, self.total), _MAX_MISFIT):
+            if measured.misfit(renewed, self.total) > max(measured.misfit(drawn, self.total), _MAX_MISFIT):
                 break
-            codes, base = renewed, theta
-        theta, weights = self._fit(measured, codes, base, self.settings.iterations)
-        return self._with_columns(WeightedRows(codes, weights, theta))
+            drawn, base = renewed, theta
+        codes, shares = distinct_rows(self.domain, drawn)
+        theta, weights = self._fit(measured, codes, shares, base, self.settings.iterations)
+        return self._with_columns(WeightedRows(codes, weights, theta, drawn=size))
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Return expected counts from the weighted rows, axes in domain order; they sum to `total`."""
@@ -167,7 +171,7 @@ class ReweightedModel:
         So many are chosen that the weighted rows offer a choice; the rest are `further_rows`.
         """
         source = self.rows
-        first = min(rows, max(_EXCHANGED if source.theta is None else len(source.codes) // 2, 1))
+        first = min(rows, max(_EXCHANGED if source.theta is None else source.drawn // 2, 1))
         codes = np.empty((rows, len(self.domain)), np.int32, order="F")
         chosen = choose_rows(source.codes, source.weights, first, self.settings.exchange, self.domain, rng)
         codes[:first] = source.codes[chosen]
@@ -241,10 +245,19 @@ class ReweightedModel:
         return codes[kept]
 
     def _fit(
-        self, measured: MeasuredCells, codes: np.ndarray, base: np.ndarray, iterations: int, grain: float = 0.0
+        self,
+        measured: MeasuredCells,
+        codes: np.ndarray,
+        shares: np.ndarray,
+        base: np.ndarray,
+        iterations: int,
+        grain: float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        penalty = WeightPenalty(self.settings.ridge, self.settings.l1, grain=grain, single=self.settings.single)
-        return fit_weights(measured, measured.cells(codes), self.total, base, penalty, iterations=iterations)
+        penalty, cells = (
+            WeightPenalty(self.settings.ridge, self.settings.l1, grain=grain, single=self.settings.single),
+            measured.cells(codes),
+        )
+        return fit_weights(measured, cells, self.total, base, penalty, shares=shares, iterations=iterations)
 
     def _with_columns(self, rows: WeightedRows) -> WeightedRows:
         """The rows, raked to estimates of single columns whose counts are further from these than noise explains.
@@ -275,7 +288,7 @@ class ReweightedModel:
                 moved = max(moved, float(np.abs(held - shares).sum()) / 2)
             if moved < _MOVED:
                 break
-        return WeightedRows(codes, weights / weights.sum(), rows.theta, frozenset(wanted))
+        return replace(rows, weights=weights / weights.sum(), raked=frozenset(wanted))
 
     def _weighted_domain(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
         """All cells of the domain with their probabilities, fitted with the network's penalty, so that few steps do."""
@@ -283,6 +296,18 @@ class ReweightedModel:
         uniform, steps, cells = np.zeros(start.size), 2 * self.settings.iterations, measured.cells(codes)
         fitted = fit_weights(measured, cells, self.total, uniform, penalty, start=start, iterations=steps)
         return WeightedRows(codes, fitted[1])
+
+
+def distinct_rows(domain: Domain, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row once, with its share of all rows: what is done with weights costs as much as there are rows.
+
+    >>> rows = np.array([[1, 0], [0, 1], [1, 0], [1, 0]])
+    >>> [found.tolist() for found in distinct_rows(Domain(("a", "b"), (2, 2)), rows)]
+    [[[0, 1], [1, 0]], [0.25, 0.75]]
+    """
+    keys, _ = cell_keys(codes, range(len(domain)), domain.sizes)
+    _, first, times = np.unique(keys, return_index=True, return_counts=True)
+    return np.asfortranarray(codes[first]), times / len(codes)
 
 
 def _beyond_noise(counts: np.ndarray, estimates: np.ndarray, stddevs: np.ndarray) -> bool:

@@ -75,25 +75,54 @@ def measure_sets(door: GuardedTable, sets: Sequence[ColumnSet], rho: float, *, s
     return door.measure(sets, [door.stddev_for(share) for share in shares], step=step)
 
 
-def measure_column_contrasts(door: GuardedTable, total: float, rho: float, *, step: str) -> list[NoisyMarginal]:
-    """The noisy contrasts of every column of two or more values, completed by the number of rows; for rho in all."""
+def measure_column_contrasts(
+    door: GuardedTable, total: float, rho: float, *, step: str, known: Sequence[NoisyMarginal] | None = None
+) -> list[NoisyMarginal]:
+    """The noisy contrasts of every column of two or more values, completed by the number of rows; for rho in all.
+
+    They are averaged with counts that were released before: those that the door knows, if `known` does not say others.
+    """
     domain = door.domain
     tables = [CellTable((name,), domain.shape((name,))) for name in active_columns(domain)]
     shares = allocate([table.contrasts.dimensions for table in tables], rho)
     noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
     measured = door.measure_contrasts(tables, noise, step=step)
-    return [_completed_by_known(m, total, door) for m in measured]
+    return [_completed_by_known(m, total, door.known if known is None else known) for m in measured]
 
 
-def _completed_by_known(measured: NoisyMarginal, total: float, door: GuardedTable) -> NoisyMarginal:
+def _completed_by_known(measured: NoisyMarginal, total: float, known: Sequence[NoisyMarginal]) -> NoisyMarginal:
     """The contrasts of a column, completed by the number of rows; averaged with counts that were released before."""
     alone = completed(measured, np.full(measured.cells, total / measured.cells))
-    for m in door.known:
+    for m in known:
         if m.attrs == measured.attrs and m.values.shape == measured.values.shape:
             own, other = measured.stddev**-2.0, m.stddev**-2.0
             mean = (own * alone.values + other * m.values) / (own + other)
             return replace(alone, values=mean, stddev=(own + other) ** -0.5)
     return alone
+
+
+def columns_by_noise(
+    door: GuardedTable, rho: float, max_more: float, *, step: str, more_step: str
+) -> list[NoisyMarginal]:
+    """The noisy counts of every column for rho in all, and for up to `max_more` once more where they are too coarse.
+
+    Small tables show few sets, out of whose share their columns are measured again.
+    """
+    columns = measure_columns(door, rho, step=step)
+    more = min(rho * (wanted_precision(columns) - 1.0), max_more)
+    if more <= 0:
+        return columns
+    return averaged([*columns, *measure_sets(door, singles(door.domain), more, step=more_step)])
+
+
+def contrasts_in_two(
+    door: GuardedTable, total: float, rho: float, more: float, *, step: str, more_step: str
+) -> list[NoisyMarginal]:
+    """The noisy contrasts of every column for rho + more in all, charged to two steps."""
+    columns = measure_column_contrasts(door, total, rho, step=step)
+    if more <= 1e-6 * rho:
+        return columns
+    return averaged([*columns, *measure_column_contrasts(door, total, more, step=more_step, known=())])
 
 
 def measure_set_contrasts(

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from lookalike.fitting.maximum_entropy import model_zeros
-from lookalike.measurements import NoisyMarginal, averaged, estimated_total
+from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.models.graphical import fit
 from lookalike.models.model import Model
 from lookalike.models.weighted_rows import ReweightedModel, SupportSettings
@@ -21,12 +21,9 @@ from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
     active_columns,
-    measure_column_contrasts,
-    measure_columns,
-    measure_sets,
+    columns_by_noise,
+    contrasts_in_two,
     scored_pairs,
-    singles,
-    wanted_precision,
 )
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
@@ -65,8 +62,10 @@ class Mosaic(Method):
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
         known_share: part of the shares for one-way marginals that is spent where discovery has counted the columns.
-        small_rho: budgets below this (about epsilon 0.5) are small. They skip the larger sets, and pay for contrasts
-            instead of counts: what columns add to the number of rows, and sets to their columns.
+        small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip the
+            larger sets, and pay for contrasts instead of counts: what columns add to the number of rows, and sets to
+            their columns.
+        fine: a budget from a tenth of `small_rho` on is not small if a typical set's noise is below this part of the rows.
         small_total_share: part of a small budget for the number of rows.
         small_oneway_share: maximum part of a small budget for the one-way marginals.
         score_share: part of the budget for the errors of all pairs against independence.
@@ -97,6 +96,7 @@ class Mosaic(Method):
     oneway_share: float = tuned(0.08)
     known_share: float = tuned(0.4, "docs/real_tables.md")
     small_rho: float = tuned(0.01)
+    fine: float = tuned(0.002)
     small_total_share: float = tuned(0.05)
     small_oneway_share: float = tuned(0.4)
     score_share: float = tuned(0.04)
@@ -147,6 +147,8 @@ class Mosaic(Method):
             total = rho * (self.small_total_share if columns else 1.0)
             steps.append(Step.number_of_rows(total))
         oneways = rho * self._oneway_share(domain, rho) if pairs else rho - total
+        if self._may_be_fine(domain, rho):
+            oneways = rho * self.oneway_share
         if columns:
             steps.append(Step(ONEWAYS, "gaussian", columns, oneways, note, Kind.COLUMNS))
         if not pairs:
@@ -154,7 +156,7 @@ class Mosaic(Method):
         scores = rho * self.score_share
         steps.append(Step.scores(PAIR_SCORES, pairs, "how far each pair is from independent", scores))
         priced = Step.sets(SETS, UNKNOWN, "counts of the sets worth their price")
-        if not self._affords_larger(domain, rho):
+        if rho < self.small_rho or not self._has_larger(domain):
             return Split.of(rho, *steps, rest=priced)
         priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
         note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
@@ -168,35 +170,44 @@ class Mosaic(Method):
         price = float(((sizes - 1) ** (2 / 3)).sum())
         return min(self.small_oneway_share, price / (price + len(sizes) * TYPICAL_CONTRASTS ** (2 / 3)))
 
-    def _affords_larger(self, domain: Domain, rho: float) -> bool:
-        """Return whether the budget is large enough, and some set of three columns small enough, for larger sets."""
+    def _has_larger(self, domain: Domain) -> bool:
+        """Return whether some set of three columns is small enough to be scored as a larger set."""
         sizes = sorted(size for size in domain.sizes if size > 1)[:3]
-        return rho >= self.small_rho and len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
+        return len(sizes) == 3 and math.prod(sizes) <= self.larger_cells
+
+    def _may_be_fine(self, domain: Domain, rho: float) -> bool:
+        """Return whether the noisy number of rows decides if this budget, below `small_rho`, is small."""
+        return 0.1 * self.small_rho <= rho < self.small_rho and self._has_larger(domain)
 
     def fit(self, door: GuardedTable, split: Split, *, rng: np.random.Generator, progress: Progress) -> Model:
         domain, rho, whole = door.domain, door.remaining, float(door.budget.rho)
-        small = NUMBER_OF_ROWS in split
+        typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         progress("measuring every column", 0.02)
-        oneways, total = (_column_contrasts if small else _column_counts)(door, split)
+        counted = count_rows(door, split) if NUMBER_OF_ROWS in split else []
+        may_be_fine = SETS in split and self._may_be_fine(domain, rho)
+        small = bool(counted) and not (may_be_fine and typical < self.fine * estimated_total(counted))
+        oneways = self._columns(door, split, estimated_total(counted) if small else None)
+        total = estimated_total(counted if small else [*counted, *oneways])
         single = self.small_single if small else 1.0
         independent = fit(domain, oneways, total=total, single=single, zeros=model_zeros(door.schema))
         if SETS not in split:
             return independent
         progress("scoring every pair", 0.05)
         pairs = scored_pairs(domain)
-        larger = split.rho(LARGER) if LARGER in split else 0.0
+        larger, later = (split.rho(LARGER), LARGER) if LARGER in split else (0.0, SETS)
+        if counted and not small:
+            larger = self.larger_share * (door.remaining - split.rho(PAIR_SCORES))
         related = measure_halves(door, independent, door.remaining - split.rho(PAIR_SCORES) - larger, step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
-        typical = math.sqrt(TYPICAL_SETS / (2 * rho))
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
-        for number in range(self.scoring_rounds if LARGER in split else 0):
+        for number in range(self.scoring_rounds if larger else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
             rest = door.remaining / (self.scoring_rounds - number)
-            sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=LARGER)
+            sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=later)
         progress("fitting", 0.5)
         settings = SupportSettings(
             max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.absolute_penalty,
@@ -204,6 +215,17 @@ class Mosaic(Method):
             iterations=_iterations(min(whole, MAX_FITTED_RHO)),
         )  # fmt: skip
         return self._model(sets, oneways, settings)
+
+    def _columns(self, door: GuardedTable, split: Split, total: float | None) -> list[NoisyMarginal]:
+        """Return counts of every column, or its contrasts if the number of rows is given; more of them out of SETS."""
+        if ONEWAYS not in split:
+            return []
+        first, sets = (split.rho(ONEWAYS), split.rho(SETS)) if SETS in split else (door.remaining, 0.0)
+        if total is None:
+            return columns_by_noise(door, first, MAX_TOP_UP * sets, step=ONEWAYS, more_step=SETS)
+        whole = sum(step.rho for step in split.steps)
+        more = whole * self._oneway_share(door.domain, whole) - first if sets else 0.0
+        return contrasts_in_two(door, total, first, more, step=ONEWAYS, more_step=SETS)
 
     def _model(self, sets: PricedSets, oneways: Sequence[NoisyMarginal], settings: SupportSettings) -> ReweightedModel:
         """Return the network of the sets that fit together, with rows that are weighted to match all sets."""
@@ -217,28 +239,6 @@ class Mosaic(Method):
         zeros, domain = {**sets.impossible(), **independent.zeros}, independent.domain
         network = fit(domain, kept, total=total, penalty=self.penalty, single=single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
-
-
-def _column_counts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """Return counts of every column, and the number of rows estimated from all of them.
-
-    The columns of a small table are measured once more, out of the share of the first sets, of which it shows few.
-    """
-    rho = split.rho(ONEWAYS)
-    oneways = measure_columns(door, rho, step=ONEWAYS)
-    more = min(rho * (wanted_precision(oneways) - 1.0), MAX_TOP_UP * split.rho(SETS)) if SETS in split else 0.0
-    if more > 0:
-        oneways = averaged([*oneways, *measure_sets(door, singles(door.domain), more, step=SETS)])
-    return oneways, estimated_total(oneways)
-
-
-def _column_contrasts(door: GuardedTable, split: Split) -> tuple[list[NoisyMarginal], float]:
-    """Measure the number of rows, then the contrasts of every column of two or more values; return both."""
-    total = estimated_total(count_rows(door, split))
-    if ONEWAYS not in split:
-        return [], total
-    rho = split.rho(ONEWAYS) if SETS in split else door.remaining
-    return measure_column_contrasts(door, total, rho, step=ONEWAYS), total
 
 
 def _iterations(rho: float) -> int:

@@ -23,7 +23,7 @@ from lookalike.models.archive import model_from_parts
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import RowParts
-from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows
+from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows, distinct_rows
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import (
     ExchangeSettings,
@@ -193,7 +193,7 @@ def test_repeated_sets_are_refused() -> None:
 
 def test_compiled_and_plain_sums_agree() -> None:
     rng = np.random.default_rng(0)
-    cells = rng.integers(0, 30, (3, 5000)).astype(np.int32)
+    cells = rng.integers(0, 30, (6, 5000)).astype(np.int32)
     values, weights = rng.normal(size=30), rng.random(5000)
     looped, counted = np.zeros(5000), np.zeros(30)
     _add_potentials(cells[:, :200], values, looped[:200])
@@ -219,6 +219,28 @@ def test_cells_without_rows_and_trust_hold_parameters_back() -> None:
     )
     assert far_weights[::3].sum() * 980 == pytest.approx(900, abs=0.5)
     assert far[3] == 0.0
+
+
+def test_rows_drawn_several_times_are_fitted_as_one_with_its_share() -> None:
+    measured = MeasuredCells(DOMAIN, measured_pairs(10_000.0, 5.0))
+    rng = np.random.default_rng(2)
+    codes = np.column_stack([rng.integers(0, size, 3000) for size in DOMAIN.sizes]).astype(np.int32)
+    rows, shares = distinct_rows(DOMAIN, codes)
+    assert len(rows) <= DOMAIN.cells() < len(codes)
+    base, settings = np.zeros(measured.observed.size), {"penalty": WeightPenalty(), "iterations": 200}
+    each = fit_weights(measured, measured.cells(codes), 10_000.0, base, **settings)[1]
+    once = fit_weights(measured, measured.cells(rows), 10_000.0, base, **settings, shares=shares)[1]
+    assert once.sum() == pytest.approx(1.0)
+    counts = [counted(DOMAIN, found, ("a", "d"), weights) for found, weights in ((codes, each), (rows, once))]
+    np.testing.assert_allclose(counts[0], counts[1], atol=1e-4)
+
+
+def test_many_equal_rows_leave_as_many_rows_to_exchange() -> None:
+    made = model(SupportSettings(max_rows=20_000, whole_domain=0))
+    assert made.rows.drawn == 20_000
+    assert len(made.rows.codes) <= DOMAIN.cells()
+    assert len(np.unique(made.rows.codes, axis=0)) == len(made.rows.codes)
+    assert len(made.sample(10_000, np.random.default_rng(1))) == 10_000
 
 
 def test_rare_values_of_single_columns_are_raised_less() -> None:
@@ -310,13 +332,13 @@ def test_compiled_exchange_is_the_block_exchange_with_blocks_of_one_row() -> Non
     np.testing.assert_allclose(looped, wanted)
     worth = 1.0 / (wanted + 0.5)
     slope = 2.0 * (marginals.counts(codes[chosen], np.ones(40)) - wanted) * worth
-    ours, our_slope, theirs, their_slope = chosen.copy(), slope.copy(), chosen.copy(), slope.copy()
-    _exchange_rows(codes, ours, pools, *marginals.layout, worth, our_slope)
+    ours, cells, theirs, their_slope = chosen.copy(), np.column_stack([slope, worth]), chosen.copy(), slope.copy()
+    _exchange_rows(codes, ours, pools, *marginals.layout, cells)
     for row in range(40):
         _exchange_block(codes, theirs, slice(row, row + 1), list(pools), marginals, worth, their_slope)
     assert np.array_equal(ours, theirs)
     assert (ours != chosen).sum() > 10
-    np.testing.assert_allclose(our_slope, their_slope, atol=1e-9)
+    np.testing.assert_allclose(cells[:, 0], their_slope, atol=1e-9)
 
 
 def survey_with_skips(rows: int, seed: int = 0, wide: int = 16) -> np.ndarray:
@@ -417,4 +439,4 @@ def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pyt
 
     monkeypatch.setattr("lookalike.models.weighted_rows.gibbs_sweep", spoil)
     rows = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=5)).rows
-    assert np.array_equal(rows.codes, drawn_codes)
+    assert np.array_equal(rows.codes, distinct_rows(domain, drawn_codes)[0])

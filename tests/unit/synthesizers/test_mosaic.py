@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,37 @@ def test_sets_of_a_small_budget_pay_for_what_single_columns_do_not_say(tmp_path:
     kept = load(tmp_path / "m.lookalike")
     assert [m.contrasts for m in kept.measurements] == [m.contrasts for m in made.fitted.measurements]
     np.testing.assert_array_equal(kept.model.marginal(("c0", "c3")), made.fitted.model.marginal(("c0", "c3")))
+
+
+@pytest.mark.parametrize(("rows", "fine"), [(4000, False), (60_000, True)])
+def test_a_small_budget_counts_cells_where_the_noisy_number_of_rows_is_large(rows: int, fine: bool) -> None:
+    """The same split; which of the two is measured follows from the noisy number of rows, and both spend all."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(1)
+    hidden = rng.integers(0, 2, rows)
+    columns = {f"c{i}": np.where(rng.random(rows) < 0.8, hidden, 1 - hidden) for i in range(6)}
+    made = synthesize(pa.table(columns), schema=dict.fromkeys(columns, 2), epsilon=0.3, method="mosaic", seed=0)
+    assert set(made.spent.by_step()) == {NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, SETS}
+    assert float(made.spent.rho) == pytest.approx(float(Budget(0.3, 1e-5, "gdp").rho), rel=1e-9)
+    joint = [m for m in made.fitted.measurements if len(m.attrs) > 1]
+    assert joint
+    assert all((m.contrasts is None) == fine for m in joint)
+    agree = np.mean(made.rows["c0"].to_numpy() == made.rows["c5"].to_numpy())
+    assert agree == pytest.approx(0.68, abs=0.01 if fine else 0.06)
+
+
+def test_columns_that_are_measured_twice_are_as_precise_as_once_for_all() -> None:
+    import pyarrow as pa
+
+    domain, rho = Domain(tuple("abcd"), (2,) * 4), float(Budget(0.3, 1e-5, "gdp").rho)
+    assert Mosaic().split(domain, rho).rho(ONEWAYS) == pytest.approx(0.08 * rho)
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.integers(0, 2, 4000) for name in "abcd"})
+    made = synthesize(table, schema=dict.fromkeys("abcd", 2), epsilon=0.3, method="mosaic", seed=0)
+    single = [m for m in made.fitted.model.measurements if len(m.attrs) == 1]
+    share = Mosaic()._oneway_share(domain, rho) * rho
+    assert [m.stddev for m in single] == pytest.approx([math.sqrt(0.5 / (2 * share / 4))] * 4, rel=1e-3)
 
 
 def test_rows_can_be_updated_to_contrasts() -> None:
