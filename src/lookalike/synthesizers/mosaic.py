@@ -65,7 +65,7 @@ class Mosaic(Method):
         small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip the
             larger sets, and pay for contrasts instead of counts: what columns add to the number of rows, and sets to
             their columns.
-        fine: a budget from a tenth of `small_rho` on is not small if a typical set's noise is below this part of the rows.
+        fine: a budget from a tenth of `small_rho` on is not small if a set's typical noise is below this part of rows.
         small_total_share: part of a small budget for the number of rows.
         small_oneway_share: maximum part of a small budget for the one-way marginals.
         score_share: part of the budget for the errors of all pairs against independence.
