@@ -208,7 +208,7 @@ PRIVMRF = [
         "Figure 5, 5.2",
         lambda: folds("privmrf-paper", "privmrf", "pb-pgm-paper", "privbayes-paper", "real"),
         "in part",
-        "folds at epsilon 0.8 (of adult not yet all five: numbers on the page), every column a target, `real` is no "
+        "folds at epsilon 0.8, every column a target, `real` is no "
         "privacy. It is ahead on nltcs, adult and acs, and behind on br2000 for two columns whose pair theta 6 leaves "
         "out ([which](privmrf.md#svm-misclassification-figures-1b-to-3b-and-5)); our variant is ahead on all four",
     ),

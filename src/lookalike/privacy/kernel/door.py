@@ -411,6 +411,3 @@ def kept_rows(persons: np.ndarray, max_rows: int) -> np.ndarray:
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     ranks = np.arange(len(persons)) - np.repeat(starts, np.diff(np.append(starts, len(persons))))
     return np.sort(order[ranks < max_rows])
-
-
-Answer = TypeVar("Answer")
