@@ -25,8 +25,6 @@ _STEEP, _STEEP_CUTS = 3.0, np.array([0.0, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0])
 are cut at these parts of their width."""
 _MIN_SHARE = 0.004
 """Smallest share of the rows for which a bin is made."""
-_FURTHER, _VARIANCE_WITHIN = 4, 0.05
-"""Maximum number of further bins, and the least part of a column's variance that one of them must tell."""
 _MOSTLY_VALUES = 0.8
 """Share of the rows in single values that stand out from which the others are taken to be single values, too."""
 _ALL_BUT, _MANY = (0.01, 0.06), 10
@@ -250,37 +248,6 @@ def bins_of(edges: np.ndarray, weights: np.ndarray, count: int, min_weight: floa
     if len(starts) > 1 and float(weights[starts[-1] :].sum()) < target / 2:
         starts.pop()
     return edges[starts]
-
-
-def with_wide_bins_cut(
-    edges: np.ndarray, weights: np.ndarray, high: float, starts: np.ndarray, min_weight: float
-) -> np.ndarray:
-    """Lower edges of the bins, with further ones where a wide bin hides much of the column's variance.
-
-    Bins of equal weight show where rows are. In a heavy tail they do not show how large values are: a few rows in the
-    last bin may have most of the variance, on which means and correlations depend. Cutting a bin into parts of weights
-    u and v with means m and n leaves u v / (u + v) (m - n)^2 less variance within bins.
-    """
-    places = (edges + np.append(edges[1:], high)) / 2.0
-    scaled = (places - places.mean()) / max(float(np.ptp(places)), 1e-300)
-    rows, sums = (np.append(0.0, np.cumsum(values)) for values in (weights, weights * scaled))
-    variance = float(weights @ scaled**2) - sums[-1] ** 2 / max(rows[-1], 1e-300)
-    cuts = np.searchsorted(edges, starts).tolist()
-    for _ in range(_FURTHER):
-        best, gain = 0, _VARIANCE_WITHIN * variance
-        for first, last in zip(cuts, [*cuts[1:], len(edges)], strict=True):
-            inner = np.arange(first + 1, last)
-            left, right = rows[inner] - rows[first], rows[last] - rows[inner]
-            usable = (left >= min_weight) & (right >= min_weight) & (weights[inner] > 0)
-            inner, left, right = inner[usable], left[usable], right[usable]
-            means = (sums[inner] - sums[first]) / left - (sums[last] - sums[inner]) / right
-            gains = left * right / (left + right) * means**2
-            if len(gains) and gains.max() > gain:
-                best, gain = int(inner[gains.argmax()]), float(gains.max())
-        if not best:
-            break
-        cuts = sorted([*cuts, best])
-    return edges[cuts]
 
 
 def _target(weights: np.ndarray, count: int, min_weight: float) -> float:

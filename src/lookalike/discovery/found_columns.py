@@ -112,10 +112,7 @@ def with_bins(column: Binned, answers: Answers, max_bins: int, rounding: tuple[t
         grid, edges, weights = binning.without_empty_ends(grid, edges, weights)
     declared = isinstance(column.bins, int) and column.bins != DEFAULT_BINS
     wanted = cast(int, column.bins) if declared else wanted_bins(answers.signal, max_bins)
-    least = _MIN_BIN_ROWS * grid.typical_stddev
-    bins = binning.bins_of(edges, weights, wanted, least)
-    if not declared:
-        bins = binning.with_wide_bins_cut(edges, weights, grid.high, bins, least)
+    bins = binning.bins_of(edges, weights, wanted, _MIN_BIN_ROWS * grid.typical_stddev)
     edges, weights = binning.smoothed(edges, weights, grid.high, grid.unit)
     shape = () if len(bins) == len(edges) else _shape(edges, weights, bins)
 

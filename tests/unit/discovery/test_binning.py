@@ -45,30 +45,6 @@ def test_spikes_are_separate_pieces_and_empty_ends_are_dropped():
     assert 6 <= len(bins) <= 12
 
 
-def test_a_heavy_tail_gets_bins_of_its_own_and_an_even_column_none():
-    edges, even = np.arange(100.0), np.full(100, 50.0)
-    bins = binning.bins_of(edges, even, 8, 100.0)
-    assert binning.with_wide_bins_cut(edges, even, 100.0, bins, 100.0).tolist() == bins.tolist()
-    tail = np.where(edges < 10, 500.0, np.where(edges >= 95, 40.0, 2.0))
-    bins = binning.bins_of(edges, tail, 8, 100.0)
-    cut = binning.with_wide_bins_cut(edges, tail, 100.0, bins, 100.0)
-    assert len(bins) < len(cut) <= len(bins) + 4
-    assert cut.max() > bins.max()
-    weights = np.add.reduceat(tail, np.searchsorted(edges, cut))
-    assert weights.min() >= 100.0
-    places, own = edges + 0.5, np.searchsorted(cut, edges, side="right") - 1
-    means = np.bincount(own, tail * places) / np.bincount(own, tail)
-    within, whole = (float(tail @ (places - mean) ** 2) for mean in (means[own], np.average(places, weights=tail)))
-    assert within < 0.05 * whole
-
-
-def test_few_rows_far_out_get_no_bin_that_noise_would_hide():
-    edges = np.arange(100.0)
-    weights = np.where(edges < 10, 500.0, np.where(edges == 99, 90.0, 0.0))
-    bins = binning.bins_of(edges, weights, 8, 100.0)
-    assert 99 not in binning.with_wide_bins_cut(edges, weights, 100.0, bins, 100.0)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_thinly_spread_over_many_cells_are_not_cut_down_to_the_one_that_stands_out(seed):
     values = np.random.default_rng(seed).integers(100, 200, 3000)
