@@ -32,7 +32,7 @@ METHODS = ("privmrf", privmrf.PAPER, "mst", "aim", "pb-pgm-paper", "privbayes-pa
 METHODS += ("dp-wgan", "independent", "resample")
 DRAWN = ("privmrf", *(privmrf.PAPER, *privmrf.PAPERS_RIVALS), "resample")
 """The methods of the plots, which have eight colours."""
-STUDIED, STUDY = (0.8,), tuple(name for choices in privmrf.STUDY.values() for name in choices)
+STUDY = tuple(name for choices in privmrf.STUDY.values() for name in choices)
 
 
 def run_one(job: Job) -> Result:
@@ -44,7 +44,7 @@ def run_one(job: Job) -> Result:
 def jobs(tables: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], repeats: int) -> list[Job]:
     """The comparison of methods, then the paper's parameters on nltcs."""
     compared = jobs_of(tables, methods, epsilons, repeats, train_share=0.8)
-    studied = jobs_of(["nltcs"], list(STUDY), STUDIED, repeats, train_share=0.8)
+    studied = jobs_of(["nltcs"], list(STUDY), EPSILONS, repeats, train_share=0.8)
     return compared + (studied if "nltcs" in tables else [])
 
 
@@ -64,7 +64,7 @@ def parts(results: list[Line]) -> dict[str, list[str]]:
 def study_rows(results: list[Line]) -> list[str]:
     """SVM errors of the paper's parameters on nltcs, by budget."""
     cells = summary(results, "svm_error")
-    columns = {f"{e:g}": ("nltcs", e) for e in STUDIED}
+    columns = {f"{e:g}": ("nltcs", e) for e in EPSILONS}
     return method_rows((*STUDY, "resample"), columns, lambda key: spread(cells.get(key)), "setting")
 
 

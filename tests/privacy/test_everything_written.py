@@ -78,9 +78,10 @@ def test_a_message_with_the_number_of_rows_is_noticed() -> None:
 def test_values_told_without_a_threshold_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     many = pa.table({"town": ["Ox"] * 3000})
     case = Case("new category", many, pa.table({"town": [SECRET]}))
-    assert not audited(case, RUNS, discovery=Discovery(share=0.8)).broken
+    assert not audited(case, RUNS, discovery=Discovery(share=0.93)).broken
     monkeypatch.setattr(door, "threshold", lambda *_: -np.inf)
-    assert audited(case, RUNS, discovery=Discovery(share=0.8)).broken
+    # Events that tell nearly all runs apart, but not every one, contradict the claim only with more runs.
+    assert audited(case, 3 * RUNS, discovery=Discovery(share=0.93)).broken
 
 
 def scale_noise(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:

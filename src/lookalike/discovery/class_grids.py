@@ -164,9 +164,10 @@ def clock_grid(column: Binned, grid: Grid) -> Grid | None:
     day = grid.part(0, int(np.sum(~late)) - 1)
     day = replace(day, high=min(day.high, LAST_CLOCK))
     low, high = day.edges % 100, (day.ends - 1) % 100
-    invalid = (low >= 60) & (high >= low) & (day.widths < 40)
+    invalid = (low >= 60) & (high >= low) & (day.widths <= 40)
     share = float(day.widths[invalid].sum() / day.widths.sum())
     rows, noise = float(day.counts[invalid].sum()), float(np.sqrt(day.variances[invalid].sum()))
     expected = share * float(day.counts.sum())
     gaps = share > 0.2 and expected > 3 * SIGNIFICANT * noise and rows < 0.03 * expected + LIKELY * noise
-    return day if gaps else None
+    # What noise shows in cells of no clock time must not become a range that holds none.
+    return replace(day, counts=np.where(invalid, 0.0, day.counts)) if gaps else None

@@ -71,3 +71,12 @@ def test_class_grids_count_round_numbers_far_from_where_most_rows_are():
     at = np.searchsorted(grid.edges, [200_000, 300_050], side="right") - 1
     assert grid.counts[at].tolist() == [30, 20]
     assert (grid.variances[at] > 100).all()
+
+
+def test_a_day_of_which_noise_shows_no_clock_time_alone_has_no_rows_there():
+    edges = np.array([0, 60, 100, 160, 200, 260, 300, 360])
+    counts = np.array([400.0, 20.0, 400.0, 0.0, 400.0, 0.0, 400.0, 0.0])
+    grid = Grid.of(edges, 399, counts, np.full(8, 25.0), 1)
+    day = clock_grid(Integer("at"), grid)
+    assert day is not None
+    assert day.counts.tolist() == [400.0, 0.0, 400.0, 0.0, 400.0, 0.0, 400.0, 0.0]

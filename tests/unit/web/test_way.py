@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -315,7 +316,9 @@ def test_the_command_serves_until_it_is_interrupted(served: Served) -> None:
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     assert "http://127.0.0.1:" in lines[2]
-    process.send_signal(signal.SIGINT)
+    # Only a server that answers has set up what is to be closed.
+    with urllib.request.urlopen(lines[2].strip(), timeout=60):
+        process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert "Traceback" not in out + err
     assert process.returncode in (0, 130)
