@@ -176,8 +176,8 @@ class PricedSets:
         if sets:
             found = self._scored(tables, coarse, score_rho, step=step)
             cells = [effective_cells(table, self._cells.stddev) for table in references]
-            most = [self._coarse if attrs in coarse else np.inf for attrs in sets]
-            prices = np.minimum(cells, most) ** (2 / 3)
+            maximum = [self._coarse if attrs in coarse else np.inf for attrs in sets]
+            prices = np.minimum(cells, maximum) ** (2 / 3)
             weighted = found * self._precision(sets) ** 1.5
             worth = measured.worth_adding(sets, weighted, prices, door.remaining - kept, pricing.caution)
             prices = prices * self._precision(sets)
