@@ -40,8 +40,10 @@ def ours_per_call(case: Case, variant: str) -> Line:
 
     Variants: the two executors on the same plan, and "without": no numba at all, so that the plan is another too.
     """
+    from lookalike import guards
+
     if variant == "without":
-        os.environ["LOOKALIKE_NUMBA"] = "0"
+        guards.NUMBA = False
     else:
         import numba  # noqa: F401 - the baseline of the memory is after all imports, as it is for the other library
     executor = "numba" if variant == "numba" else "numpy"

@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
         return _import_module("lookalike.errors")
     if name in _HOMES:
         return getattr(_import_module(f"lookalike.{_HOMES[name]}"), name)
-    if name.startswith("_") or name not in _estimators():
+    if not name[0].isupper() or name not in _estimators():
         raise AttributeError(f"module 'lookalike' has no attribute {name!r}")
     return getattr(_import_module("lookalike.estimators"), name)
 

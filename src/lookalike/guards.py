@@ -8,11 +8,8 @@ from __future__ import annotations
 import importlib.util
 import os
 
-
-def numba_available() -> bool:
-    """Whether numba may be used: it is installed and the variable LOOKALIKE_NUMBA is not 0."""
-    return os.environ.get("LOOKALIKE_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
-
+NUMBA = os.environ.get("LOOKALIKE_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
+"""Whether code may be compiled: numba is installed and the variable LOOKALIKE_NUMBA is not 0."""
 
 MAX_WORKLOAD_SETS = 200_000
 """Column sets of a workload, or all their subsets: more could not be scored in reasonable time."""

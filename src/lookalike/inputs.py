@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lookalike.errors import InputError, SchemaError
+from lookalike.errors import InputError, LookalikeWarning, SchemaError
 from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.schema.columns import Identifier
@@ -19,7 +20,7 @@ from lookalike.sources.base import Place
 from lookalike.sources.clusters import SparkTable, is_cluster
 from lookalike.sources.databases import DatabaseTable, check_new_table, check_url, file_of, is_url
 from lookalike.sources.files import PACKED, STANDARD, TableFile, check_format, kind_of_path
-from lookalike.sources.frames import is_spark_frame, read_structure
+from lookalike.sources.frames import index_columns, is_spark_frame, read_structure
 
 
 def as_schema(schema: Schema | str | Path | dict[str, Any] | None, table: Any = None) -> Schema:
@@ -64,6 +65,10 @@ def table_at(path: str | os.PathLike[str], **options: Any) -> TableFile:
 
 def as_table(table: Any) -> Any:
     """Return the table as it is, or the place of a DataFrame of Spark, whose rows stay where they are."""
+    if isinstance(table, str | os.PathLike):
+        return table
+    for name in index_columns(table):
+        warnings.warn(f"The index {name!r} of the frame is kept as a column.", LookalikeWarning, stacklevel=4)
     return SparkTable(table) if is_spark_frame(table) else table
 
 

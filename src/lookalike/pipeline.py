@@ -33,7 +33,6 @@ from lookalike.public_table import PublicTable, as_public
 from lookalike.release import CHUNK_ROWS, FittedModel, Release, check_rows
 from lookalike.schema.enforce import check_rules
 from lookalike.schema.schema import Schema
-from lookalike.sources.frames import index_columns
 from lookalike.synthesizers import Step, create, settings_of
 from lookalike.synthesizers.base import Method, Progress, between, check_target, with_passes
 from lookalike.synthesizers.split import UNKNOWN, Kind, check_sets, limits_of, noise_source, reads_rows, with_discovery
@@ -145,8 +144,6 @@ def prepare(
     schema is given.
     """
     table = as_table(table)
-    for name in index_columns(table):
-        warnings.warn(f"The index {name!r} of the frame is kept as a column.", LookalikeWarning, stacklevel=3)
     facts, people = with_persons(as_schema(schema, table), person, neighbours or Neighbours())
     search = discovery or Discovery()
     chosen = create(method, settings or {})

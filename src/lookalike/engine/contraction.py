@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from lookalike import guards
 from lookalike.engine.executor import LOAD_SECONDS, Executor, threads_allowed, with_reuse
 from lookalike.engine.numpy_executor import NumpyExecutor
 from lookalike.engine.plan import Array, ContractionPlan, Layout, Operation, clique_mask, make_layout
 from lookalike.engine.recipes import NUMBA, NUMPY, predicted_ns
-from lookalike.guards import numba_available
 from lookalike.schema.domain import ColumnSet
 
 ExecutorName = Literal["auto", "numpy", "numba"]
@@ -156,7 +156,7 @@ def evaluated(plan: ContractionPlan, potentials: Mapping[ColumnSet, np.ndarray])
 
 def _make_executor(name: ExecutorName, layout: Layout, impossible: np.ndarray | None, calls: int) -> Executor:
     if name == "auto":
-        name = "numba" if calls > 1 and numba_available() and _seconds_saved(layout, calls) > LOAD_SECONDS else "numpy"
+        name = "numba" if calls > 1 and guards.NUMBA and _seconds_saved(layout, calls) > LOAD_SECONDS else "numpy"
     if name == "numpy":
         return NumpyExecutor(layout, impossible, reuse=True)
     # Importing numba takes half a second, which small models never need.

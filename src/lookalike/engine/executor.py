@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike import guards
 from lookalike.engine.plan import Array, Layout, Operation, aligned
-from lookalike.guards import numba_available
 
 # Time to load compiled code from the cache on disk, and to compile it for the first time.
 LOAD_SECONDS, _COMPILE_SECONDS = 1.0, 4.0
@@ -81,7 +81,7 @@ def worth_compiling(function: FunctionType, seconds: float) -> bool:
     global _lost_seconds
     if function in _compiled:
         return True
-    if not numba_available():
+    if not guards.NUMBA:
         return False
     _lost_seconds += seconds
     price = LOAD_SECONDS if _cached_on_disk(function) else _COMPILE_SECONDS

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from lookalike import guards
 from lookalike.engine import tree_search
 from lookalike.engine.executor import compiled, worth_compiling
 from lookalike.engine.plan import ContractionPlan, Pair, clique_mask, mask_positions
 from lookalike.engine.recipes import NEGATIVE_LOGS, ordered
-from lookalike.guards import numba_available
 from lookalike.schema.domain import ColumnSet, Domain
 
 _HOT, _COLD = 0.3, 0.003
@@ -74,7 +74,7 @@ class TreeSearch:
     def _moves(self, cost: float) -> int:
         limit = _MAX_MOVES if cost < _COSTLY_NS else _MAX_MOVES_COSTLY
         moves = int(self.effort * min(max(cost * _MOVES_PER_NS, 20 * self.leaves), limit))
-        return moves if numba_available() else min(moves, _MAX_MOVES_PURE)
+        return moves if guards.NUMBA else min(moves, _MAX_MOVES_PURE)
 
     def greedy(self, noise: float, alpha: float):
         """Return cost and tree of one greedy run."""

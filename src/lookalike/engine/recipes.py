@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lookalike import guards
 from lookalike.engine.executor import compiled, worth_compiling
 from lookalike.engine.plan import (
     ContractionPlan,
@@ -28,7 +29,6 @@ from lookalike.engine.plan import (
     tree_scopes,
 )
 from lookalike.engine.tree_search import DRAWS, next_random
-from lookalike.guards import numba_available
 
 
 class Price(NamedTuple):
@@ -225,7 +225,7 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     layout = make_layout(plan)
     if layout.cells > _MAX_CELLS or not plan.children:
         return plan
-    if len(layout.forward) > 400 and not numba_available():
+    if len(layout.forward) > 400 and not guards.NUMBA:
         return plan
     search = OrderSearch(layout, NUMBA)
     start, cost = plan.order, search.cost(plan.order)
@@ -239,7 +239,7 @@ def ordered(plan: ContractionPlan, *, seed: int = 0) -> ContractionPlan:
     if (other := search.cost(late_first)) < cost:
         start, cost = late_first, other
     moves = min(_FEW_MOVES + cost / _NS_PER_MOVE, _MAX_MOVES)
-    if not numba_available():
+    if not guards.NUMBA:
         moves = min(_FEW_MOVES_PURE + cost / _NS_PER_MOVE_PURE, _MAX_MOVES_PURE)
     return replace(plan, order=search.improve(start, int(moves), seed)[1])
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lookalike import guards
 from lookalike.engine.executor import compiled
 from lookalike.fitting.maximum_entropy import minimise_dual
-from lookalike.guards import numba_available
 from lookalike.measurements import ContrastSpace, NoisyMarginal
 from lookalike.schema.domain import Domain, cell_numbers
 
@@ -54,7 +54,7 @@ def _add_counts(cells: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None
 def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return for each row the sum of the values of its cells."""
     out = np.zeros(cells.shape[1])
-    if numba_available() and cells.size > 100_000:
+    if guards.NUMBA and cells.size > 100_000:
         compiled(_add_potentials)(cells, values, out)
     else:
         for row in cells:
@@ -65,7 +65,7 @@ def row_potentials(cells: np.ndarray, values: np.ndarray) -> np.ndarray:
 def cell_counts(cells: np.ndarray, weights: np.ndarray, length: int) -> np.ndarray:
     """Return the weighted counts of all cells."""
     out = np.zeros(length)
-    if numba_available() and cells.size > 100_000:
+    if guards.NUMBA and cells.size > 100_000:
         compiled(_add_counts)(cells, weights, out)
     else:
         for row in cells:

@@ -12,8 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
+from lookalike import guards
 from lookalike.engine.executor import compiled
-from lookalike.guards import numba_available
 from lookalike.sampling.draws import draw_by_weight
 from lookalike.schema.domain import Domain
 
@@ -79,7 +79,7 @@ class MarginalCells:
     def counts(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the weighted counts of all cells."""
         total = np.zeros(self.count)
-        if numba_available() and len(codes) * len(self._offsets) > _WORTH_COMPILING:
+        if guards.NUMBA and len(codes) * len(self._offsets) > _WORTH_COMPILING:
             compiled(_add_weights)(codes, weights, *self.layout, total)
             return total
         for first in range(0, len(codes), 1024):
@@ -122,7 +122,7 @@ def choose_rows(
     worth = 1.0 / (wanted + 0.5)
     slope = (2.0 * excess * worth).astype(np.float32)
     worth = worth.astype(np.float32)
-    one_by_one = numba_available() and rows * len(marginals.layout[2]) > _WORTH_COMPILING
+    one_by_one = guards.NUMBA and rows * len(marginals.layout[2]) > _WORTH_COMPILING
     beside = np.column_stack([slope, worth])
     for _ in range(settings.passes):
         pools = [draw_by_weight(weights, rows, rng) for _ in range(settings.candidates)]

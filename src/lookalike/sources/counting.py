@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lookalike.guards import numba_available
+from lookalike import guards
 from lookalike.schema.codec import encode_column, encode_columns
 from lookalike.schema.columns import Column
 from lookalike.schema.domain import ColumnSet, Domain, mixed_radix
@@ -72,7 +72,7 @@ class Tally:
         """Add rows, given the codes of every column in `names`."""
         self._work += rows * sum(map(len, self.sets))
         pays = self._work > _WORTH_COMPILING or "lookalike.sources.numba_counting" in sys.modules
-        if self._compiled is None and pays and numba_available():
+        if self._compiled is None and pays and guards.NUMBA:
             self._compiled = _CompiledTally(self.domain, self.sets, self._totals)
         add_block = self._compiled.add_block if self._compiled else self._add_block
         for start in range(0, rows, BLOCK_ROWS):

@@ -121,7 +121,7 @@ def _read_frame(frame: Any, *, rows: bool = True) -> tuple[pa.Table, TableForm]:
 def index_columns(frame: Any) -> list[str]:
     """The levels of a pandas index that are kept as columns: those with a name, and times. Row numbers are not."""
     index = getattr(frame, "index", None)
-    if index is None or not hasattr(frame, "reset_index") or isinstance(frame, str):
+    if index is None or not hasattr(frame, "reset_index"):
         return []
     if index.nlevels > 1 or index.name is not None or getattr(index.dtype, "kind", "") == "M":
         unnamed = ["index"] if index.nlevels == 1 else [f"level_{i}" for i in range(index.nlevels)]

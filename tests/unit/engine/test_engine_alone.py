@@ -30,7 +30,8 @@ def imported(module: str) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{PACKAGE}.{alias.name}" for alias in node.names} if node.module == PACKAGE else {node.module}
+            whole = node.module in ("lookalike", PACKAGE)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} if whole else {node.module}
     return {name for name in found if name.partition(".")[0] == "lookalike"}
 
 

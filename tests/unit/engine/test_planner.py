@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from lookalike import guards
 from lookalike.engine import cost, executor, planner, recipes
 from lookalike.engine.contraction import Network
 from lookalike.engine.cost import extend_plan, plan_cost
@@ -111,6 +112,6 @@ def test_removing_leaves_keeps_the_rest_of_the_tree():
 
 
 def test_without_numba_nothing_is_compiled(monkeypatch):
-    monkeypatch.setenv("LOOKALIKE_NUMBA", "0")
+    monkeypatch.setattr(guards, "NUMBA", False)
     monkeypatch.setattr(executor, "_compiled", {})
     assert not executor.worth_compiling(planner.make_plan, 1e9)

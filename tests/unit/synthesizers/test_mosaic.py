@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lookalike import guards
 from lookalike.errors import BudgetError
 from lookalike.measurements import Contrasts, NoisyMarginal, averaged
 from lookalike.pipeline import synthesize
@@ -119,7 +120,7 @@ def test_cells_that_noise_would_hide_are_counted_in_groups_and_topped_up_in_the_
 def test_works_without_numba_and_spends_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
-    monkeypatch.setenv("LOOKALIKE_NUMBA", "0")
+    monkeypatch.setattr(guards, "NUMBA", False)
     rng = np.random.default_rng(0)
     hidden = rng.integers(0, 3, 3000)
     columns = {f"c{i}": np.where(rng.random(3000) < 0.8, hidden, rng.integers(0, 3, 3000)) for i in range(6)}
