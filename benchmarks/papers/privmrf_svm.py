@@ -26,7 +26,7 @@ from lookalike.evaluate.report import comparison_chart
 RESULTS = results_of("privmrf_svm")
 DOCUMENT = privmrf.DOCUMENT
 TABLES = ("nltcs", "br2000")
-EPSILONS = (0.2, 0.8, 3.2)
+EPSILONS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 REPEATS = 5
 METHODS = ("privmrf", privmrf.PAPER, "mst", "aim", "pb-pgm-paper", "privbayes-paper", "bsg-paper", "bsg", "dp-copula")
 METHODS += ("dp-wgan", "independent", "resample")
