@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lookalike.discovery.discover import Discovery
-from lookalike.discovery.filling import discovered
+from lookalike.discovery.discover import Discovery, discovered
 from lookalike.errors import SchemaError
 from lookalike.inputs import as_ledger, as_schema, as_table, with_persons
 from lookalike.notebook import card, table

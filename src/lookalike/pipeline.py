@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from lookalike.discovery.discover import Discovery
-from lookalike.discovery.filling import discovered
+from lookalike.discovery.discover import Discovery, discovered
 from lookalike.errors import LookalikeWarning, SchemaError
 from lookalike.inputs import as_ledger, as_schema, as_table, check_gives_rows, files_of, reading_of, with_persons
 from lookalike.models.rows import updated_rows

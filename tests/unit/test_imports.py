@@ -47,8 +47,8 @@ def test_optional_libraries_are_imported_inside_functions() -> None:
         for path in ROOT.rglob("*.py")
         if (names := top_level_imports(path) & ONLY_WHERE_USED)
     }
-    # Modules named numba_* are themselves imported only once compiling pays.
-    assert [name for name in guilty if "/numba_" not in name] == []
+    # Modules named numba_* are imported only once compiling pays, those of the page only by `lookalike serve`.
+    assert [name for name in guilty if "/numba_" not in name and name != "web/app.py"] == []
 
 
 def modules_with_one_importer() -> list[str]:

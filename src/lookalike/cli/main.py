@@ -18,7 +18,7 @@ import typer
 
 from lookalike.cli import judging, options, planning, running
 from lookalike.cli.terminal import notes, output, print_json, print_table, table_of
-from lookalike.errors import DoubtfulError, LookalikeError
+from lookalike.errors import DoubtfulError, LookalikeError, MissingExtraError
 from lookalike.guards import MAX_MODEL_MB
 
 if TYPE_CHECKING:
@@ -141,8 +141,10 @@ def serve(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Open a local page that leads from a table to its release, on this machine alone. Ctrl-C ends it."""
-    from lookalike.web.server import serve
-
+    try:
+        from lookalike.web.app import serve
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "starlette", "web", "The page") from None
     serve(folder, said=output.print, port=port, browser=browser)
 
 

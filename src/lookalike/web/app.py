@@ -1,12 +1,18 @@
-"""The addresses of the page, and what answers at each."""
+"""The local page as an application: its addresses, what answers at each, and `serve`, which `lookalike serve` calls.
+
+One process serves the page, and answers on this machine alone.
+"""
 
 from __future__ import annotations
 
+import socket
 import threading
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -14,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from lookalike.errors import LookalikeError
+from lookalike.errors import InputError, LookalikeError
 from lookalike.release import FittedModel, load
 from lookalike.web import pages, results, steps
 from lookalike.web.guard import Form, Guard, Keys, log_place, read_form
@@ -49,6 +55,17 @@ ROUTES: tuple[tuple[str, View | None, View | None], ...] = (
     ("/ledger/{key}", None, results.set_cap),
 )
 """Address, what shows it, what takes a form there. Showing changes nothing."""
+SETTINGS: dict[str, Any] = {
+    "log_config": None,  # no log of requests, no traceback
+    "log_level": "critical",
+    "access_log": False,
+    "server_header": False,
+    "date_header": False,
+    "proxy_headers": False,
+    "ws": "none",
+    "timeout_graceful_shutdown": 1,
+}
+"""Options of uvicorn."""
 
 
 class Page:
@@ -108,3 +125,37 @@ def _answered(view: View, call: Call) -> Response:
 def _refusal(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     return HTMLResponse(pages.refused(status, "missing" if status == 404 else "other"), status)
+
+
+# The server.
+
+
+def serve(folder: Path, *, said: Callable[[str], None], port: int = 0, browser: bool = True) -> None:
+    """Show the page for the tables of a folder until it is interrupted; `said` is called with what a person reads."""
+    listening = listen(port)
+    page = Page(folder, listening.getsockname()[1])
+    server = uvicorn.Server(uvicorn.Config(page.app, **SETTINGS))
+    said(f"The page for {page.folder.root} is open on this machine alone, at\n\n    {page.keys.address}\n")
+    said("Keep the address to yourself: whoever has it can use the page. Ctrl-C ends the page; a run can be resumed.")
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(page.keys.address,), daemon=True).start()
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        said("The page is closed.")
+    finally:
+        page.runs.stop()
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on 127.0.0.1; port 0 lets the system choose."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or "it must be between 0 and 65535"
+        raise InputError(f"Cannot listen on port {port}: {reason}. Give another --port.") from None
+    listening.listen(64)
+    return listening

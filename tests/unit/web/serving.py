@@ -14,9 +14,8 @@ from urllib.parse import urlencode
 
 import uvicorn
 
-from lookalike.web.app import Page
+from lookalike.web.app import SETTINGS, Page, listen
 from lookalike.web.runs import state_of
-from lookalike.web.server import SETTINGS, listen
 
 
 @dataclass

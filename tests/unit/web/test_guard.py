@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
+from pathlib import Path
 
 import pytest
 
+from lookalike.errors import MissingExtraError
 from lookalike.web import worker
 from lookalike.web.guard import HEADERS, MAX_FORM
 
@@ -153,3 +156,12 @@ def test_a_run_that_fails_by_a_bug_says_nothing_of_its_cause(error: Exception, m
     monkeypatch.setattr("sys.stdin", io.StringIO('{"kind": "release"}\n'))
     assert worker.main() == 0
     assert said == [{"failed": "", "reason": "memory" if isinstance(error, MemoryError) else "bug"}]
+
+
+def test_the_command_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from lookalike.cli.main import serve
+
+    monkeypatch.delitem(sys.modules, "lookalike.web.app", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'lookalike\[web\]'"):
+        serve(tmp_path)
