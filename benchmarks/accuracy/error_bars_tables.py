@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Identifier, Ordinal
 from lookalike.schema.schema import Schema

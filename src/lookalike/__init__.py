@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lookalike.pipeline import plan_run as plan_run
     from lookalike.pipeline import synthesize as synthesize
     from lookalike.privacy.kernel.accounting import Budget as Budget
-    from lookalike.privacy.kernel.neighbours import Neighbours as Neighbours
+    from lookalike.privacy.kernel.accounting import Neighbours as Neighbours
     from lookalike.privacy.ledger import Ledger as Ledger
     from lookalike.release import FittedModel as FittedModel
     from lookalike.release import Release as Release
@@ -45,7 +45,7 @@ _HOMES = {
     "Ledger": "privacy.ledger",
     "LookalikeError": "errors",
     "LookalikeWarning": "errors",
-    "Neighbours": "privacy.kernel.neighbours",
+    "Neighbours": "privacy.kernel.accounting",
     "Release": "release",
     "Schema": "schema.schema",
     "SparkTable": "sources.clusters",

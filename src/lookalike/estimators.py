@@ -13,7 +13,7 @@ import numpy as np
 
 from lookalike.errors import InputError, SchemaError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import FittedModel, Spent
 from lookalike.schema.schema import Schema

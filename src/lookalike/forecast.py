@@ -18,7 +18,7 @@ import numpy as np
 
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import SchemaError
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
 from lookalike.selection.steps import allocate

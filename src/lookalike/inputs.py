@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import InputError, LookalikeWarning, SchemaError
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.ledger import Ledger, default_ledger_path
 from lookalike.schema.columns import Identifier
 from lookalike.schema.enforce import aligned

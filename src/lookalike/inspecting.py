@@ -12,9 +12,8 @@ from lookalike.errors import SchemaError
 from lookalike.inputs import as_ledger, as_schema, as_table, with_persons
 from lookalike.notebook import card, table
 from lookalike.pipeline import discovery_steps
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.run import Spent, ended
 from lookalike.schema.bins import Binned

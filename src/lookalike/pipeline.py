@@ -23,9 +23,8 @@ from lookalike.inputs import as_ledger, as_schema, as_table, check_gives_rows, f
 from lookalike.models.rows import updated_rows
 from lookalike.notebook import card, table
 from lookalike.privacy.journal import Journal, Recording, journal_path
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger, RunSummary
 from lookalike.privacy.run import SYSTEM_ENTROPY, Run, Spent, ended
 from lookalike.public_table import PublicTable, as_public

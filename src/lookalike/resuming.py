@@ -14,7 +14,7 @@ from lookalike.errors import InputError, LedgerError
 from lookalike.inputs import as_ledger, modified, table_at
 from lookalike.pipeline import BegunRun, Making, facts_of, prepare
 from lookalike.privacy.journal import Journal, journals_of
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
 from lookalike.schema.schema import Schema

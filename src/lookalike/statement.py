@@ -20,8 +20,7 @@ from typing import Any
 
 from lookalike.errors import InputError, LedgerError
 from lookalike.privacy.composition import epsilon_spent
-from lookalike.privacy.kernel.accounting import ACCOUNTINGS, Budget, Charge
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import ACCOUNTINGS, Budget, Charge, Neighbours
 from lookalike.privacy.ledger import NO_NOISE, SYSTEM_ENTROPY, Ledger, RunSummary
 from lookalike.release import FittedModel, Spent
 from lookalike.schema.columns import Identifier

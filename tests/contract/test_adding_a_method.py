@@ -23,7 +23,7 @@ from lookalike.cli.main import app
 from lookalike.errors import SchemaError
 from lookalike.forecast import forecast
 from lookalike.pipeline import plan_run
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS
 from lookalike.synthesizers.base import Method, MethodInfo, method

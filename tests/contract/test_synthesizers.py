@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lookalike.pipeline import plan_run, synthesize
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.release import Release, load
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS

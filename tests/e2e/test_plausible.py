@@ -16,8 +16,8 @@ from lookalike.discovery.discover import Discovery, Found
 from lookalike.errors import LookalikeWarning
 from lookalike.inputs import as_schema
 from lookalike.pipeline import synthesize
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.schema.binned import Datetime, Number
 from lookalike.schema.columns import Column

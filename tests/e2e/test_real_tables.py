@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lookalike as la
 from lookalike.discovery.discover import Discovery
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.schema.schema import Schema
 
 from .conftest import Call

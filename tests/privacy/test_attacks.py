@@ -23,9 +23,8 @@ from lookalike.errors import (
 )
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.kernel import door
-from lookalike.privacy.kernel.accounting import Accountant, Budget
+from lookalike.privacy.kernel.accounting import Accountant, Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable, open_table, reading
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.privacy.row_level import seed_price, seeded_rows
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts

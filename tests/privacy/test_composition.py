@@ -11,8 +11,7 @@ from scipy.stats import norm
 
 from lookalike.errors import BudgetError
 from lookalike.privacy.composition import Cap, RunCost, composed, epsilon_at
-from lookalike.privacy.kernel.accounting import Accounting, Budget, Charge, gaussian_delta
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Accounting, Budget, Charge, Neighbours, gaussian_delta
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 
 

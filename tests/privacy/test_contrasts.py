@@ -10,8 +10,8 @@ import pytest
 
 from lookalike.errors import SchemaError
 from lookalike.measurements import CellTable, Contrasts
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.kernel.door import contrasts_rho, noisy_contrasts
-from lookalike.privacy.kernel.neighbours import Neighbours
 from tests.privacy.test_door import CODES, DOMAIN, door
 
 RELATIONS = [("add-remove", 1), ("add-remove", 2), ("replace", 1), ("replace", 2)]

@@ -11,9 +11,8 @@ from scipy.stats import norm
 from lookalike.discovery.discover import Discovery
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.privacy.composition import epsilon_spent
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price, threshold_probability
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.schema.binned import Continuous, Datetime, Integer

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError, ModelTooLargeError, SchemaError
-from lookalike.privacy.kernel.accounting import Accountant, Budget
+from lookalike.privacy.kernel.accounting import Accountant, Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.scores import ResidualL1
 from lookalike.schema.domain import Domain

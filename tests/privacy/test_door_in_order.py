@@ -27,9 +27,8 @@ from lookalike.measurements import CellTable, Contrasts
 from lookalike.privacy import chain
 from lookalike.privacy.journal import Recording
 from lookalike.privacy.kernel import door, mechanisms
-from lookalike.privacy.kernel.accounting import Budget, gaussian_rho, stddev_for
+from lookalike.privacy.kernel.accounting import Budget, Neighbours, gaussian_rho, stddev_for
 from lookalike.privacy.kernel.door import GuardedTable, open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.critic_sums import CriticSums

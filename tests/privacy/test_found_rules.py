@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lookalike.discovery.discover import Discovery
 from lookalike.discovery.rules import STEP
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.bins import Binned

@@ -14,7 +14,7 @@ from lookalike import methods
 ROOT = Path(lookalike.__file__).parent
 KERNEL = ROOT / "privacy" / "kernel"
 
-MAX_LINES = 1130
+MAX_LINES = 1120
 """Lines of the kernel that are not blank: code, comments and proofs."""
 MAX_CLOSURE = 6800
 """The same, of all modules outside the kernel that it imports, directly or not; the test says what for."""

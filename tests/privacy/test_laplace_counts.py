@@ -12,8 +12,7 @@ from scipy.stats import binom
 
 from lookalike.errors import BudgetExceededError
 from lookalike.privacy.composition import epsilon_spent
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.row_level.laplace_counts import LaplaceCounts, advanced_epsilon, epsilon_of_each
 from lookalike.schema.domain import Domain
 from tests.privacy.spies import RELATIONS, Tape, neighbouring, persons

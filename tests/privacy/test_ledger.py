@@ -19,8 +19,7 @@ import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
 from lookalike.privacy.chain import digest
-from lookalike.privacy.kernel.accounting import Budget, Charge
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Charge, Neighbours
 from lookalike.privacy.ledger import Ledger, Run, default_ledger_path
 
 from ..fuzz.mutations import many
@@ -490,7 +489,7 @@ CHILD = textwrap.dedent(
     from lookalike.privacy.kernel.accounting import Budget
     from lookalike.privacy.kernel.accounting import Charge
     from lookalike.privacy.ledger import Ledger
-    from lookalike.privacy.kernel.neighbours import Neighbours
+    from lookalike.privacy.kernel.accounting import Neighbours
     ledger = Ledger(Path(sys.argv[1]), "t")
     run = ledger.begin(method="m", schema="s", budget=Budget(1.0, 1e-5, "gdp"), neighbours=Neighbours())
     for number in range(int(sys.argv[2])):

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
 from lookalike.stored import taken_apart

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import lookalike
 from lookalike.measurements import CellTable
 from lookalike.privacy.kernel import mechanisms
-from lookalike.privacy.kernel.accounting import Accountant, Budget, gaussian_rho
+from lookalike.privacy.kernel.accounting import Accountant, Budget, Neighbours, gaussian_rho
 from lookalike.privacy.kernel.door import GuardedTable, contrasts_rho
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level import critic_sums
 from lookalike.privacy.row_level import seeded_rows as geometric

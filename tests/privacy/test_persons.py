@@ -14,8 +14,8 @@ import pytest
 import lookalike as la
 from lookalike.errors import SchemaError
 from lookalike.inputs import as_schema, with_persons
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.kernel.door import with_capped_persons
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical, Identifier

@@ -12,8 +12,7 @@ import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.accounting import Budget, Charge
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Charge, Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.domain import Domain
 from lookalike.sources.open import MemorySource

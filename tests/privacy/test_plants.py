@@ -12,9 +12,8 @@ import pytest
 
 from lookalike import inputs, pipeline
 from lookalike.privacy.kernel import door, mechanisms, thresholds
-from lookalike.privacy.kernel.accounting import Accountant
+from lookalike.privacy.kernel.accounting import Accountant, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Run
 from lookalike.privacy.row_level import critic_sums, rows, seeded_rows, teacher_votes
 from lookalike.privacy.row_level.critic_sums import Critic

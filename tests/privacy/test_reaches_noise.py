@@ -18,9 +18,8 @@ from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy import scores as scores_module
 from lookalike.privacy.journal import Recording
 from lookalike.privacy.kernel import mechanisms
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable, open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.seeded_rows import two_sided_geometric

@@ -18,9 +18,8 @@ from scipy.stats import norm
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.measurements import NoisyMarginal
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable, open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import REPRODUCIBLE, SYSTEM_ENTROPY, Ledger
 from lookalike.privacy.row_level.critic_sums import CriticSums
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts

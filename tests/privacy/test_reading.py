@@ -21,9 +21,8 @@ from lookalike.errors import (
     SchemaError,
 )
 from lookalike.measurements import CellTable
-from lookalike.privacy.kernel.accounting import Accountant, Budget
+from lookalike.privacy.kernel.accounting import Accountant, Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable, open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.scores import ResidualL1

@@ -11,9 +11,8 @@ from lookalike.measurements import CellTable
 from lookalike.models.intervals import ErrorBars
 from lookalike.pipeline import synthesize
 from lookalike.privacy.journal import Recording
-from lookalike.privacy.kernel.accounting import Accountant, Budget
+from lookalike.privacy.kernel.accounting import Accountant, Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.scores import IndependenceGap, ResidualL1
 from lookalike.release import load

@@ -25,8 +25,7 @@ from lookalike.measurements import NoisyMarginal
 from lookalike.privacy import journal as journals
 from lookalike.privacy.journal import Journal, journal_path, request_hash, restored, written
 from lookalike.privacy.kernel import door
-from lookalike.privacy.kernel.accounting import Budget, Charge
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Charge, Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.run import NO_NOISE, SYSTEM_ENTROPY, Run
 from lookalike.privacy.scores import ResidualL1

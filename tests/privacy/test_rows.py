@@ -11,8 +11,7 @@ import pytest
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.measurements import NoisyMarginal
 from lookalike.models.bayes_net import BayesNet
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.row_level.rows import OccurringCells, RandomParts
 from lookalike.privacy.row_level.seed_price import SeedTest
 from lookalike.privacy.row_level.seeded_rows import SeededRows, seeds_lower_bound

@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.kernel.requests import Score
 from lookalike.privacy.scores import (
     CellGaps,

@@ -15,8 +15,7 @@ from scipy.stats import hypergeom
 
 from lookalike.errors import BudgetExceededError
 from lookalike.measurements import NoisyMarginal
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.row_level import seed_price, seeded_rows
 from lookalike.privacy.row_level.seed_price import ORDERS, SeedBudget, SeedTest, delta_own, epsilon_of, renyi
 from lookalike.privacy.row_level.seeded_rows import SeededRows, affordable_test, coarsely_spent, seeds_lower_bound

@@ -13,8 +13,7 @@ from scipy.stats import norm
 
 from lookalike.errors import BudgetExceededError
 from lookalike.privacy.composition import epsilon_spent
-from lookalike.privacy.kernel.accounting import Budget, Charge
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Charge, Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.run import REPRODUCIBLE, Run
 from lookalike.privacy.stopping import STOPPED, stop_delta, stopped_epsilon

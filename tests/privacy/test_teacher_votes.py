@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.row_level import teacher_votes
 from lookalike.privacy.row_level.teacher_votes import Teachers, TeacherVotes
 from lookalike.schema.domain import Domain

@@ -12,7 +12,7 @@ import pytest
 from lookalike.errors import LookalikeError, SchemaError
 from lookalike.forecast import USUAL_ROWS, chosen_sets, column_errors, forecast, rates, resources, set_errors
 from lookalike.pipeline import plan_run, synthesize
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.schema.domain import Domain
 from lookalike.schema.schema import Schema
 from lookalike.schema.storage import draft

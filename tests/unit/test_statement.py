@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import lookalike
 from lookalike.cli.main import app
 from lookalike.errors import InputError, LedgerError
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.statement import (
     differences,

@@ -21,9 +21,8 @@ from lookalike.audit.bounds import Promised, rate_bounds, runs_to_show
 from lookalike.audit.watched import Pair, WatchedTable
 from lookalike.measurements import CellTable
 from lookalike.privacy import scores
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.privacy.row_level.critic_sums import UNIT, Critic, CriticSums
 from lookalike.privacy.row_level.laplace_counts import LaplaceCounts, epsilon_of_each

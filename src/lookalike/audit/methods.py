@@ -24,8 +24,8 @@ from lookalike.audit.watched import Pair, WatchedTable
 from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.pipeline import prepare
 from lookalike.privacy.journal import Recording
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers.split import limits_of

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lookalike.audit.bounds import epsilon_shown, gaussian_epsilon_shown, rate_bounds
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
 from lookalike.schema import codec

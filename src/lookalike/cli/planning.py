@@ -68,7 +68,7 @@ def plan(
     from lookalike.forecast import forecast
     from lookalike.inputs import as_ledger, check_apart, check_gives_rows, with_persons
     from lookalike.pipeline import plan_run, reason_of
-    from lookalike.privacy.kernel.neighbours import Neighbours
+    from lookalike.privacy.kernel.accounting import Neighbours
     from lookalike.privacy.ledger import epsilon_text
     from lookalike.release import check_rows
     from lookalike.synthesizers.split import reads_rows
@@ -276,7 +276,7 @@ def inspect(
     from lookalike.inputs import as_ledger, check_apart
     from lookalike.inspecting import inspect as inspected
     from lookalike.outputs import check_outputs
-    from lookalike.privacy.kernel.neighbours import Neighbours
+    from lookalike.privacy.kernel.accounting import Neighbours
 
     file = options.table_of(table, encoding, delimiter, drop, table_name)
     book = as_ledger(ledger, file)

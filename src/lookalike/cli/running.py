@@ -75,7 +75,7 @@ def synth(
     from lookalike.inputs import STANDARD, as_ledger, check_apart, check_format, drawn_files
     from lookalike.outputs import check_outputs, write_results
     from lookalike.pipeline import Making, check_generator, execute, prepare, reason_of
-    from lookalike.privacy.kernel.neighbours import Neighbours
+    from lookalike.privacy.kernel.accounting import Neighbours
     from lookalike.synthesizers.base import check_draws
 
     file = options.table_of(table, encoding, delimiter, drop, table_name)

@@ -28,8 +28,7 @@ from lookalike.errors import BudgetError, BudgetExceededError, LedgerError
 from lookalike.notebook import card, table
 from lookalike.privacy.chain import Chain, Entry
 from lookalike.privacy.composition import NAMES, Cap, Composition, RunCost, composed
-from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accounting, Budget, Charge, Neighbours
 from lookalike.privacy.run import NO_NOISE, REPRODUCIBLE, SYSTEM_ENTROPY, NoiseSource, Run
 from lookalike.privacy.stopping import STOPPED
 

@@ -14,7 +14,7 @@ from lookalike.discovery.discover import Discovery
 from lookalike.errors import BudgetError
 from lookalike.inputs import database_table, table_at
 from lookalike.pipeline import Making, PreparedRun, prepare
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.schema.schema import Schema
 from lookalike.synthesizers import METHODS, settings_of
 
@@ -111,7 +111,7 @@ import sys
 import lookalike
 from lookalike.discovery.discover import Discovery
 from lookalike.inputs import database_table, table_at
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 
 SCHEMA = {schema}
 

@@ -11,9 +11,8 @@ import pytest
 import lookalike
 from lookalike.discovery.discover import Discovery, Found
 from lookalike.discovery.found_columns import Answers
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable, open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import encode_columns

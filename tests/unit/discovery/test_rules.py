@@ -15,9 +15,8 @@ from lookalike.discovery.discover import Discovery
 from lookalike.discovery.rules import STEP, FoundRules, find_rules
 from lookalike.measurements import NoisyMarginal
 from lookalike.pipeline import plan_run, synthesize
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger, RunSummary
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical

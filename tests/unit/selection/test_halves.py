@@ -14,9 +14,8 @@ from scipy.stats import multivariate_normal, norm
 from lookalike.measurements import Contrasts, NoisyMarginal
 from lookalike.models.graphical import fit
 from lookalike.pipeline import synthesize
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.schema.binned import Integer
 from lookalike.schema.columns import Categorical

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.door import GuardedTable, open_table
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.ledger import Ledger
 from lookalike.release import Release
 from lookalike.schema.domain import Domain

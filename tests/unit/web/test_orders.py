@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 from lookalike.web.orders import Order
 
 SCHEMA = {

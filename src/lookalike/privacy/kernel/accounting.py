@@ -1,4 +1,4 @@
-"""The budget of a run, the price of each release, and the accountant that charges or refuses.
+"""Which tables are neighbours, the budget of a run, the price of each release, and the accountant that charges it.
 
 Two kinds of accounting, each with one additive unit rho, so that a run's total is the sum of its charges:
 
@@ -24,10 +24,12 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 from scipy import optimize, special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError, BudgetExceededError
+from lookalike.measurements import Contrasts
 from lookalike.privacy.kernel.mechanisms import Bounds, context, decimal_digits, decimal_of, float_up, upper_tail
 
 Answer = TypeVar("Answer")
 Number = int | float | Fraction
+Relation = Literal["add-remove", "replace"]
 Accounting = Literal["gdp", "zcdp"]
 ACCOUNTINGS: tuple[Accounting, ...] = ("gdp", "zcdp")
 
@@ -49,6 +51,56 @@ _special, _optimize = cast(Any, special), cast(Any, optimize)
 _erfcx: Callable[[float], float] = _special.erfcx
 _ndtr: Callable[[float], float] = _special.ndtr
 _log_ndtr: Callable[[float], float] = _special.log_ndtr
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Two tables are neighbours when they differ in the rows of one person.
+
+    Attributes:
+        relation: "add-remove" (the person's rows are there or not; the number of rows is private) or "replace" (the
+            person's rows are exchanged for others).
+        max_rows_per_person: at most this many rows of the table belong to one person. It must be true of the table:
+            it is enforced where a person column is given, and otherwise not checked.
+    """
+
+    relation: Relation = "add-remove"
+    max_rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if self.relation not in ("add-remove", "replace"):
+            raise BudgetError(f"Neighbours {self.relation!r} are not known; use 'add-remove' or 'replace'.")
+        if self.max_rows_per_person < 1:
+            raise BudgetError(f"max_rows_per_person is {self.max_rows_per_person}; it must be at least 1.")
+
+    @property
+    def rows(self) -> int:
+        """How many single-row additions and removals lead from a table to its neighbour.
+
+        A score that one added or removed row moves by at most s moves by at most s times this.
+        """
+        return self.max_rows_per_person * (1 if self.relation == "add-remove" else 2)
+
+    @property
+    def squared_l2(self) -> int:
+        """Largest squared L2 distance between the counts of one marginal in two neighbouring tables.
+
+        All k rows may sit in one cell: k^2. Replacing moves them from one cell to another: k^2 + k^2.
+        """
+        return self.max_rows_per_person**2 * (1 if self.relation == "add-remove" else 2)
+
+    def squared_contrasts(self, contrasts: Contrasts) -> Fraction:
+        """Largest squared L2 distance between the contrasts of one table of counts in two neighbouring tables.
+
+        k rows change them by at most k times as much as one does, by the triangle inequality.
+        """
+        one = contrasts.added if self.relation == "add-remove" else contrasts.replaced
+        return self.max_rows_per_person**2 * one
+
+    def describe(self) -> str:
+        rows = self.max_rows_per_person
+        person = "one row" if rows == 1 else f"one person with up to {rows} rows"
+        return f"{'adding or removing' if self.relation == 'add-remove' else 'replacing'} {person}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from lookalike.errors import InputError, OutOfDomainError, RunStoppedError, SchemaError, SourceError
 from lookalike.measurements import CellTable, NoisyMarginal
 from lookalike.privacy.kernel import accounting as prices
-from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant, Book, Budget, Charge
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Accountant, Book, Budget, Charge, Neighbours
 from lookalike.privacy.kernel.mechanisms import WeightedScores, exponential_mechanism, largest_weight, rounded_gaussian
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.requests import Recorder, Rng, RowRelease, RowSplit, Score, row_source
 from lookalike.privacy.kernel.thresholds import passing, threshold, threshold_price
 from lookalike.schema.columns import Identifier
@@ -390,7 +389,7 @@ def _shown(error: BaseException, passed: tuple[type[Exception], ...]) -> Excepti
 def with_capped_persons(table: ReadTable, schema: Schema) -> ReadTable:
     """Return the table with no more rows of a person than the schema's person column allows.
 
-    This makes the bound on one person's rows, by which `neighbours.py` prices releases, true of the table. A schema has
+    This makes the bound on one person's rows, by which `accounting.py` prices releases, true of the table. A schema has
     one person column at most. The engine that holds the rows keeps those that `kept_rows` chooses, or chooses alike.
     """
     for column in schema.columns:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from lookalike.errors import InputError
 from lookalike.measurements import NoisyMarginal
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.schema.domain import ColumnSet, Domain
 
 Rng = np.random.Generator | None

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.errors import BudgetError
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Neighbours
 
 _MAX_EPSILON = 600.0
 """Above it the probability of a threshold is too small for a float."""

@@ -34,9 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.errors import BudgetError, ModelTooLargeError
-from lookalike.privacy.kernel.accounting import Budget
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.kernel.mechanisms import rounded_gaussian
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.rows import Codes, Floats, SystemRandom, stddev_for_rest
 from lookalike.schema.domain import Domain, one_hot
 

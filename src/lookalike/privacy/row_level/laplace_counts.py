@@ -12,8 +12,7 @@ import numpy as np
 from lookalike.errors import BudgetExceededError
 from lookalike.measurements import NoisyMarginal
 from lookalike.privacy.composition import epsilon_spent
-from lookalike.privacy.kernel.accounting import Budget
-from lookalike.privacy.kernel.neighbours import Neighbours
+from lookalike.privacy.kernel.accounting import Budget, Neighbours
 from lookalike.privacy.row_level.rows import Codes
 from lookalike.privacy.row_level.seeded_rows import two_sided_geometric
 from lookalike.schema.domain import ColumnSet, Domain, mixed_radix

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.errors import BudgetError, BudgetExceededError
-from lookalike.privacy.kernel.accounting import Budget, stddev_for
+from lookalike.privacy.kernel.accounting import Budget, Neighbours, stddev_for
 from lookalike.privacy.kernel.mechanisms import bit_source, rounded_gaussian
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.kernel.thresholds import threshold, threshold_probability
 from lookalike.privacy.row_level.prefixes import PrefixCounts
 from lookalike.schema.domain import Domain

@@ -20,7 +20,7 @@ from scipy.special import ndtri  # pyright: ignore
 from lookalike.errors import BudgetError, BudgetExceededError
 from lookalike.guards import MAX_TRIES
 from lookalike.measurements import NoisyMarginal
-from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget
+from lookalike.privacy.kernel.accounting import NO_GUARANTEE, Budget, Neighbours
 from lookalike.privacy.kernel.mechanisms import (
     Bounds,
     Floats,
@@ -32,7 +32,6 @@ from lookalike.privacy.kernel.mechanisms import (
     decimal_of,
     draw,
 )
-from lookalike.privacy.kernel.neighbours import Neighbours
 from lookalike.privacy.row_level.prefixes import PrefixCounts, class_sizes, probability_classes
 from lookalike.privacy.row_level.rows import Codes, SystemRandom, require_single_row
 from lookalike.privacy.row_level.seed_price import SeedBudget, SeedTest
