@@ -175,11 +175,6 @@ def stored_model(stored: Stored) -> Model:
     return KINDS[kind].from_stored(stored)
 
 
-def model_from_parts(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-    """Return the model that `taken_apart` took apart."""
-    return stored_model(Stored(meta, dict(arrays)))
-
-
 def write_noisy_tables(folder: Path, schema: Schema, measurements: Sequence[NoisyMarginal]) -> list[Path]:
     """Write one CSV file per measurement and an index of all, and return their paths.
 

@@ -323,9 +323,9 @@ def _facts(
     schema: str,
     budget: Budget,
     neighbours: Neighbours,
-    noise: NoiseSource = SYSTEM_ENTROPY,
-    stop_delta: float = 0.0,
-    public: str = "",
+    noise: NoiseSource,
+    stop_delta: float,
+    public: str,
 ) -> Entry:
     """What the first line of a run says about it."""
     return {

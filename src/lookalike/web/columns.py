@@ -17,7 +17,6 @@ from lookalike.schema.storage import is_identifier_name, storage_type
 
 KINDS = ("any", "integer", "number", "category", "boolean", "date", "datetime", "id", "person", "drop")
 RANGED = ("integer", "number", "date", "datetime", "time")
-TIMES = ("date", "datetime", "time")
 MISSING = ("open", "never", "markers")
 EMPTY = "empty"
 """How the form writes the marker that stands for an empty field."""

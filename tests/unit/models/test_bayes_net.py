@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from lookalike.models import bayes_net
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.bayes_net import BayesNet, dirichlet_means
 from lookalike.schema.domain import Domain
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 
 DOMAIN = Domain(("a", "b", "c", "e"), (5, 3, 4, 2))
 
@@ -87,7 +87,7 @@ def test_log_probabilities_multiply_to_the_joint() -> None:
 
 def test_parts_rebuild_the_model() -> None:
     model = network()
-    again = model_from_parts(*taken_apart(model))
+    again = stored_model(Stored(*taken_apart(model)))
     np.testing.assert_array_equal(
         again.sample(100, np.random.default_rng(0)), model.sample(100, np.random.default_rng(0))
     )

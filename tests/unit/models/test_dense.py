@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.dense import DenseModel, multiplicative_weights
 from lookalike.schema.domain import Domain
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
 
@@ -53,7 +53,7 @@ def test_a_cell_without_probability_is_never_drawn() -> None:
 
 def test_parts_make_the_same_model() -> None:
     dense = model()
-    again = model_from_parts(*taken_apart(dense))
+    again = stored_model(Stored(*taken_apart(dense)))
     assert isinstance(again, DenseModel)
     assert again.domain == DOMAIN
     assert again.total == dense.total

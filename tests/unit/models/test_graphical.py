@@ -10,10 +10,10 @@ import pytest
 from lookalike.errors import SchemaError
 from lookalike.fitting.maximum_entropy import Problem, mirror_parameters
 from lookalike.measurements import CellTable, NoisyMarginal, completed, merged_columns
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.graphical import GraphicalModel, fit
 from lookalike.schema.domain import Domain
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (3, 4, 2, 3, 5))
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
@@ -164,11 +164,11 @@ def test_the_same_arguments_give_the_same_model_and_rows(counts):
 def test_a_stored_model_draws_the_same_rows(counts):
     model = fit(DOMAIN, measured(counts, 5.0))
     meta, arrays = taken_apart(model)
-    again = model_from_parts(json.loads(json.dumps(meta)), arrays)
+    again = stored_model(Stored(json.loads(json.dumps(meta)), dict(arrays)))
     assert isinstance(again, GraphicalModel)
     assert again.plan == model.plan
     np.testing.assert_allclose(again.marginal(("b", "d")), model.marginal(("b", "d")), rtol=1e-9)
-    one, two = (m.sample(400, np.random.default_rng(5)) for m in (again, model_from_parts(meta, arrays)))
+    one, two = (m.sample(400, np.random.default_rng(5)) for m in (again, stored_model(Stored(meta, arrays))))
     np.testing.assert_array_equal(one, two)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.network import Generator, NetworkModel, RmsProp
 from lookalike.schema.domain import Domain
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 from lookalike.synthesizers.gan_training import GeneratorTraining, WassersteinTrainer
 
 MARGINS = (np.array([0.2, 0.8]), np.array([0.5, 0.3, 0.2]), np.array([1.0]))
@@ -93,7 +93,7 @@ def test_a_trainer_with_exact_sums_learns_that_two_columns_are_equal() -> None:
 def test_a_stored_model_is_the_same_model() -> None:
     model = NetworkModel(DOMAIN, 123.0, generator())
     meta, arrays = taken_apart(model)
-    again = model_from_parts(meta, arrays)
+    again = stored_model(Stored(meta, arrays))
     assert again.total == 123.0
     assert np.array_equal(again.sample(50, np.random.default_rng(0)), model.sample(50, np.random.default_rng(0)))
     np.testing.assert_array_equal(again.marginal(("b", "a")), model.marginal(("a", "b")))

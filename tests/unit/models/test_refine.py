@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.refine import RefinedModel, split_shares
 from lookalike.models.rows import RowsModel, gum_model
 from lookalike.schema.domain import Domain
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 
 FINE, COARSE = Domain.of({"a": 2, "b": 5}), Domain.of({"a": 2, "b": 3})
 KEPT = {"b": np.array([0, 2, 1, 2, 2])}
@@ -44,7 +44,7 @@ def test_rows_have_the_marginals_and_stay_in_the_fine_domain() -> None:
 
 def test_parts_give_the_model_back() -> None:
     model = RefinedModel.of(FINE, coarse_model(), KEPT, COUNTS)
-    again = model_from_parts(*taken_apart(model))
+    again = stored_model(Stored(*taken_apart(model)))
     np.testing.assert_allclose(again.marginal(("a", "b")), model.marginal(("a", "b")))
 
 

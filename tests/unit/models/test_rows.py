@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from lookalike.measurements import NoisyMarginal
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.rows import GumRows, gum_model
 from lookalike.sampling.row_update import GumSchedule, GumSettings
 from lookalike.schema.domain import Domain
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4, "d": 2})
 STARTS = [
@@ -67,7 +67,7 @@ def test_parts_give_the_model_back() -> None:
     settings = GumSettings(start="tree", schedule=GumSchedule(sweeps=3))
     model = gum_model(DOMAIN, measured(5.0), rng=np.random.default_rng(1), settings=settings)
     meta, arrays = taken_apart(model)
-    again = model_from_parts(meta, arrays)
+    again = stored_model(Stored(meta, arrays))
     assert isinstance(again, GumRows)
     assert again.settings == settings
     np.testing.assert_array_equal(again.codes, model.codes)

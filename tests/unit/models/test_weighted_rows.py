@@ -19,7 +19,7 @@ from lookalike.fitting.row_weights import (
 )
 from lookalike.measurements import Contrasts, NoisyMarginal, completed
 from lookalike.models import weighted_rows
-from lookalike.models.archive import model_from_parts
+from lookalike.models.archive import stored_model
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import RowParts
@@ -35,7 +35,7 @@ from lookalike.sampling.exchange import (
 )
 from lookalike.schema.domain import Domain, counted
 from lookalike.schema.schema import Schema
-from lookalike.stored import taken_apart
+from lookalike.stored import Stored, taken_apart
 
 DOMAIN = Domain(("a", "b", "c", "d"), (3, 4, 2, 5))
 
@@ -127,7 +127,7 @@ def test_sums_of_groups_are_met_and_cells_within_follow_the_rest(whole_domain: i
         found = made.marginal(("a", "d"))
         assert np.abs(np.bincount(groups.ravel(), found.ravel()) - sums).sum() / 20_000 < 0.004
         meta, arrays = taken_apart(made)
-        np.testing.assert_allclose(model_from_parts(meta, arrays).marginal(("a", "d")), found)
+        np.testing.assert_allclose(stored_model(Stored(meta, arrays)).marginal(("a", "d")), found)
 
 
 @pytest.mark.parametrize("whole_domain", [100_000, 0], ids=["whole domain", "drawn rows"])
@@ -146,7 +146,7 @@ def test_impossible_cells_of_the_network_stay_empty(whole_domain: int) -> None:
     settings = SupportSettings(max_rows=20_000, whole_domain=whole_domain)
     made = ReweightedModel(network, measured, settings)
     assert made.marginal(("a", "d"))[impossible].sum() == 0
-    again = model_from_parts(*taken_apart(made))
+    again = stored_model(Stored(*taken_apart(made)))
     assert isinstance(again, ReweightedModel)
     rows = again.sample(2000, np.random.default_rng(1))
     assert not impossible[rows[:, 0], rows[:, 3]].any()
@@ -178,7 +178,7 @@ def test_any_number_of_rows_can_be_made() -> None:
 
 def test_parts_make_the_same_model() -> None:
     made = model(SupportSettings(max_rows=20_000, whole_domain=0, iterations=10))
-    again = model_from_parts(*taken_apart(made))
+    again = stored_model(Stored(*taken_apart(made)))
     assert isinstance(again, ReweightedModel)
     assert again.settings == made.settings
     np.testing.assert_allclose(again.marginal(("a", "c", "d")), made.marginal(("a", "c", "d")))
