@@ -1,4 +1,4 @@
-"""What users give a run: a table, a schema, a ledger and files to write, in the forms in which they can be given."""
+"""What users give a run: a table, a schema, a ledger and files to write, each in any of its accepted forms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def structure_of(table: Any) -> dict[str, str]:
 
 
 def is_table_file(path: Path) -> bool:
-    """Return whether the name of a file ends as those of tables do. The file is not opened."""
+    """Return whether a file is a table by the suffix of its name. The file is not opened."""
     try:
         kind_of_path(path)
     except InputError:
@@ -55,7 +55,7 @@ def is_table_file(path: Path) -> bool:
 
 
 def table_at(path: str | os.PathLike[str], **options: Any) -> TableFile:
-    """Return the file of a table with how to read it (see `TableFile`); "-" is standard input."""
+    """Return a file as a `TableFile`, which says how it is read; "-" is standard input."""
     if isinstance(path, TableFile):
         return replace(path, **options)
     if os.fspath(path) == "-":
@@ -64,7 +64,7 @@ def table_at(path: str | os.PathLike[str], **options: Any) -> TableFile:
 
 
 def as_table(table: Any) -> Any:
-    """Return the table as it is, or the place of a DataFrame of Spark, whose rows stay where they are."""
+    """Return the table unchanged, but a DataFrame of Spark as a `SparkTable`, whose rows stay on the cluster."""
     if isinstance(table, str | os.PathLike):
         return table
     for name in index_columns(table):
@@ -84,7 +84,7 @@ def database_table(url: str, name: str | None, dropped: tuple[str, ...] = (), as
 
 
 def database_file(url: str) -> Path | None:
-    """Return the file of a database that is one, None for a server."""
+    """Return the file in which a database is stored; None for a database of a server."""
     return file_of(url) if url.startswith(("duckdb:", "sqlite:")) else None
 
 
@@ -101,7 +101,7 @@ def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
 
 
 def table_identity(table: Any) -> str | None:
-    """Return the name of a table in ledgers: a place's own, a file's path, None for frames and streams."""
+    """Return the name of a table in ledgers: a file's path, a database's name; None for frames and standard input."""
     if isinstance(table, Place):
         return table.identity
     if isinstance(table, TableFile) and table.content is not None:
@@ -114,7 +114,7 @@ def _is_file(table: Any) -> bool:
 
 
 def modified(table: Any) -> int | None:
-    """Return when the file of a table was last written to, as the system says; no value of the table shows in it."""
+    """Return the time at which the file of a table was last changed. It depends on no value of the table."""
     try:
         return max(os.stat(file).st_mtime_ns for file in TableFile.at(table).parts()) if _is_file(table) else None
     except OSError as error:
@@ -127,7 +127,7 @@ def parts_of(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def reading_of(table: Any) -> dict[str, Any]:
-    """How a table is read and when its file was changed, for whoever reads the same table again."""
+    """Return how a table is read and when its file was changed, so that a resumed run reads the same table."""
     told: dict[str, Any] = {"modified": modified(table)}
     if isinstance(table, Place):
         return {**told, "dropped": getattr(table, "dropped", ())}

@@ -1,4 +1,4 @@
-"""Discovery alone: what a table's columns hold, for a small budget, as a schema from which later runs go on."""
+"""Discovery alone: it finds what the columns of a table hold, as a schema that later runs can use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Inspection:
     spent: Spent
 
     def save(self, path: str | Path) -> None:
-        """Write the schema with comments, for runs that go on from it without paying again."""
+        """Write the schema with comments; later runs can use it without paying again."""
         save_explained(self.schema, Path(path))
 
     def columns(self) -> list[tuple[str, str, str, str, str]]:
@@ -90,7 +90,7 @@ def inspect(
 ) -> Inspection:
     """Spend a small budget on what a schema leaves open, and return what was found.
 
-    `synthesize(table, schema=inspection.schema)` then goes on from there: it does not discover anything again, and uses
+    `synthesize(table, schema=inspection.schema)` then uses it: the run does not discover anything again, and uses
     the noisy counts of columns beside its own. Both runs are in the ledger, and count with the sum of their epsilons.
 
     The arguments are those of `synthesize`. What discovery leaves of the budget pays for counts of every column.

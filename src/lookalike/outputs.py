@@ -1,4 +1,4 @@
-"""The files that a run writes: checked before it spends anything, written when it ends."""
+"""The files that a run writes: they are checked before it spends anything, and written at its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_outputs(
 
 
 def write_draws(fitted: FittedModel, files: Sequence[Path | str], **making: Any) -> None:
-    """Write one table of each of as many draws of a model as there are files; `making` is for `FittedModel.write`."""
+    """Draw the model once for each file, and write a table from each draw; `making` is for `FittedModel.write`."""
     for number, drawn in enumerate(fitted.draws(len(files), seed=making.get("seed"))):
         drawn.write(files[number], **making)
 
@@ -73,7 +73,7 @@ def write_statement(path: Path, release: Release, book: Ledger, **about: str) ->
 
 @contextmanager
 def _rescue(release: Release, book: Ledger) -> Generator[None]:
-    """Save the model beside the ledger when the table cannot be written: the budget for it is spent."""
+    """Save the model beside the ledger if the table cannot be written, since the budget is already spent."""
     try:
         yield
     except InputError as error:

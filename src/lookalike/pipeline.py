@@ -1,4 +1,4 @@
-"""The whole flow of a run: read this first.
+"""The whole flow of a run. Read this module first.
 
 `prepare` decides all that can be decided from public facts: schema -> budget -> plan. `execute` spends the budget:
 ledger -> door -> discovery -> model -> rows -> values. `synthesize` does both. `resuming.py` finishes a run that was
@@ -86,7 +86,7 @@ def synthesize(
         insecure_rng: reproducible noise for benchmarks. The release is then NOT PRIVATE, and stamped so.
         **settings: settings of the method.
 
-    What you should know about the run, such as columns that had to be guessed, is issued as `LookalikeWarning`.
+    Notes about the run, such as columns that had to be guessed, are issued as `LookalikeWarning`.
 
     >>> import lookalike, pyarrow as pa
     >>> people = pa.table({"sex": ["F", "M"] * 500, "smoker": ["no", "no", "yes", "no"] * 250})
@@ -196,7 +196,7 @@ def execute(
 
 @dataclass(frozen=True, slots=True)
 class BegunRun:
-    """A run that has a line in its ledger: a new one, or one that was interrupted and goes on."""
+    """A run that has a line in its ledger: a new run, or an interrupted one that is continued."""
 
     run: PreparedRun
     making: Making
@@ -204,7 +204,7 @@ class BegunRun:
 
     @property
     def answers(self) -> int:
-        """How many noisy answers of an interrupted run were kept."""
+        """Number of noisy answers of an interrupted run that were kept."""
         return len(self.account.journal.answers) if self.account.journal else 0
 
     def finished(
@@ -214,7 +214,7 @@ class BegunRun:
         finish: Finish | None = None,
         insecure_rng: Generator | None = None,
     ) -> Release:
-        """Spend what is left of the budget, and make the release. Answers that were kept cost nothing again."""
+        """Spend what is left of the budget, and make the release. Answers that were kept are not paid for again."""
         try:
             report, _ = with_passes(progress)
             made = spend(self.run, self.making, self.account, report, insecure_rng)
@@ -252,7 +252,7 @@ def begin(
 
 
 def facts_of(run: PreparedRun) -> dict[str, Any]:
-    """What the ledger says about a run."""
+    """Return the facts about a run that the first of its lines in the ledger states."""
     facts = {"method": run.method.name, "schema": run.schema.fingerprint(), "budget": run.budget}
     beside = {"public": run.public.text} if run.public is not None else {}
     return {**facts, "neighbours": run.neighbours, "stop_delta": run.search.stop_delta(run.delta), **beside}
@@ -310,7 +310,7 @@ def spend(
 
 
 def _described(run: PreparedRun, making: Making) -> dict[str, Any]:
-    """All that is needed to prepare the same run again, in plain values. Public: no row was read for it."""
+    """Return all that is needed to prepare the same run again, as plain values. Public: no row was read for it."""
     return {
         "table": reading_of(run.table),
         "schema": run.schema.to_dict(),
@@ -381,7 +381,7 @@ def _planned(schema: Schema, budget: Budget, method: Method, search: Discovery) 
 
 
 def discovery_steps(schema: Schema, budget: Budget, search: Discovery) -> tuple[Step, ...]:
-    """Return what discovery of the facts that the schema leaves open may spend."""
+    """Return the steps by which discovery may spend budget on the facts that the schema leaves open."""
     found = search.plan(schema, budget)
     return tuple(Step(step, kind, UNKNOWN, rho, note, Kind.DISCOVERY) for step, kind, rho, note in found)
 

@@ -53,7 +53,7 @@ class PublicTable:
 
     @property
     def checksum(self) -> str:
-        """The SHA-256 of names, types and values, in Arrow's format."""
+        """SHA-256 of names, types and values, in Arrow's format."""
         sink = pa.BufferOutputStream()
         whole = self.rows.replace_schema_metadata(None).combine_chunks()
         with pa.ipc.new_stream(sink, whole.schema) as writer:
@@ -115,7 +115,7 @@ def _check_not_private(public: Any, table: Any) -> None:
 
 
 def _unstored(schema: Schema) -> Schema:
-    """The schema for a table that may be stored in other types, such as the texts of a CSV file."""
+    """The schema without storage types: a public table may be stored in others, such as the texts of a CSV file."""
     return replace(schema, columns=tuple(replace(column, storage="") for column in schema.columns))
 
 

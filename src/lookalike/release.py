@@ -71,7 +71,7 @@ class FittedModel:
 
     @property
     def rows(self) -> int:
-        """How many rows are made by default: the noisy number of rows or its noise, if the model can make so many."""
+        """Default number of rows to make: the noisy number of rows, at least its noise, at most the model's maximum."""
         most = getattr(self.model, "max_rows", math.inf)
         return max(1, round(min(most, max(self.model.total, total_stddev(self.measurements)))))
 
@@ -115,7 +115,7 @@ class FittedModel:
         return given.num_rows if given is not None else self.rows if rows is None else rows
 
     def write_rows(self, tables: Iterable[pa.Table], path: str | Path, *, escape_formulas: bool = False) -> None:
-        """Write tables that this model made as one, in the form of the private one."""
+        """Write tables that this model made as a single one, in the form of the private table."""
         check_not_read(path, self.inputs)
         style = self.form.csv if self.form.kind == "csv" else None
         numbers = [c.name for c in self.schema.columns if c.field_type in ("integer", "number") or _is_flag(c)]
@@ -157,7 +157,7 @@ class FittedModel:
             )
 
     def draws(self, number: int, *, seed: int | None = None) -> Iterator[FittedModel]:
-        """Yield draws of the model given the noise of the run, one table of each for `combine`. Costs nothing."""
+        """Yield draws of the model that differ by the run's noise; `combine` takes a table of each. Costs nothing."""
         for child in np.random.SeedSequence(seed).spawn(number):
             model = redrawn(self.model, self.measurements, np.random.default_rng(child))
             yield replace(self, model=model)
@@ -296,7 +296,7 @@ def _stored_style(stored: Stored) -> CsvStyle:
 
 
 def check_rows(rows: int | None) -> None:
-    """Refuse a number of rows to make that is no whole number of 1 or more."""
+    """Refuse a number of rows to make that is not a whole number of at least 1."""
     if rows is not None and (not isinstance(rows, int | np.integer) or rows < 1):
         raise InputError(f"{rows!r} rows were asked for; ask for a whole number, at least 1.")
 
@@ -343,7 +343,7 @@ class Release:
 
     @property
     def not_seen(self) -> dict[str, tuple[str, ...]]:
-        """The columns of which something could not be seen, by reason."""
+        """The columns for which something could not be seen, by reason."""
         return by_reason(self.unseen)
 
     @property
@@ -395,5 +395,5 @@ class Release:
 
 
 def _shown(value: object) -> str:
-    """Return a value of a row as a person reads it: numbers with six figures."""
+    """Return a value of a row as text, numbers with six significant digits."""
     return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)

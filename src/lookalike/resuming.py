@@ -1,4 +1,4 @@
-"""Interrupted runs: found, prepared anew, and finished from the noisy answers that they were given.
+"""Interrupted runs are found, prepared again, and finished from the noisy answers that they already had.
 
 `privacy/journal.py` says what is kept, and why no charge ever has two answers.
 """
@@ -22,13 +22,13 @@ from lookalike.synthesizers.base import Progress
 
 
 def interrupted(table: Any, *, ledger: Ledger | str | Path | None = None) -> dict[int, Path]:
-    """Return the journals of the runs on a table that did not finish, by their numbers in the ledger."""
+    """Return the journals of the interrupted runs on a table, by the numbers of the runs in the ledger."""
     book = as_ledger(ledger, table)
     return journals_of(book.path) if book.path is not None else {}
 
 
 def reopen(table: Any, number: int, *, ledger: Ledger | str | Path | None = None, public: Any = None) -> BegunRun:
-    """Return an interrupted run of a table, with its journal locked. Refused if it is not the same run any more."""
+    """Return an interrupted run, with its journal locked. A run on a table that has changed since is refused."""
     book = as_ledger(ledger, table)
     found = interrupted(table, ledger=book)
     if number not in found:
@@ -47,7 +47,7 @@ def _reopened(table: Any, book: Ledger, journal: Journal, beside: Any) -> BegunR
     if told["table"]["modified"] != modified(table):
         raise LedgerError(
             f"{book.identity} was changed after run {told['run']} began, so the run cannot be resumed: its answers "
-            "would be those of two tables. Start a new run."
+            "would come from two different tables. Start a new run."
         )
     how = {name: told["table"][name] for name in ("encoding", "delimiter") if name in told["table"]}
     dropped = tuple(told["table"].get("dropped", ()))
@@ -69,16 +69,16 @@ def resume(
     public: Any = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Finish a run of `synthesize` that was interrupted, without spending again what it has spent.
+    """Finish a run of `synthesize` that was interrupted, without paying again for what it has measured.
 
-    The run is repeated from the start on the noisy answers that it was given, which are kept beside its ledger, and
-    goes on where they end. Runs on a frame can be resumed if they had a ledger on disk; give the same frame.
+    The run is repeated from the start with the noisy answers that were kept beside its ledger, and continues where they
+    end. Runs on a frame can be resumed if they had a ledger on disk; give the same frame.
 
     Args:
         table: the same table as before.
         ledger: the ledger of the run, if it was given one.
         run: the number of the run in the ledger; by default the only one that can be resumed.
-        public: the same public table as before, if the run was given one that is no file.
+        public: the same public table as before, if the run had one that is not a file.
         progress: called with a message and the fraction done.
     """
     number = only_run(interrupted(table, ledger=ledger)) if run is None else run

@@ -213,7 +213,7 @@ def _is_kind(value: Any, kind: str) -> bool:
 
 
 def differences(statement: Statement, ledger: Path, model: FittedModel | None = None) -> list[str]:
-    """Return what a statement says otherwise than the ledger or the model; nothing where all agree."""
+    """Return how a statement differs from the ledger or the model; an empty list where all agree."""
     book = open_ledger(ledger)
     number = statement["ledger"]["run"]
     runs = {run.number: run for run in book.runs()}

@@ -183,7 +183,7 @@ def test_resume_finishes_what_an_interrupt_left(
         assert stopped.code == 130
         assert "'lookalike resume TABLE' finishes it" in " ".join(stopped.err.split())
     assert not model.exists()
-    assert "finished at no cost by 'lookalike resume': 1" in call("ledger", people).out
+    assert "which 'lookalike resume' finishes at no further cost: 1" in call("ledger", people).out
     (charged,) = json.loads(call("ledger", people, "--json").out)["runs"]
     outcome = call("resume", people)
     assert outcome.code == 0, outcome.err

@@ -41,7 +41,7 @@ def test_a_run_goes_on_from_an_inspection_and_both_are_in_the_ledger(call: Call,
     outcome = call("inspect", people, "-e", 3, "--write-schema", found)
     assert outcome.code == 0, outcome.err
     assert "too few of them are frequent): note" in outcome.out
-    assert f"'lookalike synth TABLE --schema {found}' goes on from it." in outcome.out
+    assert f"'lookalike synth TABLE --schema {found}' uses it without paying again." in outcome.out
     schema = Schema.load(found)
     assert not schema.open_facts
     assert schema["sex"].fact("values") == "measured"

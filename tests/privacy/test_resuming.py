@@ -282,7 +282,7 @@ def with_header(path: Path, begun: str, **changes: Any) -> None:
         ({"epsilon": 1.0}, "another epsilon"),
         ({"delta": 1e-6}, "another delta"),
         ({"neighbours": {"relation": "replace", "max_rows_per_person": 1}}, "another neighbours"),
-        ({"settings": {"oneway_share": 0.3}}, "asks for something else"),
+        ({"settings": {"oneway_share": 0.3}}, "asks for something other"),
         ({"schema": {"fields": [{"name": "a", "type": "any"}]}}, "another schema|threshold_delta"),
     ],
 )
@@ -330,7 +330,7 @@ def test_a_copied_journal_does_not_let_a_finished_run_go_on(
     assert copies[-1].count(b"\n") == len(before)  # the header, and all answers but the last
     drawn = recorded_draws(monkeypatch)
     path.write_bytes(copies[-1])
-    with pytest.raises(LedgerError, match="no run goes on twice"):
+    with pytest.raises(LedgerError, match="no run is continued twice"):
         resume(table, ledger=ledger)
     assert charges(ledger) == before
     assert drawn == []
@@ -521,7 +521,7 @@ def test_an_answer_is_given_to_its_own_charge_and_request_alone(tmp_path: Path) 
     journal.keep("charge", (("a",), 40.0), np.array([1.5]))
     assert journal.kept(0, "charge", (("a",), 40.0)) == np.array([1.5])
     for charge, request in (("charge", (("b",), 40.0)), ("another", (("a",), 40.0))):
-        with pytest.raises(LedgerError, match="asks for something else"):
+        with pytest.raises(LedgerError, match="asks for something other"):
             journal.kept(0, charge, request)
     assert journal.kept(1, "charge", (("a",), 40.0)) is None
     journal.discard()
@@ -570,7 +570,7 @@ def test_a_charge_is_repeated_as_it_was_made_or_not_at_all(tmp_path: Path) -> No
     others = {"rho": Fraction(1, 100), "releases": 2, "mechanism": "threshold", "delta": 1e-7, "detail": "stddev 7"}
     for name, value in others.items():
         again = Run(book, 1, budget, begun=run.begun, made=[(number, made)])
-        with pytest.raises(LedgerError, match="asks for something else"):
+        with pytest.raises(LedgerError, match="asks for something other"):
             again.charge(replace(made, **{name: value}))
     assert Run(book, 1, budget, begun=run.begun, made=[(number, made)]).charge(made) == number
     assert len(book.runs()[0].charges) == 1

@@ -260,9 +260,9 @@ def audit(
     ] = 1e-6,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Try to break the guarantee on small made-up tables: what is claimed, and what was shown of it.
+    """Try to break the guarantee on small made-up tables, and print the claimed epsilon beside the one that was shown.
 
-    The exit code is 1 if it is broken.
+    The exit code is 1 if the guarantee is broken.
     """  # fmt: skip
     if runs is not None and runs < _MIN_RUNS:
         raise InputError(f"--runs is {runs}; it must be at least {_MIN_RUNS}. Hundreds detect smaller leaks.")
@@ -334,7 +334,7 @@ def _print_figures(method: str, epsilon: float, delta: float, figures: list[dict
 def _audit_written(
     method: str, epsilon: float, delta: float, runs: int, case: list[str] | None, failure: float, as_json: bool
 ) -> bool:
-    """Search everything that runs write for an event that contradicts the claim; return whether there is one."""
+    """Search all that runs write for an event that contradicts the claim; return whether there is one."""
     findings, refused = _findings(method, epsilon, delta, runs, case, failure)
     broken = any(finding.broken for finding in findings.values())
     if as_json:

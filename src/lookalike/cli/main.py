@@ -1,4 +1,4 @@
-"""The command line: `main`, the list of all commands, and those about what exists: ledger, query, verify, serve.
+"""The command line: `main`, the list of all commands, and the commands ledger, query, verify and serve.
 
 Results go to standard output, notes to standard error.
 """
@@ -94,7 +94,7 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
         left = f"cap {cap.epsilon:g}, left {max(0.0, cap.epsilon - spent):.6g}"
     output.print(f"Total: epsilon {epsilon_text(spent)}, delta {delta:.3g} ({left}).")
     if how != "sum":
-        output.print(f"At the same delta all runs together are proved to be {together:.4g}-private, by {NAMES[how]}.")
+        output.print(f"At the same delta all runs together cost at most epsilon {together:.4g}, by {NAMES[how]}.")
     if mixed := mixed_neighbours(run.neighbours for run in runs if run.charges):
         output.print(mixed)
     output.print(
@@ -105,7 +105,8 @@ def _print_ledger(book: Ledger, runs: list[RunSummary], spent: float, delta: flo
     output.print(f"File: {book.path}")
     resumable = journals_of(book.path) if book.path else {}
     if resumable:
-        output.print(f"Interrupted, finished at no cost by 'lookalike resume': {', '.join(map(str, resumable))}")
+        listed = ", ".join(map(str, resumable))
+        output.print(f"Interrupted runs, which 'lookalike resume' finishes at no further cost: {listed}")
 
 
 def _run_json(run: RunSummary) -> dict[str, Any]:
@@ -200,12 +201,12 @@ def verify(
     ],
     ledger: Annotated[Path, typer.Option("--ledger", help="The ledger of the table, which the statement must match.")],
     model: Annotated[
-        Path | None, typer.Option("--model", help="A stored model of the release, which must match, too.")
+        Path | None, typer.Option("--model", help="A stored model of the release, which the statement must match, too.")
     ] = None,
     max_model_mb: options.ModelSizeOption = MAX_MODEL_MB,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Check that a privacy statement, the ledger and the model agree. Exits with code 1 where they differ."""
+    """Check that a privacy statement, the ledger and the model agree. The exit code is 1 if they differ."""
     from lookalike.release import load
     from lookalike.statement import differences, read_statement
 
@@ -241,9 +242,9 @@ _INTERRUPTED = 130
 
 
 def main() -> NoReturn:
-    """Run the command line. A user's mistake ends in one paragraph and exit code 2, not in a traceback.
+    """Run the command line. A user's mistake ends with one paragraph and exit code 2, not with a traceback.
 
-    A strict run that stopped because it could not see enough ends with exit code 3.
+    A strict run that stopped because something was in doubt ends with exit code 3.
     """
     try:
         code = app(standalone_mode=False)
@@ -284,7 +285,7 @@ def _print_usage(error: Any) -> None:
 
 
 def _with_value(error: Any, message: str) -> str:
-    """The message with the value that was refused: which texts name it depends on the version of typer."""
+    """Return the message with the value that was refused: not every version of typer names it."""
     found = getattr(error.__cause__, "errors", list[dict[str, Any]])()
     if not found or "input" not in found[0]:
         return message

@@ -69,14 +69,14 @@ OutOption = Annotated[
 ]
 OutTableOption = Annotated[
     str | None,
-    typer.Option("--out-table", metavar="SCHEMA.NAME", help="New table to write to where --out is no file."),
+    typer.Option("--out-table", metavar="SCHEMA.NAME", help="Name of the new table in a database or Spark."),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model stored by 'lookalike synth --model'.")]
 SchemaOption = Annotated[
     Path | None,
     typer.Option(
         "--schema",
-        help="YAML file with the public facts about the columns; values outside are clamped, or count as 'other'.",
+        help="YAML file with the public facts about the columns; other values are clamped, or count as 'other'.",
     ),
 ]
 DomainOption = Annotated[
@@ -101,7 +101,9 @@ ValuesOption = Annotated[
 ]
 IdOption = Annotated[
     list[str] | None,
-    typer.Option("--id", metavar="COLUMN", help="A column of identifiers or free text: made up anew, never read."),
+    typer.Option(
+        "--id", metavar="COLUMN", help="A column of identifiers or free text: never read, its values are made up."
+    ),
 ]
 DropOption = Annotated[
     list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out of the table.")
@@ -147,7 +149,7 @@ WorkloadOption = Annotated[
     typer.Option(
         "--workload",
         metavar="SETS",
-        help="Marginals that matter, for methods with a workload: all-3way, target:COLUMN, or a YAML or JSON file.",
+        help="Marginals to be accurate on, for methods with a workload: all-3way, target:COLUMN, a YAML or JSON file.",
     ),
 ]
 TargetOption = Annotated[
@@ -155,13 +157,15 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="COLUMN",
-        help="A column that will be predicted from the others: more of the budget goes to what depends on it. Public.",
+        help="A column that will be predicted from the others: more of the budget goes to what depends on it. The name "
+        "of the column is public.",
     ),
 ]
 NeighboursOption = Annotated[
     str,
     typer.Option(
-        "--neighbours", help="What one person may change: 'add-remove' (a row more or less) or 'replace' (another row)."
+        "--neighbours",
+        help="What the guarantee hides: that a row was added or removed ('add-remove') or exchanged ('replace').",
     ),
 ]
 RowsPerPersonOption = Annotated[
@@ -194,7 +198,7 @@ StrictOption = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Stop after discovery, with exit code 3, if a column is a guess; what was spent until then is counted.",
+        help="Stop after discovery, with exit code 3, if a column is in doubt; what was spent until then counts.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -206,7 +210,7 @@ FormulaOption = Annotated[
     ),
 ]
 ModelSizeOption = Annotated[
-    float, typer.Option("--max-model-mb", help="Maximum memory that a model file may take, in MiB.")
+    float, typer.Option("--max-model-mb", help="Maximum memory that a stored model may need, in MiB.")
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="Ledger file; by default one for each table.")]
 PublicOption = Annotated[
@@ -229,7 +233,7 @@ ContactOption = Annotated[str, typer.Option("--contact", help="Whom to ask, for 
 def table_of(
     path: Path | str, encoding: str, delimiter: str | None, drop: list[str] | None, name: str | None = None
 ) -> Any:
-    """Return the file of a table with how to read it, or the table of a database or of Spark."""
+    """Return a table: a file together with how it is read, or a table of a database or of Spark."""
     from lookalike.inputs import database_table, table_at
 
     if isinstance(path, str):
@@ -247,7 +251,7 @@ def _asked() -> str:
 def target_of(out: Path | str, name: str | None) -> Path | None:
     """Return the file to write the table to; None for a database, where the new table must be named."""
     if isinstance(out, str) and name is None:
-        raise InputError(f"--out {out.partition(':')[0]} is no file. Name the new table by --out-table NAME.")
+        raise InputError(f"--out {out.partition(':')[0]} is not a file. Name the new table by --out-table NAME.")
     if isinstance(out, Path) and name is not None:
         raise InputError(f"--out-table {name} was given, but --out {out} is a file. Leave one of the two out.")
     if isinstance(out, Path):
@@ -268,7 +272,7 @@ def input_of(path: Path | str | None) -> Path | None:
 def hints_of(
     types: list[str] | None, ranges: list[str] | None, values: list[str] | None, ids: list[str] | None
 ) -> Hints | None:
-    """Return what the options say about single columns, or None where none is given."""
+    """Return the facts about single columns that the options state, or None where no option is given."""
     if not (types or ranges or values or ids):
         return None
     from lookalike.schema.hints import Hints
@@ -301,7 +305,7 @@ def schema_of(
 def settings_of(
     method: str, given: list[str] | None, workload: str | None, target: str | None = None
 ) -> dict[str, Any]:
-    """Return the settings of NAME=VALUE texts, each value read as JSON where it is JSON, and workload and target."""
+    """Return the settings of a method: NAME=VALUE texts, whose values may be JSON, the workload and the target."""
     settings: dict[str, Any] = {}
     if workload is not None:
         from lookalike.selection.workload import read_workload
@@ -323,7 +327,7 @@ def settings_of(
 
 
 def _check_has(method: str, setting: str) -> None:
-    """Refuse an option that is a setting of other methods."""
+    """Refuse an option that the method does not have as a setting."""
     from lookalike.synthesizers import METHODS, default_settings
 
     able = [name for name in METHODS if setting in default_settings(name)]

@@ -1,4 +1,4 @@
-"""The commands that come before a run: plan, schema and methods use no row; inspect spends a small budget."""
+"""The commands before a run: plan, schema and methods read no row; inspect spends a small budget."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan(
         typer.Argument(
             metavar="TABLE",
             parser=options.place,
-            help="Only the names and types of its columns are read, and its ledger.",
+            help="Only the names and types of its columns and its ledger are read.",
         ),
     ] = None,
     table_name: options.TableNameOption = None,
@@ -190,7 +190,7 @@ def _print_forecast(ahead: Forecast) -> None:
         if len(listed) < len(ahead.columns):
             output.print(f"These are the {len(listed)} worst of {len(ahead.columns)} columns; --json lists all.")
     if ahead.pairs:
-        output.print(f"\nWhat it does to pairs, each as if it were one of about {ahead.sets} measured column sets:")
+        output.print(f"\nWhat noise does to pairs, each as if it were one of about {ahead.sets} measured column sets:")
         output.print(_error_table("pair", ahead.pairs, ahead.guessed))
     if ahead.columns or ahead.pairs:
         output.print(_error_notes(ahead))
@@ -203,7 +203,7 @@ def _resources_text(found: Resources | None, method: str) -> str:
     return (
         f"Predicted for {found.rows:,} rows: about {_rounded(found.seconds)} CPU seconds ({_rounded(low)} to "
         f"{_rounded(high)}) and {_rounded(found.memory_mb)} MB.\n"
-        "This is rough: it comes from stored runs with default settings, and the range covers the worst of them."
+        "This is a rough prediction from stored runs with default settings; the range covers the worst of them."
     )
 
 
@@ -233,7 +233,7 @@ def _error_table(heading: str, errors: Sequence[ExpectedError], guessed: Sequenc
 
 def _error_notes(ahead: Forecast) -> str:
     text = (
-        "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: the noise alone, on counts of their own. Synthetic rows\n"
+        "Rows misplaced = cells * stddev * sqrt(2/pi) / 2: the noise alone, before a model is fitted. Synthetic rows\n"
         "have other errors, which depend on the data: rare values are counted together with others, values and bins\n"
         "must be discovered, and column sets that are not measured follow from a model. Rows can be closer than the\n"
         "noise where sets confirm each other, or several times as far off where columns have hundreds of values or\n"
@@ -262,7 +262,7 @@ def inspect(
         Path | None,
         typer.Option(
             "--write-schema",
-            help="File for the schema that was found, with noisy counts: 'synth --schema' goes on from it.",
+            help="File for the schema that was found, with noisy counts, for 'lookalike synth --schema'.",
         ),
     ] = None,
     neighbours: options.NeighboursOption = "add-remove",
@@ -271,7 +271,7 @@ def inspect(
     rules: options.RulesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Find out what columns hold, for a small budget. A later run goes on from the schema without paying again."""
+    """Find out what the columns hold, for a small budget. A later run can use the schema found without paying again."""
     from lookalike.discovery.discover import Discovery
     from lookalike.inputs import as_ledger, check_apart
     from lookalike.inspecting import inspect as inspected
@@ -314,9 +314,9 @@ def _print_found(found: Inspection, written: Path | None, book: Ledger) -> None:
         output.print(note)
     output.print(f"Spent: {found.spent.price_text} {budget_left(book)}")
     if written is None:
-        notes.print("Nothing was written: with --write-schema FILE, 'lookalike synth --schema FILE' goes on from here.")
+        notes.print("No schema was written. With --write-schema FILE, later runs can use what was found.")
     else:
-        output.print(f"Schema: {written}. 'lookalike synth TABLE --schema {written}' goes on from it.")
+        output.print(f"Schema: {written}. 'lookalike synth TABLE --schema {written}' uses it without paying again.")
 
 
 def _found_facts(found: Inspection, written: Path | None, book: Ledger) -> dict[str, Any]:

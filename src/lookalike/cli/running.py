@@ -1,4 +1,4 @@
-"""The commands that make rows: synth, resume, sample; and tables, which exports what was measured."""
+"""The commands that make rows (synth, resume, sample), and tables, which exports the noisy marginals."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def resume(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File for the synthetic table, instead of the one that the run was given."),
+        typer.Option("--out", "-o", help="File for the synthetic table, instead of the one named at the start."),
     ] = None,
     ledger: options.LedgerOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Finish a run that was interrupted. What it has measured is used again and costs nothing more."""
+    """Finish a run that was interrupted. Its noisy answers so far are used again and cost nothing more."""
     from lookalike.inputs import as_ledger, check_apart
     from lookalike.outputs import check_outputs, write_results
     from lookalike.resuming import interrupted, only_run, reopen
@@ -147,7 +147,7 @@ def resume(
     if out is not None:
         told = {**told, "files": {**told.get("files", {}), "out": str(out)}}
     if "out" not in told.get("files", {}):
-        raise InputError(f"Run {number} was begun without a file for its table. Give --out FILE.")
+        raise InputError(f"Run {number} was started without a file for its table. Give --out FILE.")
     if out is not None:
         told = {key: value for key, value in told.items() if key != "out_table"}
     kept = {name: Path(path) for name, path in told["files"].items() if name != "out" or "out_table" not in told}
@@ -212,7 +212,7 @@ COMMANDS = (synth, resume, sample, tables)
 
 
 def warn_if_long(run: PreparedRun, rows: int | None) -> None:
-    """Warn, before anything is spent, of a run that will take long, and say what to do. The rows are not looked at."""
+    """Warn of a run that will take long, before anything is spent, and say what to do. No row is read for it."""
     from lookalike.forecast import forecast
 
     ahead = forecast(run.schema, run.plan, method=run.method.name, neighbours=run.neighbours, rows=rows)
@@ -234,7 +234,7 @@ def kept_if_stopped(write_schema: Path | None, book: Ledger, *, as_json: bool) -
     except DoubtfulError as error:
         if write_schema is not None:
             save_explained(error.schema, write_schema)
-            notes.print(f"What was found is in {write_schema}; declare more there, and go on with --schema.")
+            notes.print(f"What was found is in {write_schema}. Declare more facts there, then run with --schema.")
         if as_json:
             written = None if write_schema is None else str(write_schema)
             facts = {"stopped": True, "epsilon_counted": error.counted, "write_schema": written}
@@ -258,7 +258,7 @@ def _drawn_text(drawn: Sequence[str | Path]) -> str:
 def print_summary(
     release: Release, files: dict[str, str], book: Ledger, *, as_json: bool, drawn: Sequence[str] = ()
 ) -> None:
-    """Print how many rows were made, how, at what price, what could not be seen, and where everything is.
+    """Print how many rows were made, the method, the price, what could not be seen, and where the files are.
 
     Args:
         release: the finished run.

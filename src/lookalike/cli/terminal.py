@@ -85,7 +85,7 @@ def progress_bar() -> Generator[Callable[[str, float], None]]:
 
 
 def time_left(elapsed: float, done: float) -> str:
-    """Return the time that has passed, and the time that is left if all goes on at the speed so far.
+    """Return the time that has passed, and the time that is left at the speed so far.
 
     >>> time_left(30.0, 0.25), time_left(3.0, 0.01), time_left(4000.0, 0.5)
     ('0:30, about 1:30 left', '0:03', '1:06:40, about 1:06:40 left')

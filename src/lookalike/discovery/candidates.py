@@ -1,7 +1,7 @@
 """Candidates for rules between columns, chosen from public facts: kinds, bounds, lists of values and measured bins.
 
-A rule that costs budget to test should be plausible. Ranges tell most: only what lies within 0 and 59 is a minute. They
-are judged by where most rows are, since measured bounds are noisy: a month 13 that noise made does not hide the months.
+Testing a rule costs budget, so only plausible rules are tested. Ranges are the best evidence: minutes lie between 0 and
+59. They are judged by where most rows are, since measured bounds are noisy and may add a month 13.
 Where bins were measured, they also tell about how values are spread, so that a column can be the sum of two others only
 if its mean is the sum of theirs. Nothing here reads a row, and nothing here is certain.
 """

@@ -40,7 +40,7 @@ class Found:
         schema: the schema without open facts.
         known: noisy counts of single columns in the codes of that schema.
         rows: noisy number of rows, None where it was not needed.
-        notes: what the noisy answers cannot vouch for.
+        notes: what remains in doubt, by the noisy answers.
     """
 
     schema: Schema
@@ -92,7 +92,7 @@ class Discovery:
         return Budget(epsilon, delta, accounting, kept)
 
     def stop_delta(self, delta: float) -> float:
-        """What a run sets aside of its delta to count for less if it stops."""
+        """The part of delta that a strict run sets aside, so that it costs less epsilon if it stops."""
         return stop_delta(delta) if self.strict else 0.0
 
     def nominal(self, schema: Schema) -> Domain:
@@ -132,7 +132,7 @@ class Discovery:
 
 
 def _may_list(column: Column) -> bool:
-    """Whether frequent values of a column may have to be found: of texts, and of numbers with any decimals."""
+    """Whether frequent values may have to be found: in columns of texts, and of numbers with any decimals."""
     facts = set(column.open_facts)
     floats = isinstance(column, Continuous) and column.decimals is None and bool({"bounds", "bins"} & facts)
     return floats or bool({"values", "type", "decimals"} & facts)
@@ -152,7 +152,7 @@ def _nominal_size(column: Column, guess: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """A table of which all that a method needs is known.
+    """A table with everything that a method needs to know about it.
 
     Attributes:
         door: the table, encoded by the schema without open facts; its `known` counts are those that were paid for.
@@ -168,11 +168,11 @@ class Discovered:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What people should know."""
+        """Notes for the user: what could not be seen, and the rules that were found."""
         return (*(f"Not seen: {line}" for line in unseen_lines(self.unseen)), *found_notes(self.rules))
 
     def check(self) -> None:
-        """Refuse to go on where something is in doubt. All that this looks at was released, so nothing is charged."""
+        """Stop the run if something is in doubt. Only released values are looked at, so nothing is charged."""
         found = tuple(entry for entry in self.unseen if entry.is_doubt)
         if found:
             raise DoubtfulError(unseen_lines(found), found, self.schema_with(self.door.known))
@@ -188,7 +188,7 @@ class Discovered:
 def discovered(
     search: Discovery, schema: Schema, door: GuardedTable, report: Callable[[str, float], None]
 ) -> Discovered:
-    """Return the table with what its schema leaves open, and the rules, found within the budget.
+    """Find, within the budget, what the schema of a table leaves open, and rules between its columns.
 
     Counts that the schema carries from an earlier run are used where they still describe its columns.
     """
@@ -213,7 +213,7 @@ def _measurement(counts: KnownCounts) -> NoisyMarginal:
 
 
 def found_notes(found: Sequence[FoundRule]) -> tuple[str, ...]:
-    """Return what people should know about the rules that were found."""
+    """Return a note for the user that lists the rules that were found; none if there are none."""
     if not found:
         return ()
     head = "Rules found in the table, which every synthetic row keeps (--no-rules or rules=False turns the search off):"

@@ -1,4 +1,4 @@
-"""What a finished discovery cannot vouch for: post-processing of its noisy answers, for messages and strict runs."""
+"""What remains in doubt after discovery: post-processing of its noisy answers, for messages and strict runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Evidence:
 
 
 def doubts(known: Evidence) -> tuple[Unseen, ...]:
-    """Return what cannot be vouched for: at most one entry for each column, and one for the table."""
+    """Return what remains in doubt: at most one entry for each column, and one for the table."""
     found = [_small(known)] if known.histograms and known.signal < SMALL_SIGNAL else []
     for column in known.after.columns:
         if column.name in known.histograms:
@@ -76,7 +76,7 @@ def _small(known: Evidence) -> Unseen:
 
 
 def _nothing(known: Evidence, column: Column) -> Unseen | None:
-    """A column of texts no form of which stands out."""
+    """A doubt about a column of texts in which no form stands out from the noise."""
     name, histogram = column.name, known.histograms[column.name]
     if not isinstance(known.before[name], Undeclared) or histogram.masses(_VALUES, SURE):
         return None
@@ -87,7 +87,7 @@ def _nothing(known: Evidence, column: Column) -> Unseen | None:
 
 
 def _guessed(known: Evidence, column: Column) -> Unseen | None:
-    """Numbers or times of which no magnitude stands out."""
+    """A doubt about numbers or times of which no magnitude stands out from the noise."""
     grid = known.classes.get(column.name)
     if grid is None or not isinstance(column, Binned) or not _found_bounds(column):
         return None
@@ -97,7 +97,7 @@ def _guessed(known: Evidence, column: Column) -> Unseen | None:
 
 
 def _hidden(known: Evidence, column: Column) -> Unseen | None:
-    """A constant column some of whose rows hold something else."""
+    """A doubt about a column that was found constant, although some rows seem to hold other values."""
     if not _is_constant(column):
         return None
     left, noise = _left_over(known, column)

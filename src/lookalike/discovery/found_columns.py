@@ -38,7 +38,7 @@ _REUSED_VARIANCE = 1.5
 
 @dataclass(slots=True)
 class Answers:
-    """What discovery was told so far. All of it is noisy.
+    """The answers that discovery has received so far. All of them are noisy.
 
     Attributes:
         rows, rows_variance: estimated number of rows, and the variance of that.
@@ -180,7 +180,7 @@ def _bin_counts(column: Binned, grid: Grid | None) -> tuple[np.ndarray, np.ndarr
 
 
 def closed(column: Column) -> Column:
-    """The column with every open fact marked as measured: finding nothing is a result too."""
+    """The column with every open fact marked as measured: that nothing was found is a result, too."""
     if isinstance(column, Undeclared):
         raise RuntimeError(f"discovery left the kind of {column.name!r} open")
     return measured(column, *(fact for fact, mark in column.provenance.items() if mark == "open"))

@@ -8,10 +8,10 @@ search has four rounds, each with a fixed share of what is set aside, and every 
 2. a screening of all candidates; then of time zones, and of pairs of columns that may determine a third;
 3. tables of counts from which determined values are read;
 4. the rules that are left, exactly as they will be enforced, on the values of the rows: first the rows that break any
-   of most of them, which is one count with little noise; if that is not small, each rule by itself.
+   of most of them, which is one count with little noise; if that is not small, each rule separately.
 
-A rule is found if, up to noise, hardly a row breaks it. Columns that it computes from others are marked `derived` and
-not modelled. What stays unsure is not a rule, and is modelled like everything else.
+A rule counts as found if, up to noise, hardly any row breaks it. Columns that it computes from others are marked
+`derived` and not modelled. Relations that stay uncertain are not made rules, and are modelled like all others.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FoundRule:
 
 @dataclass(frozen=True, slots=True)
 class FoundRules:
-    """The schema with the rules that were found, and these."""
+    """The schema with the rules that were found, and a list of these rules."""
 
     schema: Schema
     rules: tuple[FoundRule, ...] = ()
@@ -118,7 +118,7 @@ class _Search:
     # Questions and their answers.
 
     def _stddev(self, rho: float, questions: int) -> float:
-        """The noise of so many questions that cost rho together, which is then no longer left."""
+        """The noise at which this number of questions costs rho in all; rho is taken from what is left."""
         self.left -= rho
         return self.door.stddev_for(rho, questions)
 
@@ -159,7 +159,7 @@ class _Search:
         return [found[i] for i in range(len(asked))]
 
     def _cost(self, stddev: float, questions: int) -> float:
-        """What so many questions cost at this noise, a little less, so that rounding stays within a round's share."""
+        """What this number of questions costs at this noise, a little less so that rounding stays within a share."""
         return questions * self._price() / (2.0 * stddev**2) * (1 - 1e-9)
 
     def _part(self, *names: str) -> tuple[Column, ...]:
@@ -351,7 +351,7 @@ class _Search:
         return FoundRules(Schema(columns, (*self.schema.constraints, *(found.rule for found in rules))), rules)
 
     def _held_together(self, likely: Sequence[Likely]) -> list[tuple[Likely, float, float]]:
-        """All rules, if so few rows break any of them that every single one holds; else none."""
+        """All rules, if so few rows break any of them that each rule must hold; else none."""
         stddev = self._stddev(self.left * _TOGETHER, 1)
         broken = float(self._answers([_rule_probe(self.schema, likely)], stddev)[0][0][1])
         kept = all(holds(broken, found.among, stddev, *limits(found.rule)) for found in likely)
@@ -383,5 +383,5 @@ def _rule_probe(schema: Schema, likely: Sequence[Likely]) -> RuleProbe:
 def _time(schema: Schema, rule: Parts) -> Datetime:
     column = schema[rule.time]
     if not isinstance(column, Datetime):
-        raise RuntimeError(f"{rule.time!r} is no time")
+        raise RuntimeError(f"{rule.time!r} is not a time")
     return column

@@ -1,4 +1,4 @@
-"""The steps of private discovery: what it asks, in which order, and what it spends on each question.
+"""The steps of private discovery: which counts it asks for, in which order, and what it spends on each.
 
 Five steps: rows per person, where a column says whose row it is; the number of rows; one histogram per column over
 public classes of values (`schema/classes.py`), which shows kinds, formats, missing markers, magnitudes and small whole
@@ -98,7 +98,7 @@ class Search:
         self.answers = Answers()
 
     def run(self) -> tuple[Schema, tuple[NoisyMarginal, ...], tuple[Unseen, ...]]:
-        """The schema without open facts, known counts of its columns, and what cannot be vouched for."""
+        """Return the schema without open facts, known counts of its columns, and what remains in doubt."""
         self.find_rows_per_person()
         if any(set(column.open_facts) - {"repeats"} for column in self.columns.values()):
             self.find_rows()

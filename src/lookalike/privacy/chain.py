@@ -49,12 +49,12 @@ class Head:
     first: str | None
 
     def reached_by(self, entries: list[Entry]) -> bool:
-        """Whether the lines hold the one that was the newest. A hash covers all lines before it."""
+        """Whether the lines contain the one that the head calls the newest. Its hash covers all lines before it."""
         return 0 < self.count <= len(entries) and entries[self.count - 1]["hash"] == self.newest
 
 
 class Chain:
-    """The lines of one file, or of none: `path=None` keeps them in memory.
+    """The lines of one file; with `path=None` they are kept in memory.
 
     Args:
         path: the ledger's file; it need not exist.
@@ -76,7 +76,7 @@ class Chain:
 
     @contextmanager
     def locked(self, *, reading: bool = False) -> Generator[None]:
-        """Keep other processes from reading and writing meanwhile.
+        """Keep other processes from reading and writing while the lock is held.
 
         With `reading`, a ledger that this user may not write is locked as far as its files allow: a reader without a
         lock sees all lines that were acted upon before, and refuses what it sees half-replaced.

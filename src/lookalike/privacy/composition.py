@@ -1,4 +1,4 @@
-"""Which epsilon charges come to: those of one run, and those of all runs on a table, more tightly than by their sum.
+"""The epsilon that charges amount to: of one run, and of all runs on a table, which may be less than their sum.
 
 A run of budget (epsilon, delta) keeps the rho of its charges below `Budget.rho`, whatever happens in it. So runs of
 Gaussian releases compose as Gaussian mechanisms and all others that have a rho by zero-concentrated DP, at one delta
@@ -109,16 +109,16 @@ class RunCost:
 
     @property
     def rho(self) -> Fraction:
-        """What its charges may have added up to at most."""
+        """The largest sum that its charges may have."""
         return _rho(self.epsilon, self.delta, self.accounting, self.threshold_delta)
 
     @property
     def lone(self) -> float:
-        """The probability with which a value of one person passes some threshold of the run, at most."""
+        """An upper bound on the probability that a value of one person passes some threshold of the run."""
         return self.threshold_delta / (1 + math.exp(self.epsilon)) if self.threshold_delta else 0.0
 
     def allows(self, composition: Composition) -> bool:
-        """Whether the run composes in this way."""
+        """Whether the run can be added up by this composition."""
         if composition == "sum" or math.isinf(self.counted[0]):
             return composition == "sum"
         gaussian = self.accounting == "gdp" and self.mechanisms <= GAUSSIAN
@@ -182,7 +182,7 @@ def _threshold_delta(epsilon: float, lone: float) -> float:
 
 
 def mixed_neighbours(hidden: Iterable[str]) -> str:
-    """Say what runs hide if they do not all hide the same, since their total is then about less; else an empty text.
+    """Say what runs hide if they do not all hide the same, since their total then guarantees less; else an empty text.
 
     >>> mixed_neighbours(["adding or removing one row"] * 2)
     ''
@@ -198,7 +198,7 @@ def mixed_neighbours(hidden: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What may ever be spent on a table. Fixed beforehand, so that what is left may decide about later runs.
+    """The maximum that all runs on a table may spend. It is fixed beforehand, so what is left may decide on later runs.
 
     Attributes:
         epsilon: the maximum.
@@ -211,7 +211,7 @@ class Cap:
     delta: float = 0.0
 
     def left(self, runs: Sequence[RunCost]) -> float:
-        """Return what is left, as a part of the whole; negative beyond the cap, or where runs do not compose."""
+        """Return the part of the cap that is left; negative beyond the cap, or where runs do not compose."""
         if not all(run.allows(self.composition) for run in runs) or math.inf in (run.counted[0] for run in runs):
             return -math.inf
         if self.composition == "sum":

@@ -6,8 +6,8 @@ by the door, noise included, so it is as public as the release itself; it holds 
 
 Why a charge never has two answers that anybody saw:
   1. The charge is in the ledger before the answer is drawn, and the answer is in the journal, on disk, before anything
-     outside the door sees it. A run that dies between the two leaves one charge without an answer, its last; the answer
-     that was lost was seen by nothing. The resumed run draws it, for the same charge.
+     outside the door sees it. A run that dies between the two leaves its last charge without an answer. Nothing saw
+     the answer that was lost, and the resumed run draws a new one for the same charge.
   2. While a process runs or resumes a run, it holds a lock on the journal; a second one is refused.
   3. A request that is answered from the journal must be the one that was recorded, by its charge in the ledger and by a
      hash of what it asks for: columns, noise, references, weights. The first that differs ends the run. So two
@@ -20,7 +20,7 @@ Why a charge never has two answers that anybody saw:
 `Recording` keeps the answers in memory, from which error bars are computed later.
 """
 
-# JSON values have no types of their own.
+# JSON values have no such types.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Journal:
         return cls(path, handle, header, answers, newest)
 
     def keep(self, charge: str, request: tuple[Any, ...], answer: Any) -> None:
-        """Write one answer, synced to disk. Where that is impossible, the run goes on and cannot be resumed."""
+        """Write one answer, synced to disk. Where that is impossible, the run continues but cannot be resumed."""
         if self._handle is None:
             return
         try:
@@ -169,7 +169,7 @@ class Journal:
         found = self.answers[place]
         if found.charge != charge or found.request != request_hash(request):
             raise LedgerError(
-                "The run asks for something else than it did before it was interrupted, so it cannot be resumed: the "
+                "The run asks for something other than it did before it was interrupted, so it cannot be resumed: the "
                 "schema, the settings, the version of lookalike or the machine changed. Nothing was read for it. "
                 f"{_GO_ON}"
             )
@@ -203,7 +203,7 @@ class Journal:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Lock the file, or say who has it. A file that was removed meanwhile is refused."""
+    """Lock the file; refuse one that another process has locked, or that was removed meanwhile."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -213,7 +213,7 @@ def _lock(handle: int, path: Path) -> None:
 
 
 def in_use(path: Path) -> bool:
-    """Whether a process runs or resumes the run of this journal just now."""
+    """Whether some process runs or resumes the run of this journal at this moment."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""The ledger: all that was ever spent on a table, on disk before any noise is drawn.
+"""The ledger records all that was ever spent on a table, and is on disk before any noise is drawn.
 
 One text file per table, one JSON object per line; `chain.py` says what is found when a file was changed or cut off.
 
@@ -36,12 +36,12 @@ FORMAT = 2
 """Files of format 1 do not say where a run's noise comes from; they are read and continued."""
 
 NOT_RECORDED = "not recorded"
-"""Noise of a run in a file of format 1."""
+"""The origin of a run's noise in a file of format 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run as the ledger shows it.
+    """One run, as its lines in the ledger describe it.
 
     `stop_delta` is what a strict run sets aside beside its delta, `stopped` the epsilon it counts with if it stopped,
     `public` names a public table that the run was given.
@@ -88,7 +88,7 @@ class RunSummary:
 
     @property
     def cost(self) -> RunCost:
-        """What the run may have spent, for composition with others."""
+        """What the run may have spent, for its composition with other runs."""
         mechanisms = frozenset(charge.mechanism for charge in self.charges)
         counted = (self.epsilon_counted, self.delta_counted)
         return RunCost(self.epsilon, self.delta, self.accounting, self.threshold_delta, mechanisms, counted)
@@ -323,9 +323,9 @@ def _facts(
     schema: str,
     budget: Budget,
     neighbours: Neighbours,
-    noise: NoiseSource,
-    stop_delta: float,
-    public: str,
+    noise: NoiseSource = SYSTEM_ENTROPY,
+    stop_delta: float = 0.0,
+    public: str = "",
 ) -> Entry:
     """What the first line of a run says about it."""
     return {

@@ -1,4 +1,4 @@
-"""One run: open in its ledger, where the accountant writes to it, and resumed after an interruption; its account."""
+"""One run: `Run` writes its charges to the ledger while it is open or resumed, `Spent` is its account afterwards."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Run:
         self._left: dict[str, Fraction] | None = None
 
     def record(self, journal: Journal) -> None:
-        """Keep answers in this journal, and take those that it holds.
+        """Keep the answers of the run in this journal, and use those that it already holds.
 
         At most one charge may have no answer, and none once the run has ended: its answers were all seen.
         """
@@ -79,7 +79,7 @@ class Run:
         if answers < len(self._made) and self.summary().status == "done":
             raise LedgerError(
                 f"Run {self.number} has ended, and {journal.path} holds {answers} answers to its {len(self._made)} "
-                "charges: it is a copy of before the end, and no run goes on twice. Start a new run."
+                "charges: it is a copy from before the end, and no run is continued twice. Start a new run."
             )
         if len(self._made) - answers not in (0, 1):
             raise LedgerError(
@@ -96,7 +96,7 @@ class Run:
         return self.journal.kept(self._answers - 1, self.ledger.hash_of(entry), request)
 
     def keep(self, answer: Any, entry: int, /, *request: Any) -> None:
-        """Have a noisy answer on disk before anything uses it; without one, the run cannot be resumed any more."""
+        """Write a noisy answer to disk before anything uses it; after an answer of None the run cannot be resumed."""
         if self.journal is not None and answer is None:
             self.journal.discard()
         elif self.journal is not None:
@@ -111,7 +111,7 @@ class Run:
             )
 
     def keep_to(self, limits: Mapping[str, float]) -> None:
-        """From now on refuse steps that are not listed, and more rho for a step than is listed for the whole run.
+        """From now on refuse steps that are not listed, and charges of a step beyond the rho that is listed for it.
 
         Limits are computed in floating point, so one part in 1e9 more is allowed. The budget itself is exact.
         """
@@ -132,7 +132,7 @@ class Run:
         return self.ledger.append_to_run(self, {"kind": "charge", **asdict(charge), "rho": str(charge.rho)})
 
     def _repeated(self, charge: Charge) -> int:
-        """The number of the charge that was made before the run was interrupted. It must be the same."""
+        """Return the number of the charge that was made before the run was interrupted; refuse a different one."""
         if not charge.releases:  # the resumed run has to stop: it is charged what the charges yet to be repeated leave
             paid = sum((made.rho for _, made in self._made), Fraction(0))
             self._made.clear()
@@ -140,7 +140,7 @@ class Run:
         number, made = self._made.popleft()
         if made != charge:
             raise LedgerError(
-                f"Step {charge.step!r} asks for something else than it did before the run was interrupted, so the run "
+                f"Step {charge.step!r} asks for something other than it did before the run was interrupted, so the run "
                 "cannot be resumed: settings, version or machine changed. Nothing was read for it. Start a new run."
             )
         return number
@@ -167,7 +167,7 @@ class Run:
         self.ledger.append_to_run(self, {"kind": "end", "status": status})
 
     def stop(self) -> float:
-        """Close a run that its noisy answers made stop, for good, and return the epsilon that it counts with."""
+        """Close a run that stops because of its noisy answers, and return the epsilon that it counts with."""
         epsilon = stopped_epsilon(self.budget, self.summary().rho, self.stop_delta)
         self.ledger.append_to_run(self, {"kind": "end", "status": STOPPED, "stopped": epsilon})
         if self.journal is not None:
@@ -180,7 +180,7 @@ class Run:
 
 @contextmanager
 def ended(account: Run) -> Generator[None]:
-    """Close the account of a run when it has spent its budget, failed, or stopped for what its answers show."""
+    """Close the account of a run when it has spent its budget, failed, or stopped because of its answers."""
     try:
         yield
     except DoubtfulError as error:
@@ -266,7 +266,7 @@ class Spent:
 
     @property
     def method_text(self) -> str:
-        """The method that ran, and what chose it."""
+        """The method that ran, and whether `auto` chose it."""
         return self.method if self.chosen in ("", self.method) else f"{self.chosen}, chosen by {self.method}"
 
     @property

@@ -1,4 +1,4 @@
-"""The scores: numbers computed from exact counts to steer a method, each with a proof of its sensitivity.
+"""The scores: numbers that are computed from exact counts to steer a method, each with a proof of its sensitivity.
 
 `sensitivity` is the largest change by adding or removing ONE row; the door scales it for other neighbours. Scores are
 integers in units of 1/resolution, so that exact integer noise can be added.
@@ -316,7 +316,7 @@ class Undetermined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaddedEntropy:
-    """The entropy of each marginal of the table, filled up to N rows of a value of their own, in units of h(1/N).
+    """The entropy of each marginal of the table, filled up to N rows with an additional value, in units of h(1/N).
 
     score_i = (log2 m - 1/m sum_c c log2 c) / h(1/N), rounded down, over the counts c of M_i and m - n, m = max(n, N)
 

@@ -1,4 +1,4 @@
-"""What a run counts for that stops half way because of what its noisy answers show.
+"""What a run costs that stops early because of its noisy answers.
 
 Let M be a run of budget (epsilon, delta'), with rho the sum that its charges may reach. It may stop early, and whether
 and where is a function of its answers. The theorems on privacy filters give (epsilon, delta') for the whole of M. To
@@ -39,9 +39,9 @@ from lookalike.privacy.composition import epsilon_spent
 from lookalike.privacy.kernel.accounting import Budget
 
 STOPPED = "stopped"
-"""Status of a run that stopped for what its answers showed."""
+"""Status of a run that stopped because of its answers."""
 STOP_SHARE = 0.25
-"""Part of delta that a run sets aside to count for less if it stops."""
+"""Part of delta that a run sets aside, so that it costs less epsilon if it stops."""
 _LEVELS = 10
 
 

@@ -1,7 +1,7 @@
 """The kinds of columns that have bins: whole numbers, decimal numbers and times, and how texts write numbers.
 
-Reading a number is a little wider than writing it: what stands around it and between its groups of digits may be left
-out, spaces and apostrophes may be of any kind, and a minus may come after the prefix (`$-5`, written as `-$5`).
+More texts are read as numbers than are written: what stands around a number and between its groups of digits may be
+missing, spaces and apostrophes may be of any kind, and a minus may come after the prefix (`$-5`, written as `-$5`).
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -31,8 +31,8 @@ MAX_AFFIX = 20
 NO_AFFIX = re.compile(r"[\d+\-]|[.,]$|^[.,]")
 """What must not be in a prefix or suffix, because it could be taken for a part of the number."""
 _SPACES, _APOSTROPHES = " \u00a0\u202f", "'\u2019"
-_NEXT_TO_NOTHING = 0.02
-"""Part of a bin's width that does not show in its label."""
+_SMALL_GAP = 0.02
+"""Largest gap between two bins, as a part of their widths, that labels leave out."""
 
 
 class Style(Protocol):
@@ -274,8 +274,8 @@ class Continuous(Number):
         """Ends with as many digits as distinguish neighbouring ends, such as `5.29 to 7.5`."""
         lows, highs = (np.array(self.numbers_at(ends), dtype=float) for ends in self.bin_ends())
         widths = highs - lows
-        # Where the next bin begins next to nothing further on, -0.6 to -0.2 says more than -0.6 to -0.20001.
-        near = lows[1:] - highs[:-1] < _NEXT_TO_NOTHING * np.minimum(widths[1:], widths[:-1])
+        # Where the next bin begins at -0.2, the label '-0.6 to -0.2' is clearer than '-0.6 to -0.20001'.
+        near = lows[1:] - highs[:-1] < _SMALL_GAP * np.minimum(widths[1:], widths[:-1])
         highs[:-1][near] = lows[1:][near]
         ends = np.unique(np.append(lows, highs))
         texts = shortest_texts(ends)

@@ -36,7 +36,7 @@ from lookalike.schema.text_forms import (
 )
 
 SENTINELS = (99, 999, 9_999, 99_999, 999_999, 9_999_999, 99_999_999)
-"""Whole numbers that often stand for something else than themselves; their negatives as well."""
+"""Whole numbers that often mark missing or special values instead of amounts; their negatives, too."""
 LAST_YEAR = 2200
 _LENGTHS = (0, 1, 2, 3, 4, 5, 7, 9, 13, 21, 41)
 _LEAST = 5e-324

@@ -1,4 +1,4 @@
-"""Questions in words: `count where age >= 30 and sex = F`. A small parser reads them; they are never run as code.
+"""Questions as texts: `count where age >= 30 and sex = F`. A small parser reads them; they are never run as code.
 
     question   = "count" [ "by" column { "," column } ] [ "where" condition ] | condition
     condition  = part { "or" part } ;  part = factor { "and" factor }

@@ -346,7 +346,7 @@ def relation_of(columns: Sequence[Column], rule: AtLeast | Sum) -> Relation:
 
 
 def _unit(column: Binned, finest: int, exact: bool) -> float | int:
-    """How many shared units one tick of a number is worth, where the finest column has so many decimals."""
+    """How many shared units one tick of a number is worth, given the decimals of the finest column."""
     places = (column.decimals or 0) if isinstance(column, Continuous) else 0
     return 10 ** (finest - places) if exact else 10.0**-places
 

@@ -1,8 +1,8 @@
-"""YAML and JSON files from anywhere, parsed under limits that hold before anything large is made; whole files written.
+"""Reads YAML and JSON files from strangers, under limits that hold before anything large is made; writes whole files.
 
 A file may be hostile: a few hundred bytes of YAML aliases stand for gigabytes, and deep nesting exhausts the stack of
 the program that reads it. So aliases are refused, and size, depth and the number of values are limited. Every fault is
-raised as the one type of error that the caller chooses. A file that is written is there as a whole or not at all.
+raised as the one type of error that the caller chooses. A file is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _no_number(text: str) -> float:
 def write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
     """Call `write` on a temporary file beside the target and rename it; a failure, an OSError, leaves no file behind.
 
-    What exists and is no file, such as a pipe, is written to as it is.
+    A target that exists and is not a regular file, such as a pipe, is written to directly.
     """
     if target.exists() and not target.is_file():
         with open(target, "wb") as stream:

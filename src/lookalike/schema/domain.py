@@ -1,7 +1,7 @@
 """Names and sizes of the columns of an integer-coded table, and the one place where rows of codes become cell numbers.
 
 Cells are numbered in row-major order (mixed radix): on columns of sizes k_1, ..., k_d a row of codes c_1, ..., c_d
-falls in cell (...(c_1 k_2 + c_2) k_3 + ...) k_d + c_d. Arithmetic on marginals needs to know no more of a table.
+falls in cell (...(c_1 k_2 + c_2) k_3 + ...) k_d + c_d. That is all that arithmetic on marginals needs of a table.
 """
 
 from __future__ import annotations

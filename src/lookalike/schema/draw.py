@@ -3,12 +3,13 @@
 Numbers follow the column's shape, or are uniform where it has none, and are rounded as `rounding` says. Identifiers
 follow a public pattern.
 
-A model knows which bins go together, not where in a bin a number is. Drawn one by one, numbers lose what they have in
-common within bins: delays of departure and arrival that rise together become a staircase of squares, and in the last,
-widest bins of heavy tails nearly all of the correlation is lost. Here the rows are taken to have a Gaussian copula:
-every number is a normal variable of which its bin shows the interval, and the correlations are those that explain
-best which bins go together. Places within bins are drawn from that, given all bins of the row. The numbers of each bin
-stay spread as they were. All of it is computed from generated rows, so it is post-processing and costs no budget.
+A model knows which bins occur together, but not where within a bin a number lies. Numbers that are drawn one by one are
+independent within their bins: delays of departure and arrival that rise together become a staircase of squares, and in
+the last, widest bins of heavy tails nearly all of the correlation is lost. Here the rows are taken to have a Gaussian
+copula: every number is a normal variable, its bin gives the interval that the variable lies in, and the correlations
+are those that best explain which bins occur together. Places within bins are drawn from this copula, given all bins of
+the row. How the numbers of each bin are spread does not change. All of it is computed from generated rows, so it is
+post-processing and costs no budget.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Part:
 def draw_identifiers(
     column: Identifier, count: int, kind: pa.DataType, rng: np.random.Generator, part: Part | None = None
 ) -> pa.Array:
-    """Made-up identifiers, distinct while the pattern allows that many; those of persons repeat as `repeats` says.
+    """Made-up identifiers, distinct as far as the pattern allows; those of persons repeat as `repeats` says.
 
     The places marked # and @ are the digits of a number that runs through all of its values in a shuffled order.
     Whole numbers begin with a zero only where too few others are as wide as the pattern.
@@ -205,7 +206,7 @@ def _intervals(codes: np.ndarray, sizes: list[int]) -> tuple[np.ndarray, np.ndar
 
 
 def _start(low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Normal variables within their intervals, each by itself."""
+    """Normal variables within their intervals, drawn independently."""
     return ndtri(_between(ndtr(low), ndtr(high), rng))
 
 

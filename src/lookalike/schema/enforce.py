@@ -1,4 +1,4 @@
-"""What the rules of a schema forbid: cells of marginals, where a rule can be said in codes, and rows.
+"""What the rules of a schema forbid: cells of marginals, where a rule can be expressed in codes, and rows.
 
 `structural_zeros` gives the impossible cells of marginals; a model that uses them never generates such rows.
 `broken_rows` says which rows break a rule: generated rows, and behind the door rows on which rules are tested. A row

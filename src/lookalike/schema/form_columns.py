@@ -1,6 +1,6 @@
 """The column that several forms of texts have in common: kind, separators, decimals and format. Uses no data.
 
-What goes in are numbers of rows by form (`text_forms.py`), noisy ones where they come from a private table.
+The input is the number of rows of each form (`text_forms.py`); the numbers are noisy for a private table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def markers_of(counts: Mapping[Form, float], *, words: bool) -> tuple[str, ...]:
 
 
 def _width(counts: Mapping[Form, float]) -> int:
-    """The width of most numbers with leading zeros, 0 where none have them."""
+    """The width of most numbers with leading zeros; 0 if no number has any."""
     widths = {form.width: count for form, count in counts.items() if form.width}
     return max(widths, key=lambda width: widths[width], default=0)
 

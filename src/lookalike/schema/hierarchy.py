@@ -1,4 +1,4 @@
-"""Public hierarchies: levels of ever fewer groups of a column's values or bins.
+"""Public hierarchies: levels of groups of a column's values or bins, each level with fewer groups.
 
 A level of categories lists its groups with their members, which are values or groups of the level before:
 {"school": ["9th", "HS-grad"], "degree": ["Bachelors", "Masters"]}. A level of bins merges neighbours: a number of

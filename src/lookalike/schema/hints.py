@@ -23,7 +23,7 @@ _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Hints as they are typed, each NAME=FACT but the names of identifiers.
+    """Hints as the user types them: NAME=FACT each, but for identifiers the name alone.
 
     >>> from lookalike.schema.columns import Undeclared
     >>> schema = Schema((Undeclared("age"), Undeclared("sex"), Undeclared("patient")))

@@ -1,7 +1,7 @@
 """Parts of times as numbers: year, month, day, weekday, hour, ... of wall-clock times, and times from their parts.
 
-Times are microseconds since 1970, of any size: no value raises an error, and what lies outside the years 1 to 9999
-counts as the first or last of them. Uses no data beyond the arrays that it is given.
+Times are microseconds since 1970, of any size: no value raises an error, and times outside the years 1 to 9999 count
+as the first or last of them. Uses no data beyond the arrays that it is given.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.

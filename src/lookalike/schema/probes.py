@@ -201,7 +201,7 @@ class Comparison(RowProbe):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourLate(RowProbe):
-    """By how many hours of the day the number in the second column is ahead of the time in the first.
+    """The difference in hours of the day between the number in the second column and the time in the first.
 
     The last class is for rows without one of the two, or with a number that is not an hour.
     """

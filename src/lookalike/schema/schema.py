@@ -71,7 +71,7 @@ def known_counts(column: Column, stddev: float, counts: Sequence[float]) -> Know
 
 
 def fingerprint_of(column: Column) -> str:
-    """Return a fingerprint of what a column says, apart from its type in the table, which reading may fill in."""
+    """Return a fingerprint of a column's facts, without its storage type, which reading a table may fill in."""
     said = json.dumps(field_of(replace(column, storage="")), sort_keys=True, default=str)
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 

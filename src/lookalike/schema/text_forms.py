@@ -13,9 +13,9 @@
 A form has few attributes, by which counts can be added up: its `family`, its separators and its number of decimals.
 Where forms are too many, as when values are counted by form and size at once, `group` has about a dozen beside the
 single texts: the forms of a group have one axis. `number_of` gives the numbers on it, whatever the separators.
-Some texts do not tell all: `1,234` may be grouped or have three decimals, `03/04/2014` may be in March or in April.
-They have forms of their own (`unsure`) that follow the others of the column; without others, `1,234` is grouped and
-the month comes first.
+Some texts are ambiguous: `1,234` may be grouped or have three decimals, `03/04/2014` may be in March or in April.
+They have separate forms (`unsure`), which are read as the other forms of the column are; without others, `1,234` is
+grouped and the month comes first.
 
 What is text, and why: numbers of more than 18 digits (no number here holds them), `(5.00)` and `5-` for negative
 numbers and the grouping `1,23,456` (rare), digits and signs outside ASCII, durations beyond 24 hours (no clock time),
@@ -209,7 +209,7 @@ def day_first(month_first: str) -> str:
 
 
 def _fixed_formats() -> Iterator[str]:
-    """Formats in which no day can be taken for a month; those without leading zeros after those with."""
+    """Formats in which a day cannot be mistaken for a month; those without leading zeros come last."""
     seconds = [f"%H:%M:%S{fraction}{zone}" for fraction in ("", ".%3f", ".%f") for zone in ("", "Z", "%:z", "%z")]
     yield "%Y-%m-%d"
     for between, clock in product(" T", ("%H:%M", "%H:%MZ", "%H:%M%:z", *seconds)):

@@ -4,10 +4,10 @@ Known codes: `%Y`, `%y` (two digits: 69 to 99 are 1969 to 1999, 00 to 68 are 200
 `%b` and `%B` (English names of months), `%^b` (in capitals), `%a` and `%A` (of weekdays, which are not checked), `%H`,
 `%I`, `%M`, `%S`, `%f` (six decimals of a second), `%3f` (three), `%p` and `%P` (AM and am), `%z` and `%:z` (offsets
 such as +0100 and +01:00). `%-m`, `%-d`, `%-H` and `%-I` write no leading zero. Formats with any other code go through
-Python's own functions, text by text. All is the same on every machine and in any locale.
+Python's own functions, text by text. Results are the same on every machine and in any locale.
 
-Reading is a little wider than writing: leading zeros may be there or not, names may be in any case, short or long.
-Work is done on whole arrays; no text raises an error.
+More texts are read than are written: leading zeros are optional, and names may be in any case, short or long.
+Functions work on whole arrays, and no text raises an error.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.

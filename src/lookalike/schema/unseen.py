@@ -1,7 +1,7 @@
 """What a run could not see of a table: the column, what was seen, what was done, and what to declare.
 
 All of it follows from released numbers and public facts. Reasons that make a column a guess are *doubts*, at which a
-strict run stops (`Discovery.strict`); the others are remarks, since they say no more than that noise hides rare values.
+strict run stops (`Discovery.strict`); the others are remarks, which only say that noise hides rare values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REASONS = (*DOUBTS, RARE_VALUES, SINGLE, DECLARED)
 
 _CONSTANT = "no other value is made"
 _NAMED = 5
-"""Columns that a line names; it gives the number of the others."""
+"""Maximum number of columns that a line names; of the others it gives the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _shown(entry: Unseen) -> str:
 
 
 def unseen_text(found: Iterable[Unseen], schema: Schema) -> str:
-    """Return all lines as one text; where there are none, what is true of every table with this schema."""
+    """Return all lines as one text; without any line, a sentence that says that nothing is in doubt."""
     if any("measured" in column.provenance.values() for column in schema.columns):
         nothing = "nothing is in doubt; what only few rows hold, such as rare values, cannot be seen."
     else:

@@ -1,4 +1,4 @@
-"""The interfaces of sources: what answers exact counts of many marginals, and the engines that count.
+"""The interfaces of sources, which answer exact counts of many marginals, and of the engines that count.
 
 Only the door and the evaluation import sources.
 """
@@ -21,13 +21,13 @@ from lookalike.schema.domain import ColumnSet, Domain
 Counts = NDArray[np.int64]
 Maps = Mapping[str, np.ndarray]
 LEAST_COUNT = 10
-"""Smallest number of rows with which a value leaves a server or a cluster; docs/proofs/discovery.md says its price."""
+"""Smallest number of rows of a value that a server or a cluster returns; docs/proofs/discovery.md has the price."""
 Keep = Callable[[np.ndarray, int], np.ndarray]
 """Chooses rows: from the number of the person of every row and a maximum, the places of the rows that are kept."""
 
 
 class Source(Protocol):
-    """Exact counts of encoded columns. What it returns is private: it must not leave the door without noise."""
+    """Gives exact counts of encoded columns. They are private: they must not leave the door without noise."""
 
     @property
     def domain(self) -> Domain:
@@ -110,10 +110,10 @@ class Scanner(Counter, Protocol):
         ...
 
     def capped(self, person: Identifier, keep: Keep) -> Scanner:
-        """The same table with at most `person.max_rows` rows of each person, chosen once for all scans.
+        """The same table with at most `person.max_rows` rows of each person, which are chosen once for all scans.
 
-        An engine that numbers rows chooses by `keep`; any other must choose as it does: at random, a person's rows
-        independently of the rows of others, and rows without an identifier all, since each is a separate person.
+        An engine that numbers rows chooses by `keep`. Any other must choose in the same way: at random, for each person
+        independently of the rows of others. It keeps all rows without an identifier, as each is a separate person.
         """
         ...
 
@@ -124,11 +124,11 @@ class Scanner(Counter, Protocol):
 
 @runtime_checkable
 class Place(Protocol):
-    """Where a table lives that is neither a file nor a frame. Its attributes are public and need no row."""
+    """The place of a table that is neither a file nor a frame. Its attributes are public, and need no row."""
 
     @property
     def identity(self) -> str | None:
-        """The name of the table in ledgers: the same by whatever host name, user or spelling it is reached.
+        """The name of the table in ledgers, which does not depend on the host name, user or spelling of its address.
 
         None for a table that lives in memory alone.
         """

@@ -1,7 +1,7 @@
 """Blocks of codes of a table of Spark, as the executors make and count them.
 
-A block holds the codes of about 65,536 rows, each column for itself: Spark hands on only those that are counted.
-What fails here is raised as one constant error, since executors write errors to their logs. Executors import this
+A block holds the codes of about 65,536 rows, column by column: Spark passes on only the columns that are counted.
+Every failure here becomes one constant error, since executors write errors to their logs. Executors import this
 module, so it imports little.
 """
 
@@ -25,7 +25,7 @@ from lookalike.sources.counting import Tally, codes_of_table, smallest_type, tex
 
 BLOCK_ROWS = 1 << 16
 PIECE = 1 << 12
-"""Counts that travel together. More than these are added up by the executors, fewer by the driver."""
+"""Number of counts in a piece. The executors add up larger sets of counts, the driver smaller ones."""
 REPEATS = "lookalike repeats"
 """Column of the number of rows of a row's person."""
 _FAULT = "a block of rows could not be read"
@@ -99,7 +99,7 @@ class Packing:
 
     @property
     def block(self) -> str:
-        """The columns of a block, in the words of Spark."""
+        """The columns of a block, with their types as Spark names them."""
         return ", ".join(["rows int", *(f"{place(i)} binary" for i in range(len(self.columns)))])
 
     def _codes(self, table: pa.Table) -> Iterator[np.ndarray]:
@@ -202,7 +202,7 @@ _UNSIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "u
 
 @dataclass(frozen=True)
 class Making:
-    """Makes parts of a synthetic table from their numbers: no private row is near.
+    """Makes parts of a synthetic table from their numbers; no private row is involved.
 
     Attributes:
         parts: the tables by number.
@@ -217,7 +217,7 @@ class Making:
         return pa.schema([(field.name, self._type(value_type(field.type))) for field in self.structure])
 
     def spark_types(self) -> Any:
-        """The same in the words of Spark."""
+        """The same types as Spark names them."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(self.types())

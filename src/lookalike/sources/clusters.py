@@ -1,4 +1,4 @@
-"""Where a table of Spark lives: a DataFrame, or a session or an address and the name of a table or a path.
+"""The place of a table of Spark: a DataFrame, or a session or an address with the name of a table or a path.
 
 `repr` shows that it is a table of Spark and its name alone.
 """
@@ -33,7 +33,7 @@ _NO_JAVA = (
     "set JAVA_HOME if 'java' is not found."
 )
 _HOSTLESS = ("hdfs", "webhdfs", "swebhdfs", "viewfs")
-"""File systems whose addresses begin with a host name, which is no part of a table's identity."""
+"""File systems whose addresses begin with a host name, which is not a part of a table's identity."""
 
 
 def is_cluster(address: str | os.PathLike[str]) -> bool:
@@ -64,13 +64,13 @@ class SparkTable:
         if "pyspark.sql.connect" in type(self.where).__module__:
             raise InputError("Sessions of Spark Connect are not supported. Give a DataFrame of a session of its own.")
         if isinstance(self.where, str) and not is_cluster(self.where):
-            raise InputError(f"{self.where!r} is no address of Spark. Write spark://HOST:PORT or local[*].")
+            raise InputError(f"{self.where!r} is not an address of Spark. Write spark://HOST:PORT or local[*].")
         if not is_spark_frame(self.where) and not self.name.strip():
             raise InputError("No table of Spark was named. Give --table NAME, or --table PATH of Parquet files.")
 
     @cached_property
     def session(self) -> Any:
-        """The session of Spark, begun if need be."""
+        """The session of Spark, which is started if there is none."""
         return _started(self.where) if isinstance(self.where, str) else getattr(self.where, "sparkSession", self.where)
 
     @property
@@ -80,7 +80,7 @@ class SparkTable:
 
     @cached_property
     def frame(self) -> Any:
-        """The table as a DataFrame. Nothing of it is computed yet."""
+        """The table as a DataFrame, of which nothing is computed yet."""
         with asking(self.name):
             frame = self.where if is_spark_frame(self.where) else self._read()
             for name in set(self.dropped) - set(frame.columns):
@@ -249,7 +249,7 @@ def no_logs() -> Iterator[None]:
 
 @contextmanager
 def asking(name: str, action: str = "read") -> Iterator[None]:
-    """Turn what fails before rows are read, or when made-up rows are written, into one message with the name alone."""
+    """Turn any failure before rows are read, or while made-up rows are written, into a message with the name alone."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

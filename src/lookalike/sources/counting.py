@@ -1,4 +1,4 @@
-"""From Arrow arrays to codes, from codes to counts of many marginals, and the one source over all engines that count.
+"""Turns Arrow arrays into codes, and codes into counts of many marginals; `CountedSource` does so over any engine.
 
 Codes have one, two or four bytes and are those of `schema/codec.py`; where an array has few distinct values, each is
 encoded once. Loops are compiled where that pays. `CountedSource` asks an engine for few wide column sets: counting one
@@ -32,7 +32,7 @@ from lookalike.sources.base import Counter, Counts, Maps, View, check_cliques
 BLOCK_ROWS = 1 << 15
 """Rows counted at a time, so that the cell numbers of a block stay in the cache."""
 _WORTH_COMPILING = 100_000_000
-"""Rows times columns of all sets from which compiled loops are loaded: they save about half a second then."""
+"""Rows times columns of all sets above which compiled loops are loaded; there they save about half a second."""
 _MAX_SMALL = 1 << 31
 """Rows that are counted in 32 bits before they are added to counts of 64."""
 _MAX_SMALL_CELLS = 1 << 20
@@ -42,7 +42,7 @@ _MIN_ROWS = 2000
 _MAX_RANGE = 1 << 16
 """Whole numbers between the smallest and the largest of an array for which a table of codes is made."""
 _SAMPLE = 500
-"""Texts that are looked at to see whether an array has few distinct ones."""
+"""Number of texts by which it is judged whether an array has few distinct ones."""
 
 
 Lookups = dict[tuple[str, int, int], np.ndarray]
@@ -167,7 +167,7 @@ def codes_of(column: Column, array: pa.Array, lookups: Lookups | None = None) ->
 
 
 def _few_distinct(array: pa.Array) -> bool:
-    """Whether a sample of the texts has few distinct ones. It decides about time only."""
+    """Whether a sample of the texts has few distinct ones. Only the running time depends on it."""
     places = np.linspace(0, len(array) - 1, _SAMPLE).astype(np.int64)
     return len(array.take(pa.array(places)).unique()) < _SAMPLE // 2
 
@@ -269,7 +269,7 @@ class CountedSource:
         return all(fine.cells(clique) <= self._counter.max_cells for clique in cliques)
 
     def _scan(self, cliques: Sequence[ColumnSet]) -> None:
-        """Count sets that contain the given ones, in one pass."""
+        """Count sets that contain the given ones in one pass over the rows."""
         homes = cover(cliques, self.domain, self._counter.max_cells)
         asked: dict[ColumnSet, list[ColumnSet]] = {}
         for clique, home in homes.items():
@@ -311,7 +311,7 @@ def cover(wanted: Iterable[ColumnSet], domain: Domain, max_cells: int) -> dict[C
 
 
 class _Cover:
-    """A cover while it is made."""
+    """A cover under construction."""
 
     def __init__(self, domain: Domain, max_cells: int) -> None:
         self.domain, self.max_cells = domain, max_cells

@@ -1,7 +1,7 @@
-"""CSV text to an Arrow table of texts and back.
+"""Reads CSV files as Arrow tables of texts, and writes them.
 
-Only the header, which is public, can be refused. Every text after it is read as some rows, since a private row must not
-decide whether or how a run ends: `read_csv` says how broken rows are read.
+Only the header, which is public, can be refused. Any text after it is read as rows, since no private row may decide
+whether or how a run ends: `read_csv` says how broken rows are read.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -59,7 +59,7 @@ def _first_line(mark: str) -> re.Pattern[bytes]:
 DELIMITERS = (",", ";", "\t", "|")
 """Separators that are recognised; any other has to be named."""
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-"""What starts a formula in some spreadsheet, full-width forms included."""
+"""Characters with which a formula begins in some spreadsheet program, full-width forms included."""
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -215,7 +215,7 @@ def _header(data: bytes, path: str, delimiter: str | None = None) -> _Header:
 
 
 def _check_header(line: bytes, path: str) -> None:
-    """Refuse a first line that holds no names. It is public, and so is what is wrong with it."""
+    """Refuse a first line that holds no names. The line is public, so the message may say what is wrong with it."""
     if not line.strip():
         raise InputError(f"{path} is empty or begins with an empty line. A table needs at least a header line.")
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -298,7 +298,7 @@ def _arrow_table(rows: bytes, header: _Header) -> tuple[pa.Table, list[str]]:
             ),
         )
     except pa.ArrowInvalid:
-        # No InputError, which says that there is no table and costs nothing: this depends on one row.
+        # Not an InputError, which would cost nothing: whether this happens depends on one row.
         raise RuntimeError(f"a row of a CSV file takes more than {_MAX_BLOCK:,} bytes") from None
     return table, other
 

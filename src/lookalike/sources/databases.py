@@ -1,4 +1,4 @@
-"""Where a table of a database lives, given as a URL, a SQLAlchemy engine or a DBAPI connection, and its name.
+"""The place of a table in a database: a URL, a SQLAlchemy engine or a DBAPI connection, and the table's name.
 
 No password is kept here: drivers find it in the environment, in a service or password file, or the user is asked for
 it. `repr` shows the kind of database and the table alone.
@@ -63,7 +63,7 @@ class DatabaseTable:
 
     @property
     def dialect(self) -> str:
-        """The dialect of SQL, in the words of sqlglot."""
+        """The dialect of SQL, as sqlglot names it."""
         from lookalike.sources.sql.sessions import dialect_of
 
         return SCHEMES[urlsplit(self.where).scheme] if isinstance(self.where, str) else dialect_of(self.where)
@@ -81,7 +81,7 @@ class DatabaseTable:
 
     @property
     def identity(self) -> str | None:
-        """The table's name in ledgers, by what the database says of itself: never by host, user or spelling."""
+        """The table's name in ledgers, as the database itself names it: host, user and spelling do not matter."""
         return self._facts[0]
 
     def structure(self) -> pa.Schema:
@@ -144,7 +144,7 @@ def write_into(tables: Iterable[pa.Table], where: Any, name: str) -> None:
 
 
 def file_of(url: str) -> Path:
-    """The file of a database that is one.
+    """The file of a database that is stored in a file.
 
     >>> file_of("sqlite:///data/clinic.db"), file_of("duckdb:////srv/clinic.db")
     (PosixPath('data/clinic.db'), PosixPath('/srv/clinic.db'))

@@ -1,6 +1,6 @@
 """Reads table files: texts (CSV, TSV, JSON lines), Parquet, Feather, and the formats of `office.py`, by suffix.
 
-Files of texts are read as text, so that decimals, dates, leading zeros and missing markers can be written as they were.
+Values of text files stay texts, so that decimals, dates, leading zeros and missing markers can be written as they were.
 They may be compressed (.gz, .bz2, .zst, .zip).
 """
 
@@ -50,7 +50,7 @@ KINDS = tuple(_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class TableFile(os.PathLike[str]):
-    """A file with how to read it. It stands for its path wherever a path is expected.
+    """A file together with how it is read. It can be used wherever a path is expected.
 
     Attributes:
         encoding: of files of texts.
@@ -131,12 +131,12 @@ class TableFile(os.PathLike[str]):
 
 
 def _is_pattern(path: Path) -> bool:
-    """Whether a path is a pattern of names; a file of that very name is no pattern."""
+    """Whether a path is a pattern of names; the name of an existing file is not."""
     return any(mark in str(path) for mark in "*?[") and not path.exists()
 
 
 def _fixed(path: Path) -> Path:
-    """The folder of a pattern up to its first part that varies."""
+    """The folder of a pattern, up to the first part of the path that varies."""
     fixed = Path(*(part for part in path.parts if not any(mark in part for mark in "*?[")))
     return fixed if path.is_absolute() or fixed.parts else Path()
 

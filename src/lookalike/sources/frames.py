@@ -1,4 +1,4 @@
-"""Tables in and out: files (`files.py`), pandas, polars and Arrow frames.
+"""Reads tables from files and from pandas, polars and Arrow frames, and makes frames of the same kind.
 
 Inside, every table is an Arrow table. Messages name places and limits, never a value of the table.
 
@@ -45,7 +45,7 @@ class TableForm:
         csv: delimiter and line ends of a CSV file.
         dtypes: dtype of each column of a pandas or polars frame, by name; of a pandas category column only that it is
             one, for its dtype holds the list of categories.
-        names: names of pandas columns that are no texts, such as numbers, by the texts that stand for them.
+        names: names of pandas columns that are not texts, such as numbers, by the texts that stand for them.
     """
 
     kind: str
@@ -142,7 +142,7 @@ def _with_index(frame: Any) -> Any:
 
 
 def _with_texts_as_names(frame: Any) -> tuple[Any, dict[str, Any]]:
-    """The frame with texts as names, and the names that were none."""
+    """The frame with texts as names, and the original names that were not texts."""
     names = {str(name): name for name in frame.columns if not isinstance(name, str)}
     if any(not isinstance(name, int | np.integer) for name in names.values()):
         raise InputError("The table has a column whose name is not a text or a whole number. Rename the columns.")

@@ -1,8 +1,8 @@
-"""JSON lines to an Arrow table of texts and back.
+"""Reads files of JSON lines as Arrow tables of texts, and writes them.
 
 The names of columns are the keys of the first line, which are taken as public, as a header is; only that line can be
-refused. Every line after it is some row: a missing key is null, a key that the first line does not have is dropped, and
-a line that is no JSON object is a row of nulls.
+refused. Every line after it counts as a row: a missing key is null, a key that the first line does not have is dropped,
+and a line that is not a JSON object is a row of nulls.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def begin(cells, codes):
 
 @njit(cache=True, nogil=True)
 def extend(cells, codes, size):
-    """Add a column of so many codes to cell numbers in mixed radix."""
+    """Add a column of `size` codes to cell numbers in mixed radix."""
     for i in range(len(codes)):
         cells[i] = cells[i] * size + codes[i]
 

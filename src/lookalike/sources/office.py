@@ -117,7 +117,7 @@ def _read_sheet(data: io.BytesIO, path: Path, rows: bool) -> pa.Table:
 
 
 def _lines(book: Any) -> Iterator[tuple[Any, ...]]:
-    """The values of the first sheet's rows; a cell that the library cannot read is empty, and stops nothing."""
+    """The values of the first sheet's rows; a cell that the library cannot read counts as empty."""
     reader, sheet = import_module("openpyxl.worksheet._reader"), book.worksheets[0]
 
     class Parser(reader.WorkSheetParser):
@@ -167,7 +167,7 @@ def _write_sheet(table: pa.Table, stream: BinaryIO, numbers: Collection[str], ti
         cells = [openpyxl.cell.WriteOnlyCell(sheet, value=value) for value in row]
         for cell in cells:
             if isinstance(cell.value, str):
-                cell.data_type = "s"  # a text that begins with = is no formula
+                cell.data_type = "s"  # a text that begins with = is not a formula
         sheet.append(cells)
     book.save(stream)
 
@@ -179,7 +179,7 @@ def _values(column: pa.ChunkedArray, numbers: bool) -> list[Any]:
 
 
 def _number(text: Any) -> Any:
-    """The number or truth value that a text stands for; any other text, and what is no text, as it is."""
+    """The number or truth value that a text stands for; any other value unchanged."""
     if not isinstance(text, str):
         return text
     if text in ("true", "false"):
@@ -193,7 +193,7 @@ def _number(text: Any) -> Any:
 
 
 def _time(text: Any) -> Any:
-    """The day or time that a text such as 2020-01-31 12:00:00 stands for, if Excel has it; else what was given."""
+    """The day or time that a text such as 2020-01-31 12:00:00 stands for, if Excel has it; else the value unchanged."""
     if not isinstance(text, str) or not _ISO.match(text) or text < "1900-03-01":
         return text
     try:

@@ -1,7 +1,7 @@
-"""Opens a table: finds the engine that holds its rows, binds the schema to its names and types, encodes.
+"""Opens a table: chooses the engine that holds its rows, binds the schema to its names and types, encodes the rows.
 
 Tables in memory are held here, as they were read and as codes of one, two or four bytes. Larger files, databases and
-clusters have engines of their own.
+clusters have separate engines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lookalike.sources.frames import TableForm, read_structure, read_table
 from lookalike.sources.streams import FileTable, Watch
 
 _BYTES_OF_VALUE = 4
-"""Bytes that a value of a Parquet file counts at least, when it is judged whether the file is large."""
+"""Bytes that a value of a Parquet file counts as at least, when it is decided whether the file is large."""
 _ROWS_PER_CELL = 8
 """Rows for which a cell of a wide set is worth its addition when the set is summed down."""
 _MAX_CELLS = 1 << 16
@@ -77,7 +77,7 @@ class OpenedTable:
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A table before any of its values was used."""
+    """A table of which no value has been used yet."""
 
     engine: Scanner
 
@@ -105,8 +105,8 @@ class ReadTable:
 def read(where: Any, *, single_rows: bool = False, watch: Watch | None = None) -> ReadTable:
     """The table at `where`; an InputError where it cannot be read as one.
 
-    Large files stay where they are and are read in batches, unless `single_rows` are needed; `watch` is told how far
-    such a pass is.
+    Large files stay where they are and are read in batches, unless `single_rows` are needed; `watch` is called with the
+    fraction that each pass has read.
     """
     if isinstance(where, Place):
         return ReadTable(where.scanner())
@@ -177,7 +177,7 @@ class MemoryTable:
         return MemoryTable(self.rows.take(keep(people, person.max_rows)), self.form)
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: rows in memory hold nothing open."""
 
     def __repr__(self) -> str:
         return f"MemoryTable({len(self.structure)} columns)"

@@ -1,7 +1,7 @@
 """The engine for tables of Spark: rows become packed blocks of codes on the executors, which are cached and counted.
 
-A block holds the codes of up to 65,536 rows, each column for itself. Blocks of a view are made once, by the
-codec, and stay with the executors; every further pass unpacks and counts them. Spark schedules, caches and repeats
+A block holds the codes of up to 65,536 rows, column by column. Blocks of a view are made once, by the codec,
+and stay with the executors; every further pass unpacks and counts them. Spark schedules, caches and repeats
 tasks. A task that is repeated or run twice changes nothing: blocks and counts follow from the rows alone, and of each
 partition Spark takes one result.
 

@@ -1,4 +1,4 @@
-"""The engine for files larger than memory: rows are read in batches, in every pass anew.
+"""The engine for files larger than memory: every pass reads the rows again, in batches.
 
 No copy of the rows is made: Parquet and Arrow files are read again, and CSV files are parsed again. Parsing costs about
 a quarter of writing a copy that could be read faster, a run with a schema makes few passes, and a copy of private rows
@@ -36,10 +36,10 @@ _MAX_CELLS = 1 << 16
 MAX_HELD = 1 << 24
 """Rows whose persons are held at a time: 24 bytes each."""
 _MAX_BITS = 16
-"""Parts of persons are halved so often at most: the rows of one person cannot be."""
+"""Parts of persons are halved at most this often: the rows of one person cannot be divided."""
 
 Watch = Callable[[float], None]
-"""Is told which fraction of the bytes a pass has read."""
+"""Called with the fraction of the bytes that a pass has read."""
 
 
 class FileTable:
@@ -85,7 +85,7 @@ class FileTable:
         return taken
 
     def close(self) -> None:
-        """Nothing is held open between passes."""
+        """Do nothing: no file is held open between passes."""
 
     def _batches(self, names: Sequence[str]) -> Iterator[tuple[pa.Table, Any]]:
         """The rows of these columns that are kept, some at a time, and how many rows are kept of each one's person."""

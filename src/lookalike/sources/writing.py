@@ -1,7 +1,7 @@
 """Writes synthetic rows to files of the kinds that are read, by suffix, and to new tables of databases.
 
 A file is written under a temporary name, then renamed; rows go into a database in one transaction, by COPY or in
-batches. So what is written is there completely or not at all.
+batches. So a table is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _insert(cursor: Any, dialect: str, path: str, table: pa.Table) -> None:
 
 
 class _UndoneError(Exception):
-    """Takes back a transaction that was only a trial."""
+    """Raised to undo a transaction that was only a trial."""
 
 
 def check_new(where: str, name: str) -> None:
@@ -268,7 +268,7 @@ def _connected(where: Any, dialect: str, name: str) -> Iterator[Any]:
 
 
 def _connection(where: Any, dialect: str) -> tuple[Any, Any]:
-    """What is to be closed afterwards, and the connection of the driver; that of the user stays open."""
+    """Return what must be closed afterwards, and the driver's connection; a connection of the user stays open."""
     if isinstance(where, str):
         opened = _opened(where, dialect)
         return opened, opened

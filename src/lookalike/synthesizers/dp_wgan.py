@@ -29,7 +29,7 @@ _BATCH_ROWS = 100_000
     "NIST challenge of 2018",
     good_for="comparison with networks; ahead of independent columns, behind the good marginal methods",
     corrected="no amplification by sampling is claimed (the public program shuffles and is accounted as if it "
-    "drew every row by itself); one clip over all layers, in exact whole numbers; exact unseeded noise; number of "
+    "drew every row independently); one clip over all layers, in exact whole numbers; exact unseeded noise; number of "
     "rows, delta and values no longer taken from the table; a number of steps that no private loss decides",
     page="docs/reproductions/gans.md",
     rank=180,

@@ -172,7 +172,7 @@ def _rules(text: str) -> tuple[tuple[Constraint, ...], str]:
     try:
         entries, _ = Reader().yaml(text, "The text", texts=True)
         if not isinstance(entries, list):
-            raise SchemaError("The rules are no list. Begin each rule with a hyphen, such as '- always: end >= start'.")
+            raise SchemaError("The rules are not a list. Begin each with a hyphen, such as '- always: end >= start'.")
         return tuple(constraint_of(entry, i + 1) for i, entry in enumerate(entries)), ""
     except SchemaError as error:
         return (), str(error)

@@ -96,7 +96,7 @@ def test_ledgers_of_the_catalogue(folder: Path) -> None:
 def test_what_is_refused_before_anything_is_spent(folder: Path) -> None:
     spark = session()
     refused = {
-        ("spark", "people"): "no address of Spark",
+        ("spark", "people"): "not an address of Spark",
         (spark, " "): "No table of Spark was named",
         (spark, "nobody"): "Cannot read the table 'nobody' of Spark",
         (spark, str(folder / "nothing")): "Check its name or path",

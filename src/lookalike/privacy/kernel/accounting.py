@@ -1,4 +1,4 @@
-"""Which tables are neighbours, the budget of a run, the price of each release, and the accountant that charges it.
+"""Defines neighbouring tables, the budget of a run and the price of each release, and charges or refuses releases.
 
 Two kinds of accounting, each with one additive unit rho, so that a run's total is the sum of its charges:
 
@@ -151,7 +151,7 @@ class Charge:
 
 
 class Book(Protocol):
-    """Where charges are written: an open run of a ledger."""
+    """An open run of a ledger, to which charges are written."""
 
     def charge(self, charge: Charge, /) -> int:
         """Write the charge to disk and return its number; refuse, by an exception, what the run's plan forbids."""

@@ -324,11 +324,11 @@ def open_table(
 ) -> GuardedTable:
     """Read and encode the table, and return the only object that may answer questions about it.
 
-    A file that is no table is refused uncharged, and so is a schema that does not fit its names and types. Both follow
-    from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value, unless
-    the schema says `outside: error`: a value outside it then stops the run, with an error that names the column and not
-    the value, after the whole budget is charged. With `keep_rows`, the rows can be encoded again even if the schema is
-    complete. `reader` are settings of `sources.open.read`.
+    A file that is not a table is refused uncharged, and so is a schema that does not fit its names and types. Both
+    follow from public structure: of a CSV file only the header can be refused. From then on nothing depends on a value,
+    unless the schema says `outside: error`: a value outside it then stops the run, with an error that names the column
+    and not the value, after the whole budget is charged. With `keep_rows`, the rows can be encoded again even if the
+    schema is complete. `reader` are settings of `sources.open.read`.
     """
     book.check_noise(secret=insecure_rng is None)
     accountant = Accountant(budget, book)

@@ -28,7 +28,7 @@ from lookalike.errors import BudgetError
 Bounds = tuple[Fraction, Fraction]
 """A lower and an upper bound of a real number."""
 BitSource = Callable[[int], bytes]
-"""Gives that many random bytes."""
+"""Returns a given number of random bytes."""
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -1,8 +1,8 @@
 """Noisy sums of clipped gradients of a critic over real rows, one per training step.
 
-The published program of DP-WGAN draws batches by shuffling and accounts for them as if every row were drawn by itself.
-Here no amplification by sampling is claimed, so none can fail. Every row is put into one of `batches` batches at
-random, independent of the other rows, and step t uses batch t mod `batches`. So a row is used in at most
+The published program of DP-WGAN draws batches by shuffling, and accounts for them as if each row were drawn
+independently. Here no amplification by sampling is claimed, so none can fail. Every row is put into one of `batches`
+batches at random, independent of the other rows, and step t uses batch t mod `batches`. So a row is used in at most
 ceil(steps / batches) steps, and in each it adds a vector of whole numbers of at most norm `norm`
 (`Critic.clipped_sums`). All else that a step uses is public: the critic, the norm, the noise. Given the row's batch the
 steps are an adaptive composition of Gaussian mechanisms with mu^2 = ceil(steps / batches) * (rows * norm / stddev)^2 in

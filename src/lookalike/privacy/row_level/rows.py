@@ -1,4 +1,4 @@
-"""Shared parts of row releases, the split into disjoint parts, and a histogram of the cells that occur.
+"""What releases of rows share, the split of a table into disjoint parts, and a histogram of the cells that occur.
 
 Only the door calls the functions that read rows.
 """

@@ -1,4 +1,4 @@
-"""The expressions of `expressions.py`, which are PostgreSQL's, in the words of other databases.
+"""Translates the expressions of `expressions.py`, which are for PostgreSQL, into dialects of other databases.
 
 They are tested as texts, and on DuckDB and SQLite. None was tested on a server of MySQL, SQL Server, Snowflake or
 BigQuery, and no connection to these is opened.
@@ -11,7 +11,7 @@ from typing import Any
 from lookalike.errors import SchemaError
 
 OTHER_DIALECTS = ("duckdb", "sqlite", "mysql", "tsql", "snowflake", "bigquery")
-"""Dialects in which expressions are rendered, in the words of sqlglot. MySQL's is MariaDB's, too."""
+"""Dialects to which expressions are translated, as sqlglot names them. That of MySQL is for MariaDB, too."""
 _BINARY = {
     "duckdb": '{} COLLATE "C"', "sqlite": "{} COLLATE BINARY", "mysql": "CAST({} AS BINARY)",
     "tsql": "({} + NCHAR(1)) COLLATE Latin1_General_100_BIN2", "snowflake": "{} COLLATE 'utf8'",

@@ -66,7 +66,7 @@ def open_engine(session: Session, structure: pa.Schema) -> Scanner:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a table that a run uses, as a FROM clause.
+    """The rows of a table that a run uses, written as a FROM clause.
 
     Attributes:
         person: the column that says whose row it is, None where no maximum is kept.
@@ -210,7 +210,7 @@ class ServerTable(_Table):
     least_count = LEAST_COUNT
 
     def check(self, columns: Sequence[Column]) -> None:
-        """Refuse columns whose codes are no expression of SQL, before anything is charged."""
+        """Refuse columns whose codes SQL cannot express, before anything is charged."""
         for column in columns:
             self.code(column)
 
@@ -296,7 +296,7 @@ class ServerTable(_Table):
 
 
 def _by_value_only(column: Column, code: str) -> bool:
-    """Whether the code of a column is dear to compute and follows from its value alone."""
+    """Whether the code of a column is expensive to compute and follows from its value alone."""
     return "SELECT" in code and not isinstance(column, RowProbe | RowsPerPerson)
 
 

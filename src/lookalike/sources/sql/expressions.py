@@ -1,8 +1,8 @@
 """SQL expressions that give a column's codes: exactly those of `schema/codec.py`, computed inside the database.
 
-They are written in the words of PostgreSQL. `rendered` says them in other dialects, for columns of typed values and
-lists of texts; texts that write numbers or times need PostgreSQL's regular expressions. Every row gets a code, whatever
-it holds, and none raises an error: casts that could fail stand behind a test of the value.
+They are written for PostgreSQL. `dialects.py` translates them for columns of typed values and lists of texts; texts
+that write numbers or times need PostgreSQL's regular expressions. Every row gets a code, whatever it holds, and none
+raises an error: a cast that could fail is made only after a test of the value.
 """
 
 # Arrow makes its compute functions at import time, so a type checker does not see them.
@@ -75,7 +75,7 @@ def code_of(column: Column, field: Field) -> str:
         return affix_code(column, field)
     if isinstance(column, Offsets):
         return offset_code(column, field)
-    raise refused(column, f"is asked for by {type(column).__name__}, which is no expression of SQL", "Declare it.")
+    raise refused(column, f"is asked for by {type(column).__name__}, which SQL cannot express", "Declare it.")
 
 
 def refused(column: Column, what: str, remedy: str) -> SchemaError:

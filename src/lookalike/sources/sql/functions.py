@@ -44,7 +44,7 @@ def stream(session: Session, fields: Sequence[Field], clause: str, add: Add) -> 
 
 
 class _Batches:
-    """Rows that have come, until they fill a batch. What `add` raises is kept, and raised after the statement."""
+    """Collects rows until they fill a batch. An error of `add` is kept, and raised after the statement."""
 
     def __init__(self, fields: Sequence[Field], add: Add) -> None:
         self.fields, self.add = fields, add
@@ -77,7 +77,7 @@ class _Batches:
 
 
 class _DuckBatches(_Batches):
-    """Vectors of DuckDB, which come as Arrow arrays and on several threads."""
+    """Collects vectors of DuckDB, which arrive as Arrow arrays and on several threads."""
 
     def run(self, session: Session, clause: str) -> None:
         name = f"lookalike_rows_{id(self)}"
@@ -119,7 +119,7 @@ def _duck_type(kind: pa.DataType) -> str:
 
 
 class _SQLiteBatches(_Batches):
-    """Rows of SQLite, which come one by one to an aggregate function."""
+    """Collects rows of SQLite, which arrive one by one at an aggregate function."""
 
     def run(self, session: Session, clause: str) -> None:
         batches = self
@@ -145,7 +145,7 @@ class _SQLiteBatches(_Batches):
 
 
 def _as_bytes(field: Field) -> str:
-    """The value, texts as bytes: texts that are no UTF-8 could not be handed over."""
+    """The value, with texts as bytes, since texts that are not UTF-8 could not be passed on."""
     return f"CASE typeof({field.value}) WHEN 'text' THEN CAST({field.value} AS BLOB) ELSE {field.value} END"
 
 

@@ -67,7 +67,7 @@ def _class(probe: RowProbe) -> str:
         return f"CASE WHEN {within} THEN floor(mod((r.n1 - {hour} + 24)::numeric, 24))::int ELSE 24 END"
     if isinstance(probe, ValueAndMissing):
         return f"2 * r.c0 + CASE WHEN {two} THEN 0 ELSE 1 END"
-    raise refused(probe, f"is asked for by {type(probe).__name__}, which is no expression of SQL", "Use --no-rules.")
+    raise refused(probe, f"is asked for by {type(probe).__name__}, which SQL cannot express", "Use --no-rules.")
 
 
 def _present(probe: RowProbe, place: int, *, other: bool = False) -> str:

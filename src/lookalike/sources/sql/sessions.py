@@ -1,6 +1,6 @@
 """Connections to databases: the table's names and types from the catalogue, one read-only snapshot, and statements.
 
-What a server says about a fault may quote values, so it is never passed on: every fault becomes one of a few constant
+A server's message about a fault may quote values, so it is never passed on: every fault becomes one of a few constant
 messages. Passwords are found by the drivers, and are neither kept nor shown.
 """
 

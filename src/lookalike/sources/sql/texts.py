@@ -22,7 +22,7 @@ from lookalike.schema.times import escaped
 from lookalike.sources.sql.sessions import Field, literal
 
 MAX_LENGTH = 1000
-"""Longer texts are not read as numbers: PostgreSQL's own numbers end somewhat above."""
+"""Longer texts are not read as numbers: the numbers of PostgreSQL end somewhat above this."""
 WHITESPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -137,7 +137,7 @@ def micros_of_text(column: Datetime, text: str) -> str:
 
 
 def _plain_micros(format: str, text: str) -> str:
-    """As Arrow's strptime: fields of up to so many digits after spaces, days that run over into the next month."""
+    """As Arrow's strptime: fields of up to a number of digits after spaces, days that run over into the next month."""
     tokens, names = times.tokens(format), []
     parts = []
     for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
