@@ -96,7 +96,7 @@ def as_ledger(ledger: Ledger | str | Path | None, table: Any) -> Ledger:
     if ledger is not None:
         return Ledger(Path(ledger), identity or f"ledger:{Path(ledger).resolve()}")
     if isinstance(table, TableFile) and identity is None:
-        raise InputError("Standard input has no ledger of its own. Give --ledger, so that what is spent is remembered.")
+        raise InputError("Standard input has no default ledger. Give --ledger FILE, so that what is spent is recorded.")
     return Ledger(default_ledger_path(identity) if identity else None, identity or "a table in memory")
 
 
@@ -175,7 +175,7 @@ def check_target(path: Path, *, table: bool) -> None:
     folder = path.parent
     if table and "*" in path.name:  # parts in a folder that is made
         if folder.exists():
-            raise InputError(f"{folder} exists already. Give the name of a folder that does not, for its parts.")
+            raise InputError(f"The folder {folder} exists already. Name a new folder for the parts of the table.")
         folder = folder.parent
     if not folder.is_dir():
         raise InputError(f"Cannot write {path.name}: there is no folder {folder}. Create it, or choose another place.")
@@ -223,7 +223,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | 
                 raise InputError(f"{what} {path} is {name} and would overwrite it. Choose another place.")
         for name, other in written:
             if same_file(path, other):
-                raise InputError(f"{what} {path} is also what {name} writes. Choose two places.")
+                raise InputError(f"{what} and {name} would write the same file, {path}. Choose two places.")
         written.append((what, path))
 
 

@@ -258,7 +258,7 @@ def test_what_differs_is_refused_and_costs_nothing(
     with pytest.raises(LedgerError, match="does not belong"):
         resume(table, ledger=other)
     held = reopen(table, 1, ledger=ledger)
-    refused("still going on")
+    refused("still running")
     held.account.journal.close()
     assert resume(table, ledger=ledger).spent.private
 

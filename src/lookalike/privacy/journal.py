@@ -207,7 +207,7 @@ def _lock(handle: int, path: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise LedgerError(f"The run of {path.name} is still going on in another process. Wait for it.") from None
+        raise LedgerError(f"The run of {path.name} is still running in another process. Wait for it.") from None
     if not path.exists() or not os.path.samestat(os.fstat(handle), os.stat(path)):
         raise LedgerError(f"The run of {path.name} has just ended in another process: there is nothing to resume.")
 

@@ -62,7 +62,7 @@ class SparkTable:
 
     def __post_init__(self) -> None:
         if "pyspark.sql.connect" in type(self.where).__module__:
-            raise InputError("Sessions of Spark Connect are not supported. Give a DataFrame of a session of its own.")
+            raise InputError("Sessions of Spark Connect are not supported. Give a DataFrame of a classic session.")
         if isinstance(self.where, str) and not is_cluster(self.where):
             raise InputError(f"{self.where!r} is not an address of Spark. Write spark://HOST:PORT or local[*].")
         if not is_spark_frame(self.where) and not self.name.strip():
@@ -88,7 +88,7 @@ class SparkTable:
             frame = frame.select(*(quoted(name) for name in frame.columns if name not in self.dropped))
             if not frame._jdf.queryExecution().analyzed().deterministic():
                 raise InputError(
-                    "The DataFrame holds random numbers or the like, so it would be another one in every pass. Write "
+                    "The DataFrame holds random numbers or the like, so its rows would differ in every pass. Write "
                     "it to a table first, and give that."
                 )
         return frame

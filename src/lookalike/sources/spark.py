@@ -172,7 +172,7 @@ class SparkRows:
     def _check_unchanged(self) -> None:
         if _stamp(self._rows.frame, self._rows.location) != self._rows.stamp:
             raise SourceError(
-                "The files of the table changed while the run read them, so its answers would be about two tables. "
+                "The files of the table changed while the run read them, so its answers would come from two tables. "
                 "What was charged stays charged. Run again when nothing writes to the table."
             )
 

@@ -113,7 +113,7 @@ class FileTable:
                 raise SourceError(f"Cannot read {file.path} any more. What was charged stays charged.") from None
             if _stamp(file.path) != stamp:
                 raise SourceError(
-                    f"{file.path} changed while the run read it, so its answers would be about two tables. What was "
+                    f"{file.path} changed while the run read it, so its answers would come from two tables. What was "
                     "charged stays charged. Run again when nothing writes to the file."
                 )
 

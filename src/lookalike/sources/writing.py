@@ -101,7 +101,7 @@ def _write_folder(target: Path, write: Callable[[pa.Table, Path], None], tables:
     """Write each table to a file of its own in a new folder, which gets its name when all are there."""
     folder = target.parent
     if folder.exists():
-        raise InputError(f"{folder} exists already. Give the name of a folder that does not, for its parts.")
+        raise InputError(f"The folder {folder} exists already. Name a new folder for the parts of the table.")
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
     try:
         temporary.mkdir()

@@ -102,7 +102,7 @@ def test_what_is_refused_before_anything_is_spent(folder: Path) -> None:
         (spark, str(folder / "nothing")): "Check its name or path",
         (spark, "people/*.parquet"): "is a pattern",
         (spark, "data/people.csv.gz"): "holds texts",
-        (spark.range(3).selectExpr("id", "rand() AS noise"), ""): "another one in every pass",
+        (spark.range(3).selectExpr("id", "rand() AS noise"), ""): "rows would differ in every pass",
         (spark.range(3).selectExpr("array(id) AS ids"), ""): "Column 'ids' holds neither",
     }
     for (where, name), message in refused.items():

@@ -58,7 +58,7 @@ def threshold_probability(delta: float, epsilon: float) -> float:
     """Return the probability that a delta pays for: the inverse of `threshold_price`, rounded down."""
     if epsilon > _MAX_EPSILON:
         raise BudgetError(
-            f"Epsilon is {epsilon:g}; values are found up to {_MAX_EPSILON:g}. Declare all of them in a schema."
+            f"Epsilon is {epsilon:g}; values can be discovered up to {_MAX_EPSILON:g}. Declare them all in a schema."
         )
     return delta / (1.0 + math.exp(epsilon)) * (1 - 3 * _MARGIN)
 
