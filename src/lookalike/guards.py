@@ -1,12 +1,15 @@
 """Limits on the sizes of tables, files, column sets and models, and on numbers of tries, with their reasons.
 
-And the one switch: whether code may be compiled.
+And what all compiled code shares: whether code may be compiled, and where its machine code is kept.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
 
 NUMBA = os.environ.get("LOOKALIKE_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
 """Whether code may be compiled: numba is installed and the variable LOOKALIKE_NUMBA is not 0."""
@@ -62,3 +65,16 @@ MAX_LEDGER_BYTES = 1 << 26
 
 MAX_TRIES = 1000
 """Candidates per released row before the deterministic test of plausible deniability gives up."""
+
+
+def jitted(function: FunctionType, **options: Any) -> Callable[..., Any]:
+    """Return the function compiled by numba, with its machine code kept on disk where there is a place for it.
+
+    There is none where neither the package nor a home folder can be written, as for a user without one in a container.
+    """
+    from numba import njit
+
+    try:
+        return njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:
+        return njit(nogil=True, **options)(function)

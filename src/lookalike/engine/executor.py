@@ -22,6 +22,7 @@ import numpy as np
 
 from lookalike import guards
 from lookalike.engine.plan import Array, Layout, Operation, aligned
+from lookalike.guards import jitted
 
 # Time to load compiled code from the cache on disk, and to compile it for the first time.
 LOAD_SECONDS, _COMPILE_SECONDS = 1.0, 4.0
@@ -41,19 +42,6 @@ def compiled(function: FunctionType) -> Callable[..., Any]:
     if function not in _compiled:
         _compiled[function] = _njit(function, kept=True)
     return _compiled[function]
-
-
-def jitted(function: FunctionType, **options: Any) -> Callable[..., Any]:
-    """Return the function compiled by numba, with its machine code kept on disk where there is a place for it.
-
-    There is none where neither the package nor a home folder can be written, as for a user without one in a container.
-    """
-    from numba import njit
-
-    try:
-        return njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:
-        return njit(nogil=True, **options)(function)
 
 
 def _njit(function: FunctionType, *, kept: bool = False, **options: Any) -> Callable[..., Any]:

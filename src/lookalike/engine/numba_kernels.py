@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 from numba.core import types
 
-from lookalike.engine.executor import TINY, jitted
+from lookalike.engine.executor import TINY
+from lookalike.guards import jitted
 
 # The matrix product behind np.dot, called directly because it accepts leading dimensions and offsets.
 _gemm = types.ExternalFunction("numba_xxgemm", types.int32(*([types.char] * 3), *([types.intp] * 11)))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from numba import njit
+from lookalike.guards import jitted
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def begin(cells, codes):
     """Write the codes of the first column of a set."""
     for i in range(len(codes)):
         cells[i] = codes[i]
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def extend(cells, codes, size):
     """Add a column of `size` codes to cell numbers in mixed radix."""
     for i in range(len(codes)):
         cells[i] = cells[i] * size + codes[i]
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def tally(counts, cells, rows):
     """Count the cells of the first rows, four at a time, so that reading a cell does not wait for the last count."""
     whole = rows - rows % 4
