@@ -20,7 +20,7 @@ Why a charge never has two answers that anybody saw:
 `Recording` keeps the answers in memory, from which error bars are computed later.
 """
 
-# JSON values have no such types.
+# Values that are read from JSON have no static types.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations

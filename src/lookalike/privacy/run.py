@@ -133,7 +133,7 @@ class Run:
 
     def _repeated(self, charge: Charge) -> int:
         """Return the number of the charge that was made before the run was interrupted; refuse a different one."""
-        if not charge.releases:  # the resumed run has to stop: it is charged what the charges yet to be repeated leave
+        if not charge.releases:  # the run must stop: it is charged what charges still to be repeated leave
             paid = sum((made.rho for _, made in self._made), Fraction(0))
             self._made.clear()
             return self._written(replace(charge, rho=max(Fraction(0), charge.rho - paid)))

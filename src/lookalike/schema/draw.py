@@ -235,7 +235,7 @@ def _redraw(
         own, spread = inverse[:, k], float(inverse[k, k]) ** -0.5
         mean = normal[:, k] - (normal @ own) * spread**2
         start, end = (low[:, k] - mean) / spread, (high[:, k] - mean) / spread
-        # Beyond the middle the chances are near 1 and lose digits, so that half of the line is mirrored.
+        # In the upper half probabilities are near 1 and lose digits, so this half is mirrored.
         mirrored = start > 0
         start, end = np.where(mirrored, -end, start), np.where(mirrored, -start, end)
         drawn = ndtri(np.maximum(_between(ndtr(start), ndtr(end), rng), 1e-300))

@@ -55,11 +55,11 @@ _GUESSES = (
 """What columns usually hold whose names end (for booleans also begin) with such a word. Suggested, never assumed."""
 _HEAD = """\
 # Schema of a table: what everybody may know about its columns. A fact that you declare costs no privacy budget, so it
-# must not come from looking at the rows. What is open, a run finds inside its budget: docs/schema_file.md.
+# must not come from looking at the rows. A run discovers what is open within its budget: docs/schema_file.md.
 """
 _COUNTS = """\
 # Under counts: noisy counts that a run paid for. A run with this file uses them again and pays nothing for them. They
-# may be published as they are. A column that you change above loses its own.
+# may be published unchanged. Counts of a column that you change above are dropped.
 """
 
 

@@ -347,7 +347,7 @@ def _lines(table: pa.Table, style: CsvStyle, *, escape_formulas: bool) -> bytes:
             coded = texts.dictionary_encode()
             texts = _quoted(coded.dictionary, marks).take(coded.indices)
         columns.append(texts)
-    if len(columns) == 1:  # an empty line would be no row
+    if len(columns) == 1:  # an empty line would not be read as a row
         columns = [pc.if_else(pc.equal(columns[0], nothing), empty, columns[0])]
     columns[-1] = pc.binary_join_element_wise(columns[-1], end, nothing)
     lines = pc.binary_join_element_wise(*columns, separator) if len(columns) > 1 else columns[0]

@@ -214,7 +214,7 @@ def _order(frame: Any, salt: str) -> Any:
     parts = [f.lit(salt)]
     for field in frame.schema:
         value = f.col(quoted(field.name))
-        if isinstance(field.dataType, TimestampType):  # as a text two hours of autumn would be the same
+        if isinstance(field.dataType, TimestampType):  # as texts, two hours in autumn would be the same
             value = f.unix_micros(value)
         text = f.hex(value.cast("binary")) if isinstance(field.dataType, StringType) else value.cast("string")
         parts.append(f.coalesce(f.concat(f.lit("="), text, f.lit(";")), f.lit("-")))

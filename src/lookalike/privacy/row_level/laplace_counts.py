@@ -23,7 +23,7 @@ def advanced_epsilon(each: float, releases: int, delta: float) -> float:
 
     e sqrt(2 m ln(1/delta)) + m e (exp(e) - 1), the advanced composition of section 3.5, or the plain sum m e if less.
     """
-    drift = releases * each * math.expm1(min(each, 700.0))  # beyond that the sum is less by far, and floats end
+    drift = releases * each * math.expm1(min(each, 700.0))  # above 700 floats overflow, and the sum is far smaller
     grown = each * math.sqrt(2 * releases * math.log(1 / delta)) + drift
     return min(grown, releases * each)
 

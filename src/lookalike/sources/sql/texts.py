@@ -146,7 +146,7 @@ def _plain_micros(format: str, text: str) -> str:
             continue
         width = _RANGES[token]
         digits = f"[0-9]{{1,{width}}}"
-        if following in _RANGES:  # Arrow never goes back: fewer digits only where none follows
+        if following in _RANGES:  # Arrow does not backtrack: fewer digits only if none follows
             digits = f"(?:[0-9]{{{width}}}|[0-9]{{1,{width - 1}}}(?![0-9]))"
         parts.append(f"{_SPACE}*({digits})")
         names.append(token)
