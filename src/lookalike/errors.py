@@ -13,7 +13,7 @@ class LookalikeError(Exception):
 
 
 class LookalikeWarning(UserWarning):
-    """A notice about a run that succeeded: what could not be seen or does not fit. The command line prints it."""
+    """A notice about a run that succeeded, such as what could not be seen. The command line prints it."""
 
 
 class SchemaError(LookalikeError):

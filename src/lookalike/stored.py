@@ -159,8 +159,8 @@ class Stored:
         self.require(good, f"has {_shown(found)} as {key!r}; expected a number from {low:g} to {high:g}")
         return float(found)  # type: ignore[arg-type]
 
-    def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        found = self.meta.get(key, default)
+    def whole(self, key: str, low: int, high: int) -> int:
+        found = self.meta.get(key)
         good = isinstance(found, int) and not isinstance(found, bool) and low <= found <= high
         self.require(good, f"has {_shown(found)} as {key!r}; expected a whole number from {low} to {high}")
         return int(found)  # type: ignore[arg-type]
@@ -233,7 +233,7 @@ class Stored:
         return arrays
 
     def weights(self, key: str, axes: int, high: float) -> np.ndarray:
-        """Return an array of floats of any shape with so many axes, none of them empty."""
+        """Return an array of floats with this number of axes, none of them empty."""
         array = self._array(key, "f")
         self.require(array.ndim == axes and array.size > 0, f"has an array {key!r} of shape {array.shape}")
         return self._within(array, key, array.shape, -high, high)

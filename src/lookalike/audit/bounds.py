@@ -149,7 +149,7 @@ def runs_to_show(promised: Promised, part: float, failure: float) -> int:
 
 
 def guesses_p_value(rows: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Return a bound on the chance of so many correct guesses about which rows were put in, under (epsilon, delta)-DP.
+    """Return a bound on the chance of this many correct guesses of which rows were put in, under (epsilon, delta)-DP.
 
     Each of `rows` rows is put into the table by a fair coin of its own; `guesses` of the coins are guessed from the
     release. With q = e^epsilon / (1 + e^epsilon) and f(v) = P[Binomial(guesses, q) >= v], the chance is at most
@@ -167,7 +167,7 @@ def guesses_p_value(rows: int, guesses: int, correct: int, epsilon: float, delta
 
 
 def guesses_epsilon(rows: int, guesses: int, correct: int, delta: float, failure: float) -> float:
-    """Return the largest epsilon that so many correct guesses refute, at `delta`; 0 where they refute none."""
+    """Return the largest epsilon that this many correct guesses refute, at `delta`; 0 where they refute none."""
     low, high = 0.0, 50.0
     if guesses == 0 or guesses_p_value(rows, guesses, correct, low, delta) > failure:
         return 0.0

@@ -1,8 +1,8 @@
 """Audits of the door's mechanisms: the likelihood of real noisy answers on neighbours that change the most.
 
 The neighbours, the statistic (the exact log-likelihood ratio) and its threshold are fixed beforehand, so every bound
-holds with the stated confidence. One request of the door asks for the same thing many times; each answer has noise of
-its own and pays an equal part of the charge, so that it counts as one run of the mechanism at that price.
+holds with the stated confidence. One request of the door asks for the same thing many times; each answer has
+independent noise and pays an equal part of the charge, so it counts as one run of the mechanism at that price.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from lookalike.schema.schema import Schema
 FAILURE = 1e-3
 """Probability with which one bound may be wrong: 99.9 % confidence."""
 PART_SHOWN = 0.8
-"""Part of a claim that is used up which the number of runs is chosen to show."""
+"""The number of runs is chosen to show this part of a claim that is used up."""
 
 _SIZES = {"a": 2, "b": 2}
 _BOTH = ("a", "b")
@@ -321,7 +321,7 @@ _CELLS, _HELD, _LONE_SHARE = 500, 400, 0.1
 def audit_cells(epsilon: float, delta: float, runs: int | None = None) -> dict[str, Any]:
     """Return what an audit of the counts of occurring cells shows, in cells far above the threshold.
 
-    Half of the cells hold one row more than the others. The noise of each is its own, so each cell is one run on a
+    Half of the cells hold one row more than the others. The noise of each is independent, so each cell is one run on a
     table with or without that row. What is claimed is the Gaussian part: the rest of delta is for lone cells.
     """
     rho = Budget(epsilon, delta * (1 - _LONE_SHARE), "gdp").rho

@@ -2,9 +2,9 @@
 
 Three audits. *All answers*: the exact log-likelihood ratio of everything that the door answered in a run, with one
 person and without (`watched.py`). *The table alone*: how often the synthetic table repeats the person's values. *Many
-rows at once*: each of some rows is put in by a coin of its own, and the coins are guessed from the noisy counts of the
-rows' own cells (Steinke, Nasr, Jagielski 2023). Several such runs on separate tables are one release of all of them,
-to which the same theorem applies.
+rows at once*: each of some rows is put in by a separate coin toss, and the tosses are guessed from the noisy counts of
+the rows' own cells (Steinke, Nasr, Jagielski 2023). Several such runs on separate tables are one release of all of
+them, to which the same theorem applies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Progress = Callable[[str, float], None]
 _SIZES = {"a": 2, "b": 2, "c": 2}
 _BASE, _PERSON = np.zeros((30, 3), dtype=np.int32), np.ones((1, 3), dtype=np.int32)
 _CANARIES = 15
-"""Inserted rows per run: row i has value i + 1 in each of two columns, so that all its cells are its own."""
+"""Inserted rows per run: row i has value i + 1 in each of two columns, so that no other row shares its cells."""
 _LARGEST_TABLE = 1000
 """Rows of the synthetic table that are looked at: noise at a small epsilon can ask for millions."""
 
@@ -51,7 +51,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class MethodAudit:
-    """Audits of one method at one budget, with declared columns, so that all of it is the method's.
+    """Audits of one method at one budget, with declared columns, so that the method spends all of it.
 
     >>> audit = MethodAudit("independent", 4.0, 1e-5)
     >>> audit.promised.kind, round(audit.promised.strength, 2)

@@ -1,6 +1,6 @@
 """Whole runs on neighbouring tables, distinguished by anything that they write.
 
-An audit shows that a guarantee is false, or fails to show it; that one is true is docs/privacy_argument.md. The event
+An audit shows that a guarantee is false, or fails to show it; docs/privacy_argument.md says why it is true. The event
 is chosen on some runs and counted on others. Exact binomial bounds give an epsilon that is overstated with a stated
 probability at most. `tests/privacy/test_everything_written.py` makes runs leak on purpose, and checks that they are
 caught.
@@ -62,7 +62,7 @@ def features(written: Any, name: str = "") -> Features:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A value above the threshold of a feature, or not above it; more likely under the first table if `left`.
+    """A feature above its threshold, or not above it; more likely under the first table if `left`.
 
     A missing feature is below every threshold.
     """

@@ -105,7 +105,7 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attacked:
-    """What is attacked.
+    """The release and the people that are attacked.
 
     Attributes:
         members: codes of the private table.
@@ -114,7 +114,7 @@ class Attacked:
         domain: names and sizes of the columns.
         ordered: columns whose codes have an order.
         guarantee: what the release claims; None for a release without a guarantee, or an unknown one.
-        coins: each person was put into the table by a coin of their own. Else so many people were chosen, and one
+        coins: each person was put into the table by a separate coin toss. Else a fixed number was chosen, and one
             who is in it took the place of another: the bound is that of replacing a row.
         measurements: noisy marginals of the run, if they are published.
         rows: about the number of private rows; by default the number of synthetic ones.
@@ -353,7 +353,7 @@ def _closest_records(view: View, members: np.ndarray, control: np.ndarray, rng: 
 
 
 def attack_rows(found: Numbers) -> Iterator[tuple[str, str, str]]:
-    """Yield attack, success, and control or chance with what epsilon allows, for printing."""
+    """Yield for printing: the attack, its success, and that on control rows or by chance, with what epsilon allows."""
     for one in found["membership"]:
         most = "" if one["auc_most"] is None else f"; epsilon allows {one['auc_most']:.3f}"
         alarms = f"; finds {one['found_at_0.01']:.1%} of members with 1% false alarms"

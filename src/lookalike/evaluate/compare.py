@@ -83,7 +83,7 @@ def jobs_of(
 
 
 def read_results(path: str | Path) -> list[Result]:
-    """Return the lines of a results file, without a last line that a crash cut short; none if there is no file."""
+    """Return the lines of a results file, without an incomplete last line; an empty list if there is no file."""
     path = Path(path)
     if not path.exists():
         return []

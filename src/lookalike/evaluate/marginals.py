@@ -154,7 +154,7 @@ class CountedPair:
         return self._squares[first, second]
 
     def _counted(self, cliques: Sequence[ColumnSet]) -> Iterator[tuple[ColumnSet, np.ndarray, np.ndarray]]:
-        """The counts of column sets, of so many at a time that they fit into memory."""
+        """The counts of column sets, as many at a time as fit into memory."""
         start = 0
         while start < len(cliques):
             cells = np.cumsum([self.domain.cells(clique) for clique in cliques[start:]])

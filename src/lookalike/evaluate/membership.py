@@ -1,4 +1,4 @@
-"""Guesses of who is in the private table, from a release and rows of other people. NOT PRIVATE.
+"""Guesses who is in the private table, from a release and rows of other people. NOT PRIVATE.
 
 The attacker has the synthetic rows and *reference* rows: people of the same population who are not in the table. Each
 attack gives a row a score that is higher where the release looks more as if the row had been in the table.
@@ -81,7 +81,7 @@ def distances(targets: np.ndarray, rows: np.ndarray, view: View, columns: Sequen
 
 
 def in_chunks(targets: np.ndarray, rows: int) -> list[np.ndarray]:
-    """Return the targets in parts whose distances to so many rows need little memory."""
+    """Return the targets in parts whose distances to this number of rows need little memory."""
     return np.array_split(targets, max(1, -(-len(targets) * rows // _CHUNK)))
 
 
@@ -150,7 +150,7 @@ def all_scores(view: View, targets: np.ndarray, seed: int = 0) -> dict[str, np.n
 def shadow_scores(
     view: View, scores: dict[str, np.ndarray], release: Release, runs: int, *, seed: int = 0
 ) -> np.ndarray:
-    """Return the targets' scores by the combination of `scores` that an attacker learns from releases of their own.
+    """Return the targets' scores by the combination of `scores` that an attacker learns from own releases.
 
     Half of the reference rows stay reference. Of the others, a random half is released in each run as the private table
     was; a logistic regression learns from all runs which rows were in.
@@ -208,7 +208,7 @@ def guessed(members: np.ndarray, control: np.ndarray) -> dict[str, Any]:
     """Return the figures of a membership attack from the scores of both sides.
 
     The interval of the area under the curve is Hanley and McNeil's (1982); `found_at` is the share of members above the
-    threshold that so many control rows pass, `advantage` the difference of the rates above the median of all.
+    threshold that a given share of the control rows passes, `advantage` the difference of the rates above the median.
     """
     area = auc(members, control)
     more, less = area / (2 - area), 2 * area**2 / (1 + area)

@@ -1,4 +1,4 @@
-"""Real rows, read to judge a release: besides the door, only this module reads them. NOT PRIVATE.
+"""Reads real rows to judge a release; besides the door, only this module does so. NOT PRIVATE.
 
 Where no schema is given, `exact_schema` finds values and bins of the exact rows, in which both tables are compared.
 """
@@ -200,7 +200,7 @@ def evaluate(
     if attacks is not None and holdout is None:
         raise InputError(
             "Attacks need rows that were not synthesised, to see what succeeds on anybody. Set some rows aside before "
-            "the release and give them as --holdout; 'lookalike compare --attacks' sets a share aside by itself."
+            "the release and give them as --holdout; 'lookalike compare --attacks' sets such rows aside itself."
         )
     if is_outside_memory(real) or is_outside_memory(synth):
         _check_counts_suffice(schema, settings, holdout)

@@ -208,7 +208,7 @@ class AnsweredQuestion:
         return card(self.text, self.notes(), table(self.headings(level), self.texts()))
 
     def notes(self) -> list[str]:
-        """Return what people should know about the numbers."""
+        """Return notes about the numbers for the user."""
         bases = {answer.basis for _, answer in self.rows}
         notes = [_NOTES["interval"], *(_NOTES[basis] for basis in ("binned", "bounded") if basis in bases)]
         notes += [] if self.exact else [_NOTES["cut"]]

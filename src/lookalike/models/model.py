@@ -101,7 +101,7 @@ class RowParts:
 
     @property
     def apart(self) -> bool:
-        """Whether each part is drawn for itself; where rows are the model, parts would repeat them."""
+        """Whether each part is drawn independently; where rows are the model, parts would repeat them."""
         return not hasattr(self.model, "codes")
 
     @property

@@ -159,19 +159,17 @@ def gum_model(
     *,
     rng: np.random.Generator,
     total: float | None = None,
-    rows: int | None = None,
     settings: GumSettings | None = None,
     reconstructed: bool = False,
 ) -> GumRows:
-    """Return rows made from any method's noisy marginals, by default as many as the estimated number of rows.
+    """Return as many rows as the private table is estimated to have, made from any method's noisy marginals.
 
     For column sets too many for a graphical model, or hundreds of columns. Marginals of column sets that no measurement
     contains are only as good as the measured ones imply.
     """
     targets = make_consistent(domain, measurements, total=total)
     settings = settings or GumSettings()
-    rows = max(1, round(targets.total)) if rows is None else rows
-    codes = generate_rows(targets, rows, rng, settings)
+    codes = generate_rows(targets, max(1, round(targets.total)), rng, settings)
     return GumRows(domain, targets.total, codes, targets, settings, reconstructed)
 
 

@@ -35,7 +35,7 @@ def style_sheet() -> Markup:
 
 
 def standalone(chart: Markup) -> str:
-    """Return a chart as a file of its own, in light colours and without variables, which few programs draw."""
+    """Return a chart as a separate file, in light colours and without variables, which few programs support."""
     light = dict(re.findall(r"(--[\w-]+): ([^;]+);", _file("style.css").partition("}")[0]))
     rules = re.sub(r"var\((--[\w-]+)\)", lambda found: light[found[1]], _file("charts.css"))
     at = chart.index(">") + 1

@@ -226,7 +226,7 @@ def _facts(column: Column) -> Numbers:
 
 
 def _beside(public: str) -> list[str]:
-    """Return what is to be said about a public table that the run was given."""
+    """Return the sentences about a public table that the run was given."""
     if not public:
         return []
     return [
@@ -278,7 +278,7 @@ def _limits(schema: Schema, numbers: Numbers, bars: ErrorBars) -> list[str]:
 
 
 def _about_rows(schema: Schema, numbers: Numbers) -> list[str]:
-    """Return what is to be said about the published rows, and about rows that were not used."""
+    """Return the sentences about the published rows, and about rows that were not used."""
     limits: list[str] = []
     off = [c["name"] for c in numbers["columns"] if c["values"] > 1 and _outside_by_more_than_chance(c)]
     if off:

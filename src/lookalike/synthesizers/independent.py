@@ -1,4 +1,4 @@
-"""Independent columns: the baseline that any method must beat, and all that a tiny budget affords."""
+"""Independent columns: the baseline that any method must beat, and all that a tiny budget can pay for."""
 
 from __future__ import annotations
 

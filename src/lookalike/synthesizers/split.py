@@ -29,7 +29,7 @@ UNKNOWN = -1
 _ON_ROWS = (DISJOINT_PARTS, "thresholded histogram", "laplace")
 """Mechanisms that look at single rows, beside those of steps of the kind ROWS."""
 _PRICED_BEFOREHAND = (DISJOINT_PARTS, "plausible deniability", "laplace")
-"""Mechanisms whose price is no rho: it is proved for an amount spent before that no noisy answer decides."""
+"""Mechanisms whose price is not a rho: it is proved for an amount spent before that no noisy answer decides."""
 
 
 class Kind(StrEnum):
@@ -72,9 +72,9 @@ class Step:
     kind: Kind = Kind.OTHER
 
     @classmethod
-    def number_of_rows(cls, rho: float, step: str = NUMBER_OF_ROWS) -> Step:
+    def number_of_rows(cls, rho: float) -> Step:
         """One noisy count: the number of rows."""
-        return cls(step, "gaussian", 1, rho, "number of rows", Kind.NUMBER_OF_ROWS)
+        return cls(NUMBER_OF_ROWS, "gaussian", 1, rho, "number of rows", Kind.NUMBER_OF_ROWS)
 
     @classmethod
     def columns(cls, domain: Domain, rho: float, *, alike: bool = False) -> Step:

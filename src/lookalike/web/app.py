@@ -108,7 +108,7 @@ def _methods(show: View | None, take: View | None) -> list[str]:
 
 
 def _answered(view: View, call: Call) -> Response:
-    """The answer of a view. A mistake that a user can correct is said, with the way back."""
+    """The answer of a view. A page names a mistake that the user can correct, and leads back."""
     try:
         return view(call)
     except UnknownTableError as error:

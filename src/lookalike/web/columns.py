@@ -1,7 +1,7 @@
-"""One row of the schema form to one column, and back.
+"""Turns one row of the schema form into a column, and a column into a row.
 
-A row that says what the column says already leaves the column as it is, with all facts that the form does not show,
-such as bins and hierarchies of an imported schema.
+A row that agrees with the column leaves it unchanged, with all facts that the form does not show, such as bins and
+hierarchies of an imported schema.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Row:
 
     @classmethod
     def of(cls, column: Column) -> Row:
-        """The row that says what a column says, as far as the form can."""
+        """The row that shows the facts of a column, as far as the form can."""
         absent = "open" if "missing" in column.open_facts else "markers" if column.missing else "never"
         markers = (
             _joined(EMPTY if marker == NULL else marker for marker in column.missing) if absent == "markers" else ""
@@ -60,7 +60,7 @@ class Row:
 
 
 def kind_of(column: Column) -> str:
-    """The kind of a column in the words of the form."""
+    """The kind of a column, as the form names it."""
     if isinstance(column, Identifier):
         return "person" if column.person else "id"
     if isinstance(column, Integer):

@@ -135,7 +135,7 @@ class Sheet:
 
     @property
     def mistakes(self) -> list[str]:
-        """All mistakes in what was typed, as messages."""
+        """Messages about all mistakes in what was typed."""
         return [*self.problems.values(), *(text for text in (self.rule_problem, self.problem) if text)]
 
 

@@ -6,8 +6,8 @@
 * The first address holds a random token. It is exchanged for a cookie of another secret, which scripts cannot read and
   other sites cannot send; without it nothing is answered.
 * Forms are plain text fields of limited size. There are no uploads.
-* Answers forbid inline script and style, framing by others, caching, and telling others the address.
-* A failure ends in a page that says nothing of its cause; the log gets the place in the code alone.
+* Answers forbid inline script and style, framing by other sites, caching, and sending the address to other sites.
+* A failure ends in a page that says nothing of its cause; the log gets only the place in the code.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Keys:
 
     @property
     def address(self) -> str:
-        """The first address, which lets in."""
+        """The first address, which holds the token."""
         return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     def knows(self, request: Request) -> bool:

@@ -27,7 +27,7 @@ PACKAGE = "lookalike.web"
 
 @cache
 def texts() -> dict[str, Any]:
-    """All texts of the page, by their names. Another language is another file."""
+    """All texts of the page, by their names. Another language needs another file."""
     return yaml.safe_load(_read("texts.yaml"))
 
 

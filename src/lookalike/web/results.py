@@ -69,7 +69,7 @@ def start(call: Call) -> Response:
 
 
 def resume(call: Call) -> Response:
-    """Go on with an interrupted run."""
+    """Continue an interrupted run."""
     return _followed(call, call.page.runs.resume(call.place, call.number))
 
 

@@ -1,7 +1,7 @@
-"""The runs of the page: a process for each that goes on, and what the disk says about all others.
+"""The runs of the page: a process for each run in progress, and what is on disk about all others.
 
-The page itself never opens a table. A process of its own (`worker.py`) can be cancelled at any time, gives its memory
-back, and leaves a journal from which the run is resumed. Whether two runs may go on at once is for the ledger to say.
+The page itself never opens a table. A separate process (`worker.py`) can be cancelled at any time, gives its memory
+back, and leaves a journal from which the run is resumed. The ledger decides whether two runs may happen at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lookalike.web.worker import GRACE, RECORD
 _BEGINS = 120.0
 """Seconds in which a process must say which run it is, or why not."""
 _MAX_KEPT = 50
-"""Processes that ended of which the last words are remembered."""
+"""Ended processes whose last messages are remembered."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Runs:
         return self._begun(place, {"kind": "release", "order": order.to_json()})
 
     def resume(self, place: Place, number: int) -> Live:
-        """Go on with an interrupted run, and wait until it goes on or was refused."""
+        """Continue an interrupted run, and wait until it has begun again or was refused."""
         return self._begun(place, {"kind": "resume", "run": number})
 
     def compare(self, place: Place, number: int, record: dict[str, Any]) -> Live:

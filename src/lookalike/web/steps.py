@@ -27,7 +27,7 @@ from lookalike.web.worker import FOUND
 
 MAX_PAIRS = 3
 _WORST = 8
-"""Columns of which the expected error is shown at once; the others are a click away."""
+"""Columns of which the expected error is shown at once; the others are shown by a click."""
 
 
 # Table.
@@ -124,7 +124,7 @@ def price_of(call: Call, draft: Draft, sheet: Sheet) -> dict[str, Any] | None:
 
 
 def change_schema(call: Call) -> Response:
-    """Take the form of the schema, mistakes included: they are shown where they are."""
+    """Take the form of the schema, mistakes included: each is shown where it was made."""
     form, place = call.form, call.place
     with call.page.lock:
         draft = drafts.load(place)
@@ -144,7 +144,7 @@ def change_schema(call: Call) -> Response:
 
 
 def import_schema(call: Call) -> Response:
-    """Take a schema from a file of the folder or from a text, or begin anew."""
+    """Take a schema from a file of the folder or from a text, or start again from the names of the columns."""
     place, form = call.place, call.form
     draft = drafts.load(place)
     try:

@@ -1,9 +1,9 @@
-"""The process of one run: started by the page, spoken to by pipes, ended with it.
+"""The process of one run: the page starts it, talks to it through pipes, and ends it when the page ends.
 
 The first line of standard input is the task, as JSON; the rest of standard input is empty and stays open as long as the
 page lives. When it ends, so does this process: what was answered so far is in the journal, and the run can be resumed.
 Standard output gets one JSON object per line: `run` (its number in the ledger), `progress`, and at last `done`,
-`failed` or `page`. Nothing else is said: no traceback, no value of the table.
+`failed` or `page`. Nothing else is written: no traceback, no value of the table.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _resume(task: dict[str, Any]) -> None:
 
 
 def _finish(task: dict[str, Any], begun: Any, book: Any) -> None:
-    """Finish a run and write its results into a folder of its own."""
+    """Finish a run and write its results into a separate folder."""
     from lookalike.outputs import write_results
     from lookalike.release import Release, write_page
     from lookalike.web.orders import reading_of, script_of
