@@ -192,8 +192,8 @@ def _check(domain: Domain, measurement: NoisyMarginal) -> None:
 Callback = Callable[[int, float], None] | None
 """Called after a step with its number, or that of evaluations so far, and the objective."""
 
-_ROUNDING = 0.05
-"""The absolute penalty |t| is smoothed to sqrt(t^2 + _ROUNDING^2)."""
+ROUNDING = 0.05
+"""The absolute penalty |t| is smoothed to sqrt(t^2 + ROUNDING^2)."""
 
 
 def minimise_dual(
@@ -206,6 +206,7 @@ def minimise_dual(
     measurable: Callable[[np.ndarray], np.ndarray],
     ridge: np.ndarray,
     l1: np.ndarray | None = None,
+    further: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None,
     bounds: tuple[np.ndarray, np.ndarray] | None = None,
     iterations: int,
     tolerance: float,
@@ -227,6 +228,7 @@ def minimise_dual(
         measurable: the projection P; see `ContrastSpace`.
         ridge: strength of the quadratic penalty on each parameter.
         l1: strength of the absolute penalty.
+        further: returns a further penalty and its slope at theta, which must be convex.
         bounds: smallest and largest parameters, before P.
         iterations: maximum number of L-BFGS steps.
         tolerance: relative decrease of the objective below which the steps end.
@@ -242,9 +244,12 @@ def minimise_dual(
         value = total * log_z + float(theta @ (0.5 * pull - observed))
         slope = answers - observed + pull
         if l1 is not None:
-            bent = np.sqrt(theta * theta + _ROUNDING**2)
+            bent = np.sqrt(theta * theta + ROUNDING**2)
             value += float(l1 @ bent)
             slope += l1 * theta / bent
+        if further is not None:
+            added, steeper = further(theta)
+            value, slope = value + added, slope + steeper
         return value, measurable(slope) / scale
 
     def report(intermediate_result: OptimizeResult) -> None:

@@ -6,6 +6,7 @@ exponential of the sum of the parameters of its cells. `fit_weights` finds the p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from lookalike import guards
 from lookalike.engine.executor import compiled
-from lookalike.fitting.maximum_entropy import minimise_dual
+from lookalike.fitting.maximum_entropy import ROUNDING, minimise_dual
 from lookalike.measurements import ContrastSpace, NoisyMarginal
 from lookalike.schema.domain import Domain, cell_numbers
 
@@ -82,6 +83,7 @@ class MeasuredCells:
         observed: all noisy counts.
         sigma: the standard deviation of the noise of each.
         joint: 1 for the cells of marginals of two or more columns, else 0.
+        counted: of each marginal, whether its counts were measured, not contrasts.
         measurable: removes from a flat vector the parts that contrasts do not measure; see `ContrastSpace`.
     """
 
@@ -102,6 +104,7 @@ class MeasuredCells:
             ),
         )
         self.joint = np.repeat([float(len(m.attrs) > 1) for m in measurements], np.diff(self.offsets))
+        self.counted = [m.contrasts is None for m in measurements]
 
     def cells(self, codes: np.ndarray) -> np.ndarray:
         """Return flat cell numbers as a matrix with one row per marginal and one column per row of codes."""
@@ -123,13 +126,16 @@ class MeasuredCells:
         variance = self.sigma**2 + (share * np.maximum(counts, 1.0) if weights is None else 0.0)
         return float(np.mean(self.measurable(counts - self.observed) ** 2 / variance))
 
+    def numbers(self) -> list[np.ndarray]:
+        """Return of each marginal the table of its measured numbers: each cell's own, or that of its group."""
+        return [
+            np.arange(math.prod(shape)).reshape(shape) if groups is None else groups
+            for groups, shape in zip(self.groups, self.shapes, strict=True)
+        ]
+
     def tables(self, flat: np.ndarray) -> list[np.ndarray]:
         """Return a flat vector as one table per marginal; cells of a group have the same entry."""
-        parts = [flat[start:stop] for start, stop in zip(self.offsets, self.offsets[1:], strict=False)]
-        return [
-            part.reshape(shape) if groups is None else part[groups]
-            for part, groups, shape in zip(parts, self.groups, self.shapes, strict=True)
-        ]
+        return [flat[start + numbers] for start, numbers in zip(self.offsets, self.numbers(), strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,8 @@ class WeightPenalty:
         single: factor of the ridge on parameters of single columns. The ridge pulls counts towards equal ones, by
             ridge * sigma * theta. Joint parameters are small where columns depend little on each other, but those of
             rare values of single columns are large.
+        rank: strength of the absolute penalty on the singular values of the parameters of pairs (`SingularValues`),
+            which takes the place of `l1` there.
     """
 
     ridge: float = 0.5
@@ -153,6 +161,49 @@ class WeightPenalty:
     trust: float = 2.0
     grain: float = 0.0
     single: float = 1.0
+    rank: float = 0.0
+
+
+class SingularValues:
+    """The absolute penalty on singular values: how two columns go together mostly has few patterns.
+
+    The parameters of a pair are a matrix with a row for each value of one column. Noise has about equal parts in all
+    its singular values, the largest near stddev * (sqrt(rows) + sqrt(columns)) in counts; a dependence has large ones
+    and few of them. The penalty is `strength` times that, times the sum of the singular values s, smoothed as the
+    absolute penalty on cells is: sqrt(s^2 + rows * ROUNDING^2) for the shorter side. Only pairs whose counts were
+    measured have it, of columns of `MIN_SIDE` values or more, as smaller matrices have hardly a pattern of their own.
+
+    Attributes:
+        cells: 1 for the measured cells of these pairs, else 0.
+    """
+
+    MIN_SIDE, MAX_SIDE = 3, 64
+
+    def __init__(self, measured: MeasuredCells, sigma: np.ndarray, strength: float) -> None:
+        self.cells = np.zeros(sigma.size)
+        self._pairs: list[tuple[slice, np.ndarray, float]] = []
+        spans = zip(measured.offsets, measured.offsets[1:], strict=False)
+        for (start, stop), numbers, counted in zip(spans, measured.numbers(), measured.counted, strict=True):
+            if not strength or not counted or numbers.ndim != 2:
+                continue
+            if self.MIN_SIDE <= min(numbers.shape) <= self.MAX_SIDE:
+                self.cells[start:stop] = 1.0
+                noise = float(np.median(sigma[start:stop])) * sum(math.sqrt(side) for side in numbers.shape)
+                lying = numbers if numbers.shape[0] <= numbers.shape[1] else numbers.T
+                self._pairs.append((slice(start, stop), lying, strength * noise))
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the penalty and its slope."""
+        value, slope = 0.0, np.zeros_like(theta)
+        for where, numbers, strength in self._pairs:
+            table = theta[where][numbers]
+            least = len(table) * ROUNDING**2
+            squares, patterns = np.linalg.eigh(table @ table.T)
+            sizes = np.sqrt(np.maximum(squares, 0.0) + least)
+            value += strength * float(sizes.sum())
+            pull = strength * (patterns / sizes) @ (patterns.T @ table)
+            slope[where] = np.bincount(numbers.ravel(), pull.ravel(), minlength=where.stop - where.start)
+        return value, slope
 
 
 def fit_weights(
@@ -177,6 +228,7 @@ def fit_weights(
     room = np.where(cell_counts(cells, np.ones(rows), base.size) > 0, penalty.trust, 0.0)
     lower, upper = base - room, base + room
     drawn = -np.log(rows) if shares is None else np.log(shares)
+    patterns = SingularValues(measured, sigma, penalty.rank)
 
     def weigh(theta: np.ndarray) -> tuple[float, np.ndarray]:
         weights = row_potentials(cells, theta - base) + drawn
@@ -198,7 +250,8 @@ def fit_weights(
         total=total,
         measurable=measured.measurable,
         ridge=penalty.ridge * sigma * np.where(measured.joint > 0, 1.0, penalty.single),
-        l1=penalty.l1 * sigma * measured.joint,
+        l1=penalty.l1 * sigma * measured.joint * (1 - patterns.cells),
+        further=patterns if patterns.cells.any() else None,
         bounds=(lower, upper),
         iterations=iterations,
         tolerance=1e-9,

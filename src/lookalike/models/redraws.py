@@ -68,7 +68,7 @@ def _weighted(model: ReweightedModel, released: Sequence[NoisyMarginal], rng: np
         noise[m.attrs] = min(m.stddev, noise.get(m.attrs, np.inf))
     shaken = [_shaken(m, min(m.stddev, noise.get(m.attrs, np.inf)), rng) for m in model.measurements]
     total = _total(model, shaken, released, rng)
-    network, settings = model.network, replace(model.settings, ridge=PENALTY, l1=0.0)
+    network, settings = model.network, replace(model.settings, ridge=PENALTY, l1=0.0, rank=0.0)
     kept = [m for m in shaken if m.attrs in network.potentials]
     single = settings.single
     drawn = fit(model.domain, kept, total=total, warm=network, penalty=PENALTY, single=single, zeros=network.zeros)

@@ -54,7 +54,7 @@ class SupportSettings:
         whole_domain: of a domain of at most so many cells all cells become rows, and the weights are then exact.
         renewals: how often rows are redrawn by weight and changed by a Gibbs sweep.
         iterations: maximum number of steps of the last fit of weights; earlier fits take no more.
-        ridge, l1, single: see `WeightPenalty`.
+        ridge, l1, single, rank: see `WeightPenalty`.
     """
 
     max_rows: int = 150_000
@@ -64,6 +64,7 @@ class SupportSettings:
     ridge: float = 0.5
     l1: float = 0.3
     single: float = 1.0
+    rank: float = 0.0
     exchange: ExchangeSettings = field(default_factory=ExchangeSettings)
 
 
@@ -72,7 +73,7 @@ _EXCHANGE_LIMITS = {
 }  # fmt: skip
 _LIMITS = {
     "max_rows": (1, 5_000_000), "whole_domain": (0, 1_000_000), "renewals": (0, 100), "iterations": (1, 2000),
-    "ridge": (0.0, 1e6), "l1": (0.0, 1e6), "single": (0.0, 1e6), "exchange": _EXCHANGE_LIMITS,
+    "ridge": (0.0, 1e6), "l1": (0.0, 1e6), "single": (0.0, 1e6), "rank": (0.0, 1e6), "exchange": _EXCHANGE_LIMITS,
 }  # fmt: skip
 
 
@@ -253,10 +254,9 @@ class ReweightedModel:
         iterations: int,
         grain: float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        penalty, cells = (
-            WeightPenalty(self.settings.ridge, self.settings.l1, grain=grain, single=self.settings.single),
-            measured.cells(codes),
-        )
+        given = self.settings
+        penalty = WeightPenalty(given.ridge, given.l1, grain=grain, single=given.single, rank=given.rank)
+        cells = measured.cells(codes)
         return fit_weights(measured, cells, self.total, base, penalty, shares=shares, iterations=iterations)
 
     def _with_columns(self, rows: WeightedRows) -> WeightedRows:

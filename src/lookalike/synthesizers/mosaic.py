@@ -83,6 +83,7 @@ class Mosaic(Method):
         caution: factor on the noise that the price rule expects.
         penalty: strength of the fit's penalty, in units of the noise.
         absolute_penalty: strength of the absolute penalty; see `WeightPenalty`.
+        rank_penalty: strength of the absolute penalty on singular values of pairs, at budgets that are not small.
         small_single: factor on the penalty on single columns at small budgets, where it raises rare values too much.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
         support: maximum number of weighted rows at a time.
@@ -114,6 +115,7 @@ class Mosaic(Method):
     caution: float = tuned(0.8)
     penalty: float = tuned(0.5)
     absolute_penalty: float = tuned(0.3)
+    rank_penalty: float = tuned(0.2)
     small_single: float = tuned(0.1)
     network_ms: float = tuned(2.0)
     support: int = tuned(150_000)
@@ -211,7 +213,7 @@ class Mosaic(Method):
         progress("fitting", 0.5)
         settings = SupportSettings(
             max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.absolute_penalty,
-            exchange=ExchangeSettings(passes=self.passes), single=single,
+            exchange=ExchangeSettings(passes=self.passes), single=single, rank=0.0 if small else self.rank_penalty,
             iterations=_iterations(min(whole, MAX_FITTED_RHO)),
         )  # fmt: skip
         return self._model(sets, oneways, settings)

@@ -10,6 +10,7 @@ import pytest
 
 from lookalike.fitting.row_weights import (
     MeasuredCells,
+    SingularValues,
     WeightPenalty,
     _add_counts,
     _add_potentials,
@@ -440,3 +441,62 @@ def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pyt
     monkeypatch.setattr("lookalike.models.weighted_rows.gibbs_sweep", spoil)
     rows = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=5)).rows
     assert np.array_equal(rows.codes, distinct_rows(domain, drawn_codes)[0])
+
+
+PAIR = Domain(("x", "y"), (8, 6))
+
+
+def one_pattern(total: float) -> np.ndarray:
+    """Counts of two columns of which low values of one go with low values of the other: one singular value."""
+    x, y = np.linspace(-1, 1, 8), np.linspace(-1, 1, 6)
+    table = np.exp(1.2 * np.outer(x, y))
+    return total * table / table.sum()
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_penalty_on_singular_values_and_its_slope(grouped: bool) -> None:
+    rng = np.random.default_rng(3)
+    groups = rng.permutation(np.arange(48) % 20).reshape(8, 6) if grouped else None
+    counts = rng.uniform(0, 50, 20 if grouped else (8, 6))
+    measured = MeasuredCells(
+        PAIR, [NoisyMarginal(("x",), np.ones(8), 2.0), NoisyMarginal(("x", "y"), counts, 2.0, groups)]
+    )
+    penalty = SingularValues(measured, measured.sigma, 0.5)
+    assert penalty.cells.tolist() == [0.0] * 8 + [1.0] * counts.size
+    theta = rng.normal(0, 1, measured.observed.size)
+    table = theta[8:][groups] if grouped else theta[8:].reshape(8, 6)
+    value, slope = penalty(theta)
+    unsmoothed = 0.5 * 2.0 * (np.sqrt(8) + np.sqrt(6)) * np.linalg.svd(table)[1].sum()
+    assert unsmoothed < value < 1.02 * unsmoothed
+    for place in range(theta.size):
+        step = np.zeros(theta.size)
+        step[place] = 1e-5
+        assert slope[place] == pytest.approx((penalty(theta + step)[0] - penalty(theta - step)[0]) / 2e-5, abs=1e-5)
+
+
+def test_singular_values_are_of_pairs_of_counts_whose_columns_have_three_values() -> None:
+    domain = Domain(("a", "b", "c"), (2, 5, 5))
+    shapes = {("a", "b"): (2, 5), ("b", "c"): (5, 5), ("a", "b", "c"): (2, 5, 5)}
+    counted_ = [NoisyMarginal(attrs, np.ones(shape), 1.0) for attrs, shape in shapes.items()]
+    measured = MeasuredCells(domain, counted_)
+    cells = SingularValues(measured, measured.sigma, 0.2).cells
+    assert cells.tolist() == [0.0] * 10 + [1.0] * 25 + [0.0] * 50
+    contrasts = [NoisyMarginal(("b", "c"), np.zeros((5, 5)), 1.0, contrasts=(5, 5))]
+    measured = MeasuredCells(domain, contrasts)
+    assert not SingularValues(measured, measured.sigma, 0.2).cells.any()
+    assert not SingularValues(MeasuredCells(domain, counted_), np.ones(85), 0.0).cells.any()
+
+
+def test_few_patterns_are_found_in_more_noise() -> None:
+    """Two columns that go together in one way are estimated better than by a penalty on each cell."""
+    total, stddev = 2000.0, 15.0
+    true, codes = one_pattern(total), np.argwhere(np.ones((8, 6))).astype(np.int32)
+    errors = {0.0: 0.0, 0.2: 0.0}
+    for seed in range(20):
+        noisy = true + np.random.default_rng(seed).normal(0, stddev, true.shape)
+        measured = MeasuredCells(PAIR, [NoisyMarginal(("x", "y"), noisy, stddev)])
+        for rank in errors:
+            penalty = WeightPenalty(rank=rank)
+            _, weights = fit_weights(measured, measured.cells(codes), total, np.zeros(48), penalty)
+            errors[rank] += float(np.abs(total * weights - true.ravel()).sum())
+    assert errors[0.2] < 0.95 * errors[0.0]
