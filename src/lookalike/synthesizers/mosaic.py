@@ -23,6 +23,7 @@ from lookalike.selection.steps import (
     active_columns,
     columns_by_noise,
     contrasts_in_two,
+    growth,
     scored_pairs,
 )
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
@@ -62,9 +63,8 @@ class Mosaic(Method):
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
         known_share: part of the shares for one-way marginals that is spent where discovery has counted the columns.
-        small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip the
-            larger sets, and pay for contrasts instead of counts: what columns add to the number of rows, and sets to
-            their columns.
+        small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip larger
+            sets, and pay for contrasts in place of counts: what sets add to columns, and these to the number of rows.
         fine: a budget from a tenth of `small_rho` on is not small if a set's typical noise is below this part of rows.
         small_total_share: part of a small budget for the number of rows.
         small_oneway_share: maximum part of a small budget for the one-way marginals.
@@ -85,11 +85,10 @@ class Mosaic(Method):
         absolute_penalty: strength of the absolute penalty; see `WeightPenalty`.
         small_single: factor on the penalty on single columns at small budgets, where it raises rare values too much.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
-        support: maximum number of weighted rows at a time.
+        support: maximum number of weighted rows at a time. Both grow with the number of rows (`steps.growth`).
         renewals: Gibbs renewals of the weighted rows.
         passes: passes over the rows that exchange them for better ones.
-        target: a column that will be predicted from the others; sets that hold it are worth more. Public: it costs no
-            budget. A name that is not among the modelled columns changes nothing.
+        target: a public name of a column to be predicted; sets that hold it are worth more. Others change nothing.
         target_worth: factor on the errors of sets that hold the target.
     """
 
@@ -200,7 +199,8 @@ class Mosaic(Method):
         related = measure_halves(door, independent, door.remaining - split.rho(PAIR_SCORES) - larger, step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
-        pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
+        given = {field.name: getattr(self, field.name) for field in fields(SetPricing)}
+        pricing = SetPricing(**given | {"network_ms": growth(total) * self.network_ms})
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if larger else 0):
@@ -210,8 +210,8 @@ class Mosaic(Method):
             sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=later)
         progress("fitting", 0.5)
         settings = SupportSettings(
-            max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.absolute_penalty,
-            exchange=ExchangeSettings(passes=self.passes), single=single,
+            max_rows=int(growth(total) * self.support), renewals=self.renewals, ridge=self.penalty, single=single,
+            l1=self.absolute_penalty, exchange=ExchangeSettings(passes=self.passes),
             iterations=_iterations(min(whole, MAX_FITTED_RHO)),
         )  # fmt: skip
         return self._model(sets, oneways, settings)
