@@ -29,9 +29,9 @@ from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, group_sums, useful_cells
-from lookalike.selection.steps import EXPECTED_ABS, allocate, cell_groups, measure_set_contrasts, scored_pairs
+from lookalike.selection.steps import EXPECTED_ABS, allocate, cell_groups, growth, measure_set_contrasts, scored_pairs
 
-COARSE_CELLS, COARSE_THETA = 100_000, 16.0
+COARSE_CELLS, COARSE_THETA = 50_000, 16.0
 """Maximum number of cells of a triple that is counted in boxes because it has too many useful ones, and how many times
 the typical noise a box holds on average; docs/laboratory/mosaic.md."""
 SCORED_BOXES = 100
@@ -41,7 +41,7 @@ MAX_SCORE_NOISE, MAX_SCORED = 0.015, 1000
 """Coarse triples become candidates until the noise of a score is this part of the rows, or so many sets are scored,
 a bound on the time of a round."""
 _FORMS = 4
-"""Ways in which a coarse triple may be counted, each with a score of its own."""
+"""Ways in which a coarse triple of a table of many rows may be counted, each with a score of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class PricedSets:
         self.related, self.chosen = related, list[NoisyMarginal]()
         if related is not None:
             self.errors = related.pair_errors(scores.errors, scores.stddev, door.domain)
-        self.measured = MeasuredSets()
+        self.measured, self._growth = MeasuredSets(), growth(independent.total)
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
         self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
@@ -199,8 +199,9 @@ class PricedSets:
         prices, worth, offered = np.zeros(0), list[int](), [form.attrs for form in forms]
         if forms:
             found, precision = self._scored(forms, score_rho, step=step), self._precision(offered)
-            sampled = np.array([_sampling_error(model, form) for form in forms])
-            found = np.sqrt(np.maximum(found**2 - sampled**2, 0.0)) * (found > 0)
+            if self._growth > 1:
+                sampled = np.array([_sampling_error(model, form) for form in forms])
+                found = np.sqrt(np.maximum(found**2 - sampled**2, 0.0)) * (found > 0)
             prices = np.array([form.cells for form in forms]) ** (2 / 3)
             worth = measured.worth_adding(
                 offered, found * precision**1.5, prices, door.remaining - kept, self.pricing.caution
@@ -217,12 +218,12 @@ class PricedSets:
         self.inside.offer(measured.cliques[known:])
 
     def _forms(self, attrs: ColumnSet, table: np.ndarray) -> list[_Form]:
-        """Return the ways to count a set: cell by cell; a coarse one in boxes, or with one column in halves."""
+        """Return the ways to count a set: each cell; a coarse one in boxes, or (many rows) with one column halved."""
         stddev, whole = self._cells.stddev, effective_cells(table, self._cells.stddev)
         if not self._is_coarse(attrs):
             return [_Form(attrs, table, _numbered(table), whole)]
         forms = [_Form(attrs, table, halved_boxes(table, SCORED_BOXES), min(whole, self._coarse), boxed=True)]
-        for axis in range(table.ndim):
+        for axis in range(table.ndim if self._growth > 1 else 0):
             counts, halves = halved_axis(table, axis)
             if (cells := effective_cells(counts, stddev)) <= self._useful:
                 seen = counts >= stddev  # the other cells are one group in the score
@@ -271,8 +272,9 @@ class PricedSets:
             return grown
         known = [*self.measured.cliques, *grown]
         noise_of_one = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
-        room = (int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)) // _FORMS
-        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": COARSE_CELLS}
+        room = int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)
+        room //= _FORMS if self._growth > 1 else 1
+        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": self._growth * COARSE_CELLS}
         alone = ~np.any(follows, axis=0) & (np.array(domain.sizes) > 1)
         free = apart & np.outer(alone, alone)
         triples = random_triples(domain, free, known, self._is_coarse, rng, max_sets=room, **limits)

@@ -50,10 +50,10 @@ def test_a_triple_of_too_many_cells_is_counted_with_one_column_in_halves() -> No
     import pyarrow as pa
 
     rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 12, (2, 60_000))
-    z = rng.integers(0, 20, 60_000) + 20 * rng.integers(0, 2, (12, 12))[x, y]
+    x, y = rng.integers(0, 12, (2, 120_000))
+    z = rng.integers(0, 20, 120_000) + 20 * rng.integers(0, 2, (12, 12))[x, y]
     schema = {"x": 12, "y": 12, "z": 40, "w": 5}
-    rows = pa.table({"x": x, "y": y, "z": z, "w": rng.integers(0, 5, 60_000)})
+    rows = pa.table({"x": x, "y": y, "z": z, "w": rng.integers(0, 5, 120_000)})
     release = synthesize(rows, schema=schema, method="mosaic", seed=0, insecure_rng=np.random.default_rng(1))
     found = {m.attrs: m for m in release.fitted.measurements}[("x", "y", "z")]
     assert found.groups is not None
