@@ -166,6 +166,11 @@ class ReweightedModel:
     def marginals(self, cliques: Sequence[Iterable[str]], /) -> list[np.ndarray]:
         return [self.marginal(clique) for clique in cliques]
 
+    def variance(self, attrs: Iterable[str]) -> np.ndarray:
+        """Return the variance of `marginal` that comes of finitely many rows; 0 where all cells are rows."""
+        squares = 0.0 if self.rows.theta is None else np.square(self.rows.weights)
+        return counted(self.domain, self.rows.codes, attrs, squares * np.ones(len(self.rows.codes))) * self.total**2
+
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of codes whose marginals of few columns are close to the model's; see `exchange`.
 

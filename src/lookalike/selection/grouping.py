@@ -168,6 +168,18 @@ def visible_groups(counts: np.ndarray, min_count: float) -> np.ndarray | None:
     return halved_boxes(counts, groups) if groups < counts.size else None
 
 
+def halved_axis(counts: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the counts with two halves of the codes of one axis in place of them, and the half of each code.
+
+    >>> counts, halves = halved_axis(np.array([[4.0, 1.0, 3.0], [2.0, 6.0, 9.0]]), 1)
+    >>> counts.tolist(), halves.tolist()
+    ([[5.0, 3.0], [8.0, 9.0]], [0, 0, 1])
+    """
+    halves = halved_boxes(counts.sum(axis=tuple(i for i in range(counts.ndim) if i != axis)), 2)
+    sums = [counts.compress(halves == half, axis=axis).sum(axis=axis) for half in (0, 1)]
+    return np.stack(sums, axis=axis), halves
+
+
 def merged_values(counts: np.ndarray, min_count: float, *, keep_largest: bool = False) -> np.ndarray:
     """Return a map from old to new codes in which all values of a count below `min_count` become one, the last.
 

@@ -6,8 +6,9 @@ PrivMRF among those inside the cliques of a graph (`CliqueSets`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -16,19 +17,19 @@ from lookalike.engine.cost import Limits
 from lookalike.guards import MAX_LISTED_CANDIDATES, MAX_LISTED_CELLS, MAX_LISTED_PAIR_CELLS
 from lookalike.measurements import NoisyMarginal, averaged
 from lookalike.models.graphical import GraphicalModel
-from lookalike.models.model import Model
+from lookalike.models.weighted_rows import ReweightedModel
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import GroupedResidualL1, ResidualL1
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.candidate_sets import Candidates, random_larger_sets, random_triples, useful_candidates
 from lookalike.selection.determined import determined, impossible_cells, left_open, owned_pairs
 from lookalike.selection.greedy_cover import GrownSets, ListedSets, MeasuredSets, SetLimits, greedy_cover
-from lookalike.selection.grouping import effective_cells, halved_boxes
+from lookalike.selection.grouping import effective_cells, halved_axis, halved_boxes
 from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
 from lookalike.selection.pricing import EffectiveCells, group_sums, useful_cells
-from lookalike.selection.steps import allocate, cell_groups, measure_set_contrasts, scored_pairs
+from lookalike.selection.steps import EXPECTED_ABS, allocate, cell_groups, growth, measure_set_contrasts, scored_pairs
 
 COARSE_CELLS, COARSE_THETA = 50_000, 16.0
 """Maximum number of cells of a triple that is counted in boxes because it has too many useful ones, and how many times
@@ -39,6 +40,8 @@ beyond pairs is mostly wide, and boxes take time."""
 MAX_SCORE_NOISE, MAX_SCORED = 0.015, 1000
 """Coarse triples become candidates until the noise of a score is this part of the rows, or so many sets are scored,
 a bound on the time of a round."""
+_FORMS = 4
+"""Ways in which a coarse triple of a table of many rows may be counted, each with a score of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,27 @@ class PairScores:
         return cls(pair_matrix(door.domain, pairs, door.noisy_scores(score, stddev, step=step)), stddev)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """A column set that may be measured, and how.
+
+    Attributes:
+        attrs: the columns.
+        table: their counts in the model so far.
+        groups: the groups of cells in which the error is scored.
+        cells: effective cells, or groups, which are what it costs.
+        boxed: whether it is counted in no more boxes of equal mass than useful cells.
+        halved: the axis of which only two halves are told apart; None for none.
+    """
+
+    attrs: ColumnSet
+    table: np.ndarray
+    groups: np.ndarray
+    cells: float
+    boxed: bool = False
+    halved: int | None = None
+
+
 class PricedSets:
     """The column sets that mosaic has measured so far, and the choice of further ones by price.
 
@@ -103,7 +127,7 @@ class PricedSets:
         self.related, self.chosen = related, list[NoisyMarginal]()
         if related is not None:
             self.errors = related.pair_errors(scores.errors, scores.stddev, door.domain)
-        self.measured = MeasuredSets()
+        self.measured, self._growth = MeasuredSets(), growth(independent.total)
         self.inside = FittingSets(door.domain, pricing.network_ms)
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
         self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
@@ -162,49 +186,66 @@ class PricedSets:
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
 
     def measure_larger(
-        self, model: Model, rho: float, score_rho: float, rng: np.random.Generator, *, step: str
+        self, model: ReweightedModel, rho: float, score_rho: float, rng: np.random.Generator, *, step: str
     ) -> None:
         """Measure larger sets whose error in the model exceeds their noise, and earlier sets once more.
 
         Spends rho in all, of which at most `score_rho` on the errors of candidates.
         """
-        pricing, door, measured = self.pricing, self.door, self.measured
+        door, measured = self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
         sets = self._larger_candidates(score_rho, rng)
-        prices, worth, references = np.zeros(0), list[int](), model.marginals(sets)
-        tables, coarse = dict(zip(sets, references, strict=True)), {attrs for attrs in sets if self._is_coarse(attrs)}
-        if sets:
-            found = self._scored(tables, coarse, score_rho, step=step)
-            cells = [effective_cells(table, self._cells.stddev) for table in references]
-            maximum = [self._coarse if attrs in coarse else np.inf for attrs in sets]
-            prices = np.minimum(cells, maximum) ** (2 / 3)
-            weighted = found * self._precision(sets) ** 1.5
-            worth = measured.worth_adding(sets, weighted, prices, door.remaining - kept, pricing.caution)
-            prices = prices * self._precision(sets)
-        now, shares = measured.topped_up([sets[i] for i in worth], prices[worth], door.remaining - kept)
+        forms = list(chain.from_iterable(map(self._forms, sets, model.marginals(sets))))
+        prices, worth, offered = np.zeros(0), list[int](), [form.attrs for form in forms]
+        if forms:
+            found, precision = self._scored(forms, score_rho, step=step), self._precision(offered)
+            if self._growth > 1:
+                sampled = np.array([_sampling_error(model, form) for form in forms])
+                found = np.sqrt(np.maximum(found**2 - sampled**2, 0.0)) * (found > 0)
+            prices = np.array([form.cells for form in forms]) ** (2 / 3)
+            worth = measured.worth_adding(
+                offered, found * precision**1.5, prices, door.remaining - kept, self.pricing.caution
+            )
+            prices = prices * precision
+        now, shares = measured.topped_up([offered[i] for i in worth], prices[worth], door.remaining - kept)
         noise = [door.stddev_for(share) for share in shares]
-        groups = {m.attrs: m.groups for m in self.chosen}
+        groups, chosen = {m.attrs: m.groups for m in self.chosen}, {forms[i].attrs: forms[i] for i in worth}
         for attrs, stddev in zip(now, noise, strict=True):
             if attrs not in groups:
-                groups[attrs] = cell_groups([tables[attrs]], [stddev], pricing.group_mass)[0]
-                if attrs in coarse and _number_of_groups(groups[attrs], tables[attrs]) > self._coarse:
-                    groups[attrs] = halved_boxes(tables[attrs], self._coarse)
+                groups[attrs] = self._counted_groups(chosen[attrs], stddev)
         larger = door.measure(now, noise, step=step, groups=[groups[attrs] for attrs in now])
         self.chosen = averaged([*self.chosen, *larger])
         self.inside.offer(measured.cliques[known:])
 
-    def _scored(
-        self, tables: Mapping[ColumnSet, np.ndarray], coarse: Container[ColumnSet], rho: float, *, step: str
-    ) -> np.ndarray:
-        """Release the distances of the sets from a model's tables, for rho in all: by cells, or by boxes if coarse."""
-        groups = [
-            halved_boxes(table, SCORED_BOXES) if attrs in coarse else np.arange(table.size).reshape(table.shape)
-            for attrs, table in tables.items()
-        ]
-        sums = [
-            group_sums(table, part, int(part.max()) + 1) for table, part in zip(tables.values(), groups, strict=True)
-        ]
-        score = GroupedResidualL1(tuple(tables), tuple(sums), tuple(groups))
+    def _forms(self, attrs: ColumnSet, table: np.ndarray) -> list[_Form]:
+        """Return the ways to count a set: each cell; a coarse one in boxes, or (many rows) with one column halved."""
+        stddev, whole = self._cells.stddev, effective_cells(table, self._cells.stddev)
+        if not self._is_coarse(attrs):
+            return [_Form(attrs, table, _numbered(table), whole)]
+        forms = [_Form(attrs, table, halved_boxes(table, SCORED_BOXES), min(whole, self._coarse), boxed=True)]
+        for axis in range(table.ndim if self._growth > 1 else 0):
+            counts, halves = halved_axis(table, axis)
+            if (cells := effective_cells(counts, stddev)) <= self._useful:
+                seen = counts >= stddev  # the other cells are one group in the score
+                groups = np.where(seen, np.cumsum(seen).reshape(seen.shape), 0)
+                forms.append(_Form(attrs, table, np.take(groups, halves, axis=axis), cells, halved=axis))
+        return forms
+
+    def _counted_groups(self, form: _Form, stddev: float) -> np.ndarray | None:
+        """Return the groups of cells in which a set is counted with this noise; None for every cell by itself."""
+        mass = self.pricing.group_mass
+        if form.halved is not None:
+            counts, halves = halved_axis(form.table, form.halved)
+            groups = cell_groups([counts], [stddev], mass)[0]
+            return np.take(_numbered(counts) if groups is None else groups, halves, axis=form.halved)
+        groups = cell_groups([form.table], [stddev], mass)[0]
+        number = form.table.size if groups is None else int(groups.max()) + 1
+        return halved_boxes(form.table, self._coarse) if form.boxed and number > self._coarse else groups
+
+    def _scored(self, forms: Sequence[_Form], rho: float, *, step: str) -> np.ndarray:
+        """Release the distances of sets from a model's tables, in the groups of their forms, for rho in all."""
+        sums = [group_sums(form.table, form.groups, int(form.groups.max()) + 1) for form in forms]
+        score = GroupedResidualL1(tuple(f.attrs for f in forms), tuple(sums), tuple(f.groups for f in forms))
         return self.door.noisy_scores(score, self.door.score_stddev_for(score, rho), step=step)
 
     def _is_coarse(self, attrs: ColumnSet) -> bool:
@@ -232,8 +273,9 @@ class PricedSets:
         known = [*self.measured.cliques, *grown]
         noise_of_one = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
         room = int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)
-        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": COARSE_CELLS}
-        alone = ~np.any(follows, axis=0)
+        room //= _FORMS if self._growth > 1 else 1
+        limits = {"min_cells": min(self._useful, pricing.larger_cells), "max_cells": self._growth * COARSE_CELLS}
+        alone = ~np.any(follows, axis=0) & (np.array(domain.sizes) > 1)
         free = apart & np.outer(alone, alone)
         triples = random_triples(domain, free, known, self._is_coarse, rng, max_sets=room, **limits)
         return [*grown, *triples]
@@ -253,8 +295,15 @@ class PricedSets:
         return np.array([factor if self.pricing.target in attrs else 1.0 for attrs in sets])
 
 
-def _number_of_groups(groups: np.ndarray | None, table: np.ndarray) -> int:
-    return table.size if groups is None else int(groups.max()) + 1
+def _sampling_error(model: ReweightedModel, form: _Form) -> float:
+    """Return the L1 distance from the counts of a set that a model of finitely many rows has by chance."""
+    variances = group_sums(model.variance(form.attrs), form.groups, int(form.groups.max()) + 1)
+    return EXPECTED_ABS * float(np.sqrt(variances).sum())
+
+
+def _numbered(table: np.ndarray) -> np.ndarray:
+    """Return a group of its own for every cell."""
+    return np.arange(table.size).reshape(table.shape)
 
 
 @dataclass(slots=True)

@@ -236,6 +236,19 @@ def more_for_budget(count: int, rho: float) -> int:
     return math.ceil(count * min(max((4 * rho) ** 0.25, 1.0), 3.0))
 
 
+MANY_ROWS, MAX_GROWTH = 100_000, 3.0
+"""From so many rows on, models of weighted rows are larger, up to by this factor; docs/laboratory/discovery.md."""
+
+
+def growth(total: float) -> float:
+    """Return by how much more rows and time a model of weighted rows gets on a table of many rows.
+
+    >>> [growth(total) for total in (48_000, 200_000, 1e7)]
+    [1.0, 2.0, 3.0]
+    """
+    return float(np.clip(total / MANY_ROWS, 1.0, MAX_GROWTH))
+
+
 def choose_worst(
     door: GuardedTable,
     cliques: Sequence[ColumnSet],

@@ -23,6 +23,7 @@ from lookalike.selection.steps import (
     active_columns,
     columns_by_noise,
     contrasts_in_two,
+    growth,
     scored_pairs,
 )
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
@@ -62,17 +63,15 @@ class Mosaic(Method):
     Attributes:
         oneway_share: part of the budget for the one-way marginals.
         known_share: part of the shares for one-way marginals that is spent where discovery has counted the columns.
-        small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip the
-            larger sets, and pay for contrasts instead of counts: what columns add to the number of rows, and sets to
-            their columns.
+        small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip larger
+            sets, and pay for contrasts in place of counts: what sets add to columns, and these to the number of rows.
         fine: a budget from a tenth of `small_rho` on is not small if a set's typical noise is below this part of rows.
-        small_total_share: part of a small budget for the number of rows.
-        small_oneway_share: maximum part of a small budget for the one-way marginals.
+        small_total_share, small_oneway_share: parts of a small budget for the number of rows, and at most for columns.
         score_share: part of the budget for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more columns with large errors in the first model.
         larger_score_share: part of the whole budget for scoring those.
         order: maximum number of columns of a set that covers pairs.
-        cells: maximum number of cells of such a set of three and more columns.
+        cells: its maximum number of cells if it has three and more.
         scoring_rounds: how often larger sets are scored, each time against the model of what was measured before.
         larger_order: maximum number of columns of a larger set.
         larger_cells: maximum number of cells of such a set.
@@ -86,11 +85,9 @@ class Mosaic(Method):
         rank_penalty: strength of the absolute penalty on singular values of pairs, at budgets that are not small.
         small_single: factor on the penalty on single columns at small budgets, where it raises rare values too much.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
-        support: maximum number of weighted rows at a time.
-        renewals: Gibbs renewals of the weighted rows.
-        passes: passes over the rows that exchange them for better ones.
-        target: a column that will be predicted from the others; sets that hold it are worth more. Public: it costs no
-            budget. A name that is not among the modelled columns changes nothing.
+        support: maximum number of weighted rows at a time. Both grow with the number of rows (`steps.growth`).
+        renewals, passes: Gibbs renewals of the weighted rows, and passes that exchange rows for better ones.
+        target: a public name of a column to be predicted; sets that hold it are worth more. Others change nothing.
         target_worth: factor on the errors of sets that hold the target.
     """
 
@@ -202,7 +199,8 @@ class Mosaic(Method):
         related = measure_halves(door, independent, door.remaining - split.rho(PAIR_SCORES) - larger, step=SETS)
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
-        pricing = SetPricing(**{field.name: getattr(self, field.name) for field in fields(SetPricing)})
+        given = {field.name: getattr(self, field.name) for field in fields(SetPricing)}
+        pricing = SetPricing(**given | {"network_ms": growth(total) * self.network_ms})
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if larger else 0):
@@ -212,9 +210,9 @@ class Mosaic(Method):
             sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=later)
         progress("fitting", 0.5)
         settings = SupportSettings(
-            max_rows=self.support, renewals=self.renewals, ridge=self.penalty, l1=self.absolute_penalty,
-            exchange=ExchangeSettings(passes=self.passes), single=single, rank=0.0 if small else self.rank_penalty,
-            iterations=_iterations(min(whole, MAX_FITTED_RHO)),
+            max_rows=int(growth(total) * self.support), renewals=self.renewals, ridge=self.penalty, single=single,
+            l1=self.absolute_penalty, rank=0.0 if small else self.rank_penalty,
+            exchange=ExchangeSettings(passes=self.passes), iterations=_iterations(min(whole, MAX_FITTED_RHO)),
         )  # fmt: skip
         return self._model(sets, oneways, settings)
 

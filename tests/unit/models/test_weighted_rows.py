@@ -62,6 +62,16 @@ def model(settings: SupportSettings) -> ReweightedModel:
     return ReweightedModel(network, measured, settings)
 
 
+def test_the_variance_of_a_marginal_is_that_of_rows_drawn_at_random() -> None:
+    made = model(SupportSettings(whole_domain=0, max_rows=20_000, renewals=0))
+    weights, codes = made.rows.weights, made.rows.codes
+    for value, variance in enumerate(made.variance(("b",))):
+        assert variance == pytest.approx(made.total**2 * np.square(weights[codes[:, 1] == value]).sum())
+    assert made.variance(("b", "d")).sum() == pytest.approx(made.variance(("b",)).sum())
+    whole = model(SupportSettings())
+    assert not whole.variance(("b",)).any(), "all cells of the domain are rows"
+
+
 def test_rows_are_chosen_with_care_once_in_a_table_of_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choosing takes most of the time of a part, and further rows matter less."""
     chosen: list[int] = []

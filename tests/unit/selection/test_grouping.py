@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from lookalike.selection.grouping import (
     by_mass,
+    halved_axis,
     halved_boxes,
     merged_neighbours,
     partition_path,
@@ -104,6 +105,17 @@ def test_halved_boxes_share_the_mass_and_leave_heavy_cells_alone() -> None:
     counts[7, 30] = 10_000
     groups = halved_boxes(counts, 16)
     assert (groups == groups[7, 30]).sum() == 1
+
+
+@given(COUNTS, st.integers(0, 2))
+def test_an_axis_in_halves_keeps_the_sums_of_the_others(counts: np.ndarray, axis: int) -> None:
+    axis %= counts.ndim
+    coarse, halves = halved_axis(counts, axis)
+    assert coarse.shape == tuple(2 if i == axis else size for i, size in enumerate(counts.shape))
+    assert coarse.sum(axis=axis) == pytest.approx(counts.sum(axis=axis))
+    assert halves.tolist() == sorted(halves.tolist())
+    expected = counts.compress(halves == 1, axis=axis).sum(axis=axis)
+    assert coarse.take(1, axis=axis) == pytest.approx(expected)
 
 
 def test_bins_of_one_axis_are_intervals_of_equal_mass() -> None:

@@ -45,6 +45,24 @@ def test_larger_sets_are_skipped_where_discovery_saw_few_rows() -> None:
     assert LARGER in steps(3000, 3.0)
 
 
+def test_a_triple_of_too_many_cells_is_counted_with_one_column_in_halves() -> None:
+    """Whether z is large follows from x and y together and from neither alone; of 5,760 cells few could be seen."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 12, (2, 120_000))
+    z = rng.integers(0, 20, 120_000) + 20 * rng.integers(0, 2, (12, 12))[x, y]
+    schema = {"x": 12, "y": 12, "z": 40, "w": 5}
+    rows = pa.table({"x": x, "y": y, "z": z, "w": rng.integers(0, 5, 120_000)})
+    release = synthesize(rows, schema=schema, method="mosaic", seed=0, insecure_rng=np.random.default_rng(1))
+    found = {m.attrs: m for m in release.fitted.measurements}[("x", "y", "z")]
+    assert found.groups is not None
+    assert found.values.size <= 2 * 144
+    made = release.rows.to_pandas()
+    shares = made.assign(large=made["z"] >= 20).groupby(["x", "y"])["large"].mean()
+    assert float(np.minimum(shares, 1 - shares).mean()) < 0.2
+
+
 def test_pairs_are_scored_as_far_as_memory_goes() -> None:
     domain = Domain(("a", "b", "huge", "one"), (3, 4, 9_000_000, 1))
     assert scored_pairs(domain) == [("a", "b")]
