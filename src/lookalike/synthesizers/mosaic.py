@@ -200,7 +200,7 @@ class Mosaic(Method):
         found = PairScores.of(door, pairs, independent.marginals(pairs), split.rho(PAIR_SCORES), step=PAIR_SCORES)
         progress("pricing and measuring sets", 0.1)
         given = {field.name: getattr(self, field.name) for field in fields(SetPricing)}
-        pricing = SetPricing(**given | {"network_ms": growth(total) * self.network_ms})
+        pricing = replace(SetPricing(**given), network_ms=growth(total) * self.network_ms)
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
         for number in range(self.scoring_rounds if larger else 0):
