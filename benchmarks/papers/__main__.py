@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.common import dispatch
 
-COMMANDS = ("run", "document", "bsg", "claims", "extremes", "gans", "ppsyn", "privbayes", "privmrf", "privmrf_svm")
-COMMANDS += ("privmrf_wide", "privsyn", "queries", "svm_folds")
+COMMANDS = ("run", "document", "bsg", "claims", "extremes", "gans", "ppsyn", "ppsyn_folds", "privbayes", "privmrf")
+COMMANDS += ("privmrf_svm", "privmrf_wide", "privsyn", "queries", "svm_folds")
 
 if __name__ == "__main__":
     dispatch("benchmarks.papers", COMMANDS)

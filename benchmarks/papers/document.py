@@ -14,6 +14,7 @@ from benchmarks.papers import (
     extremes,
     gans,
     ppsyn,
+    ppsyn_folds,
     privbayes,
     privmrf,
     privmrf_svm,
@@ -22,7 +23,7 @@ from benchmarks.papers import (
     svm_folds,
 )
 
-PAGES = (bsg, extremes, gans, ppsyn, privbayes, privmrf, privmrf_svm, svm_folds, privsyn, queries, claims)
+PAGES = (bsg, extremes, gans, ppsyn, ppsyn_folds, privbayes, privmrf, privmrf_svm, svm_folds, privsyn, queries, claims)
 
 
 def main(arguments: Sequence[str]) -> None:
