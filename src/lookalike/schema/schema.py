@@ -26,6 +26,7 @@ from lookalike.errors import SchemaError
 from lookalike.notebook import card, table
 from lookalike.schema import fields
 from lookalike.schema.binned import Integer
+from lookalike.schema.bins import Binned
 from lookalike.schema.columns import MAX_CODES, Column, Identifier, Provenance
 from lookalike.schema.constraints import Constraint, constraint_of
 from lookalike.schema.documents import Reader, as_text, first_repeated, write_whole
@@ -175,6 +176,20 @@ class Schema:
     def domain(self) -> Domain:
         """Names and sizes; a SchemaError while a column has open facts."""
         return Domain(self.names, tuple(column.size for column in self.columns))
+
+    @property
+    def only_codes(self) -> bool:
+        """Whether it declares numbers of codes alone, as `--domain` does: nobody says that the codes have an order."""
+        integers = [c for c in self.columns if isinstance(c, Integer)]
+        coded = [c for c in integers if (c.minimum, c.maximum, c.bins) == (0, c.size - 1, c.size)]
+        return len(coded) == len(self.columns)
+
+    @property
+    def bins(self) -> dict[str, int]:
+        """Number of bins of the columns of numbers and times; empty where it declares codes alone."""
+        if self.only_codes:
+            return {}
+        return {column.name: column.regular for column in self.columns if isinstance(column, Binned)}
 
     @property
     def known_counts(self) -> tuple[KnownCounts, ...]:

@@ -180,9 +180,10 @@ def halved_axis(counts: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(sums, axis=axis), halves
 
 
-def merged_values(counts: np.ndarray, min_count: float, *, keep_largest: bool = False) -> np.ndarray:
+def merged_values(counts: np.ndarray, min_count: float, *, keep_largest: bool = False, ordered: int = 0) -> np.ndarray:
     """Return a map from old to new codes in which all values of a count below `min_count` become one, the last.
 
+    The first `ordered` codes are bins: each that is rare joins a neighbour instead, so that low and high stay apart.
     Kept values keep their order, and fewer than two rare values stay as they are. Where all values are rare, one value
     is left, or two with `keep_largest`: PrivSyn models every column through this map and needs two. Mosaic (False) then
     counts boxes of cells instead; with True its pairs would separate only the most frequent value, which cost 2 %
@@ -192,7 +193,12 @@ def merged_values(counts: np.ndarray, min_count: float, *, keep_largest: bool = 
     [0, 2, 1, 2]
     >>> merged_values(np.array([1.0, 0.5, 0.0]), 2.0, keep_largest=True).tolist()
     [0, 1, 1]
+    >>> merged_values(np.array([2.0, 2.0, 2.0, 2.0, 1.0]), 4.0, ordered=4).tolist()
+    [0, 0, 1, 1, 2]
     """
+    if ordered:
+        bins = joined_neighbours(counts[:ordered], min_count)
+        return np.append(bins, bins[-1] + 1 + merged_values(counts[ordered:], min_count))
     rare = counts < min_count
     if keep_largest and rare.all():
         rare[np.argmax(counts)] = False
@@ -201,8 +207,29 @@ def merged_values(counts: np.ndarray, min_count: float, *, keep_largest: bool = 
     return np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1)
 
 
+def joined_neighbours(counts: np.ndarray, min_count: float) -> np.ndarray:
+    """Return a map from bins to joined bins of `min_count` or more: the lightest joins its lighter neighbour, in turn.
+
+    >>> joined_neighbours(np.array([1.0, 9.0, 1.0, 2.0, 3.0, 9.0]), 4.0).tolist()
+    [0, 0, 1, 1, 1, 2]
+    """
+    masses, starts = [float(count) for count in counts], list(range(len(counts)))
+    while len(masses) > 1 and min(masses) < min_count:
+        place = masses.index(min(masses))
+        sides = [side for side in (place - 1, place + 1) if 0 <= side < len(masses)]
+        other = min(sides, key=masses.__getitem__)
+        masses[other] += masses[place]
+        del masses[place], starts[max(place, other)]
+    return np.searchsorted(starts, np.arange(len(counts)), side="right") - 1
+
+
 def counted_table(
-    attrs: ColumnSet, expected: np.ndarray, columns: Sequence[np.ndarray], min_in_group: float, min_of_value: float
+    attrs: ColumnSet,
+    expected: np.ndarray,
+    columns: Sequence[np.ndarray],
+    min_in_group: float,
+    min_of_value: float,
+    ordered: Mapping[str, int],
 ) -> CellTable:
     """Return the table in which the cells of a marginal are counted, so that its contrasts are few and large.
 
@@ -215,12 +242,14 @@ def counted_table(
         columns: the same of every single column.
         min_in_group: about the minimum count of a box; with 0 every cell is counted.
         min_of_value: values of a smaller count are merged.
+        ordered: number of bins of the columns that have some; see `merged_values`.
     """
     whole = CellTable(attrs, expected.shape)
     if not min_in_group:
         return whole
     boxes = visible_groups(expected, min_in_group)
-    merged = merged_columns(attrs, [merged_values(column, min_of_value) for column in columns])
+    maps = [merged_values(own, min_of_value, ordered=ordered.get(a, 0)) for a, own in zip(attrs, columns, strict=True)]
+    merged = merged_columns(attrs, maps)
     boxed = whole if boxes is None else CellTable(attrs, (int(boxes.max()) + 1,), boxes)
     usable = [table for table in (merged, boxed) if table.contrasts.dimensions > 0]
     return min(usable, key=lambda table: table.contrasts.dimensions)

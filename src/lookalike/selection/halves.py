@@ -32,7 +32,6 @@ from scipy.special import ndtri  # pyright: ignore[reportMissingTypeStubs]
 from lookalike.measurements import CellTable, NoisyMarginal, merged_columns
 from lookalike.models.graphical import GraphicalModel
 from lookalike.privacy.kernel.door import GuardedTable
-from lookalike.schema.binned import Integer
 from lookalike.schema.bins import Binned
 from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.schema.schema import Schema
@@ -112,11 +111,9 @@ def divided_column(name: str, counts: np.ndarray) -> OrderedColumn | None:
 def ordered_columns(schema: Schema, independent: GraphicalModel) -> list[OrderedColumn]:
     """Return all columns that a model of independent columns spreads over two or more bins or values.
 
-    None where the schema declares numbers of codes alone, as `--domain` does: nobody says that codes have an order.
+    None where the schema declares numbers of codes alone.
     """
-    integers = [c for c in schema.columns if isinstance(c, Integer)]
-    coded = [c for c in integers if (c.minimum, c.maximum, c.bins) == (0, c.size - 1, c.size)]
-    if len(coded) == len(schema.columns):
+    if schema.only_codes:
         return []
     found: list[OrderedColumn | None] = []
     for column in schema.columns:

@@ -132,7 +132,7 @@ class PricedSets:
         columns = {name: independent.marginal((name,)) for name in door.domain.names}
         self._left = left_open(scores.errors, list(columns.values()), scores.stddev)
         self._owned = owned_pairs(self._left, door.domain)
-        self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass)
+        self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass, door.schema.bins)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
         self._coarse = max(2, int(useful_cells(independent.total, self._cells.stddev, COARSE_THETA)))
 

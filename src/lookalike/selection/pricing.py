@@ -64,16 +64,24 @@ class EffectiveCells:
         stddev: noise of a typical measurement.
         value_mass: values of less than this many stddevs are merged where contrasts are measured
             (`grouping.counted_table`).
+        ordered: number of bins of the columns that have some.
     """
 
-    def __init__(self, oneways: Mapping[str, np.ndarray], total: float, stddev: float, value_mass: float = 0.0) -> None:
+    def __init__(
+        self,
+        oneways: Mapping[str, np.ndarray],
+        total: float,
+        stddev: float,
+        value_mass: float = 0.0,
+        ordered: Mapping[str, int] | None = None,
+    ) -> None:
         self.stddev = stddev
         self._shares = {
             name: np.maximum(values, 0.0) / max(np.maximum(values, 0.0).sum(), 1e-12)
             for name, values in oneways.items()
         }
         self._values = {
-            name: int(merged_values(total * share, value_mass * stddev).max()) + 1
+            name: int(merged_values(total * share, value_mass * stddev, ordered=(ordered or {}).get(name, 0)).max()) + 1
             for name, share in self._shares.items()
         }
         self._tables: dict[ColumnSet, np.ndarray] = {(): np.array([max(total, 1.0) / stddev])}

@@ -136,11 +136,11 @@ def measure_set_contrasts(
     step: str,
 ) -> list[NoisyMarginal]:
     """The noisy contrasts of the sets, for a share of rho each, completed by the counts of the independent model."""
-    columns = {name: independent.marginal((name,)) for name in independent.domain.names}
+    columns, ordered = {name: independent.marginal((name,)) for name in independent.domain.names}, door.schema.bins
     expected, tables = independent.marginals(sets), list[CellTable]()
     for attrs, counts, share in zip(sets, expected, shares, strict=True):
         typical, own = door.stddev_for(share), [columns[name] for name in attrs]
-        tables.append(counted_table(attrs, counts, own, group_mass * typical, value_mass * typical))
+        tables.append(counted_table(attrs, counts, own, group_mass * typical, value_mass * typical, ordered))
     noise = [door.stddev_for(share, table=table) for table, share in zip(tables, shares, strict=True)]
     measured = door.measure_contrasts(tables, noise, step=step)
     return [completed(m, counts) for m, counts in zip(measured, expected, strict=True)]
