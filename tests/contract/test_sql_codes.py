@@ -17,7 +17,7 @@ from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.classes import Affixes, Offsets, ValueClasses
 from lookalike.schema.codec import encode_column, encode_columns
 from lookalike.schema.columns import Categorical, Column, Identifier
-from lookalike.schema.constraints import AtLeast, Constraint, Determines, Parts, Sum
+from lookalike.schema.constraints import AtLeast, ClockSum, Constraint, Determines, Parts, Sum
 from lookalike.schema.probes import Comparison, GridProbe, HourLate, Roundness, RowProbe, RuleProbe, ValueAndMissing
 from lookalike.schema.schema import Schema
 from lookalike.schema.text_forms import FORMS
@@ -288,6 +288,8 @@ COLUMNS: dict[str, Column] = {
     "days": Integer("days", minimum=0, maximum=9, bins=10, missing=("",)),
     "more": Integer("more", minimum=0, maximum=9, bins=10, missing=("",)),
     "total": Integer("total", minimum=0, maximum=18, bins=19, missing=("",)),
+    "departure": Integer("departure", minimum=0, maximum=2359, bins=4, missing=("",)),
+    "arrival": Integer("arrival", minimum=0, maximum=2400, bins=4, missing=("",)),
     "one": Continuous("one", minimum=0, maximum=1, bins=4, missing=("",)),
     "two": Continuous("two", minimum=0, maximum=1, bins=4),
     "price": Continuous("price", minimum=0, maximum=9, bins=9, decimals=2, missing=("",)),
@@ -305,6 +307,7 @@ def rows() -> pa.Table:
 
     when = some(lambda: base + dt.timedelta(seconds=rng.randrange(-(10**6), 4 * 10**7)))
     days, more = some(lambda: rng.randrange(-1, 11)), some(lambda: rng.randrange(10))
+    departure = some(lambda: rng.choice([-1, 0, 959, 1230, 2359, 2400, 10**15]))
     near = [w and w + dt.timedelta(seconds=rng.randrange(-2, 3)) for w in when]
     return pa.table(
         {
@@ -318,6 +321,8 @@ def rows() -> pa.Table:
             "total": pa.array(
                 [None if d is None or m is None else d + m for d, m in zip(days, more, strict=True)], pa.int64()
             ),
+            "departure": pa.array(departure, pa.int64()),
+            "arrival": pa.array([d and d + rng.choice([0, 1, 41, -2359, 2400]) for d in departure], pa.int64()),
             "one": pa.array(some(lambda: rng.choice([0.5, rng.random(), float("inf"), float("nan")])), pa.float64()),
             "two": pa.array(some(lambda: rng.choice([0.5, rng.random()])), pa.float64()),
             "price": pa.array(some(lambda: rng.choice([1.0, 2.5, 3.999, 1e300])), pa.float64()),
@@ -348,6 +353,9 @@ PROBES: dict[str, RowProbe] = {
     "sum": rule(Sum("total", ("days", "more"))),
     "computed sum": rule(Sum("total", ("days", "more")), total={"derived": True}),
     "sum with factors": rule(Sum("total", ("days", "more"), (2, 1))),
+    "times of day": rule(ClockSum("arrival", "departure", "days")),
+    "computed time of day": rule(ClockSum("arrival", "departure", "days"), arrival={"derived": True}),
+    "times of day with decimals": rule(ClockSum("total", "price", "days")),
     "sum of prices": rule(Sum("price", ("days", "more"))),
     "parts": rule(Parts("when", (("month", "month"), ("hour", "hour")))),
     "parts in a zone": rule(Parts("when", (("month", "month"), ("hour", "hour")), zone="America/New_York")),

@@ -21,7 +21,7 @@ from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.bins import Binned
 from lookalike.schema.codec import bind, encode_columns
 from lookalike.schema.columns import Categorical, Column
-from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
+from lookalike.schema.constraints import AtLeast, ClockSum, Constraint, Determines, Never, Parts, Sum
 from lookalike.schema.probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
 from lookalike.schema.schema import Schema
 
@@ -44,6 +44,9 @@ RULES: tuple[tuple[Constraint, tuple[str, ...]], ...] = (
     (Sum("clock", ("hour", "minute"), (100, 1)), ("clock",)),
     (Sum("clock", ("hour", "minute"), (100, 1)), ()),
     (Sum("pay", ("tax", "net")), ("pay",)),
+    (ClockSum("clock", "hour", "minute"), ("clock",)),
+    (ClockSum("minute", "clock", "net"), ()),
+    (ClockSum("clock", "tax", "net"), ("clock",)),
     (AtLeast("tax", "net"), ()),
     (AtLeast("pay", "net", strict=True), ()),
     (Parts("when", (("hour", "hour"), ("minute", "minute")), "America/New_York"), ("when",)),

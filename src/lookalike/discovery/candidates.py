@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from lookalike.measurements import NoisyMarginal
 from lookalike.schema import times
 from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical, Column, Identifier
-from lookalike.schema.constraints import Parts, Sum
+from lookalike.schema.constraints import ClockSum, Parts, Sum
+from lookalike.schema.enforce import minutes_of
 from lookalike.schema.parts import PARTS, in_zone, part_of
 from lookalike.schema.schema import Schema
 
@@ -156,6 +157,26 @@ def sums(schema: Schema) -> list[Sum]:
                 off = _mismatch(whole, first, second)
                 ranked += [] if off is None else [(off, Sum(total.name, (one.name, two.name)))]
     return [rule for _, rule in sorted(ranked, key=lambda item: item[0])]
+
+
+def clock_sums(schema: Schema) -> list[ClockSum]:
+    """Times of day, as 100*hour + minute, that may be others some minutes later; most plausible first."""
+    known = {column.name: spread_of(column) for column in whole_numbers(schema)}
+    clocks = {c.name: _minutes_spread(c) for c in whole_numbers(schema) if _within(c, 0, 2400) and c.maximum >= 1200}
+    ranked: list[tuple[float, ClockSum]] = []
+    for (total, whole), (start, first) in permutations(clocks.items(), 2):
+        for name, minutes in known.items():
+            off = _mismatch(whole, first, minutes) if name not in clocks and minutes[1] > 0 < whole[1] else None
+            ranked += [] if off is None else [(off, ClockSum(total, start, name))]
+    return [rule for _, rule in sorted(ranked, key=lambda item: item[0])]
+
+
+def _minutes_spread(column: Binned) -> tuple[float, float]:
+    """Mean and standard deviation of a column's minutes of the day."""
+    places, weights = histogram(column)
+    minutes = minutes_of(np.rint(places * float(column.tick or 1)))
+    mean = float(minutes @ weights)
+    return mean, float(np.sqrt(((minutes - mean) ** 2) @ weights))
 
 
 def _addable(schema: Schema) -> list[Binned]:

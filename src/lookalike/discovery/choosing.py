@@ -1,6 +1,7 @@
 """Which of the rules that are likely can hold together, and which columns they compute.
 
-A column is computed by one rule at most, and never from a column that is computed itself. Parts of one time make one
+A column is computed by one rule at most, and never from a column that is computed itself, but for a time of day that is
+some minutes later than one written together from its hour and minute. Parts of one time make one
 rule: a time is computed from its parts where year, month and day are known, and else coarse parts from the time.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lookalike.discovery import tables
-from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
+from lookalike.schema.constraints import AtLeast, ClockSum, Constraint, Determines, Never, Parts, Sum
 from lookalike.schema.schema import Schema
 
 Family = tuple[tuple[str, ...], str]
@@ -48,7 +49,7 @@ class Likely:
 
 def chosen_rules(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
     """Rules that can hold together, the best first: no column is computed twice, or from one that is computed."""
-    order = (Parts, Sum, Determines, AtLeast, Never)
+    order = (Parts, Sum, ClockSum, Determines, AtLeast, Never)
     merged = [*_merged_parts(schema, likely), *(found for found in likely if not isinstance(found.rule, Parts))]
     merged = [found for found in merged if _writable(found.rule)]
     ranked = sorted(
@@ -61,7 +62,8 @@ def chosen_rules(schema: Schema, likely: Sequence[Likely]) -> list[Likely]:
     for found in (_of_originals(found, originals) for found in ranked):
         names = set(found.rule.columns or tables.names_in(found.rule, schema))
         sources = names - set(found.derived)
-        if sources & computed or set(found.derived) & (used | computed):
+        given = sources - {found.rule.start} if isinstance(found.rule, ClockSum) else sources
+        if given & computed or set(found.derived) & (used | computed):
             continue
         kept.append(found)
         originals |= _equal(found.rule)

@@ -25,6 +25,8 @@ _MIN_BIN_ROWS = 5.0
 """Smallest number of rows of a bin, in standard deviations of noise, since its own count will be noisy too."""
 _MIN_BINS, _FULL_BINS_SIGNAL = 4, 3000.0
 """Fewest bins, and the signal from which a column gets more than `max_bins`."""
+_FEW_MORE = 1.5
+"""A column of at most so many times as many values as bins keeps them apart, such as the days of a month."""
 _IDENTIFIER_SHARE = 0.5
 """A column of texts in which fewer than this share of rows hold frequent values is identifiers or free text."""
 _HIDDEN_VALUES = 25.0
@@ -112,6 +114,11 @@ def with_bins(column: Binned, answers: Answers, max_bins: int, rounding: tuple[t
         grid, edges, weights = binning.without_empty_ends(grid, edges, weights)
     declared = isinstance(column.bins, int) and column.bins != DEFAULT_BINS
     wanted = cast(int, column.bins) if declared else wanted_bins(answers.signal, max_bins)
+    values = (
+        int(np.count_nonzero(weights)) if binning.listed_values(grid, answers.rows_of(column.name)) is not None else 0
+    )
+    if not declared and values <= _FEW_MORE * wanted:
+        wanted = max(wanted, 2 * values)
     bins = binning.bins_of(edges, weights, wanted, _MIN_BIN_ROWS * grid.typical_stddev)
     edges, weights = binning.smoothed(edges, weights, grid.high, grid.unit)
     shape = () if len(bins) == len(edges) else _shape(edges, weights, bins)

@@ -29,7 +29,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.scores import Undetermined
 from lookalike.schema.binned import Datetime
 from lookalike.schema.columns import Column
-from lookalike.schema.constraints import AtLeast, Constraint, Determines, Never, Parts, Sum
+from lookalike.schema.constraints import AtLeast, ClockSum, Constraint, Determines, Never, Parts, Sum
 from lookalike.schema.probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing
 from lookalike.schema.schema import Schema
 
@@ -191,6 +191,7 @@ class _Search:
             chain(hours, (self._likely(rule) for rule in parts)),
             (self._likely(rule, (rule.total,)) for rule in candidates.written_together(self.shaped)),
             (self._likely(rule, (rule.total,)) for rule in candidates.sums(self.shaped)),
+            (self._likely(rule, (rule.total,)) for rule in candidates.clock_sums(self.shaped)),
             self._determined(candidates.determined_pairs(schema, self.fine, self.rows)),
             (self._comparison(*pair) for pair in compared),
             (self._comparison(*pair) for pair in lacking),
@@ -332,7 +333,7 @@ class _Search:
 
     def _confirmed(self, likely: Sequence[Likely]) -> FoundRules:
         """The schema with the rules that hold, counted as they will be enforced."""
-        exact = [found for found in likely if isinstance(found.rule, Parts | Sum)]
+        exact = [found for found in likely if isinstance(found.rule, Parts | Sum | ClockSum)]
         held = self._held_together(exact) if len(exact) > 1 else []
         known = [found for found, _, _ in held]
         empty = [found for found in likely if isinstance(found.rule, Determines) and not found.rule.table]

@@ -6,6 +6,7 @@ A schema file lists them under `dp.constraints`:
     - always: discharged >= admitted
     - always: discharged = admitted + stay_days
     - always: departure = 100*hour + minute
+    - clock: {of: departure, from: scheduled, minutes: delay}
     - determines: {from: education, to: education-num, table: {HS-grad: 9, Bachelors: 13}}
     - determines: {from: [origin, dest], to: distance, table: [[EWR, IAH, 1400], [JFK, IAH, 1417]]}
     - parts: {of: time_hour, zone: America/New_York, year: year, month: month, day: day}
@@ -120,6 +121,26 @@ class Sum(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSum(Constraint):
+    """A time of day is another one some minutes later, both written as 100*hour + minute; midnight is 0 or 2400."""
+
+    total: str
+    start: str
+    minutes: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.total, self.start, self.minutes)
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        return (self.total,)
+
+    def body(self) -> dict[str, Any]:
+        return {"clock": {"of": self.total, "from": self.start, "minutes": self.minutes}}
+
+
+@dataclass(frozen=True, slots=True)
 class Determines(Constraint):
     """The value in one column follows from that in another, or in several, as a code from its label.
 
@@ -191,6 +212,8 @@ def rule_text(rule: Constraint) -> str:
     if isinstance(rule, Parts):
         listed = ", ".join(f"{name} is its {part}" for part, name in rule.parts)
         return f"{kind}: of {rule.time}{f' in {rule.zone}' if rule.zone else ''}, {listed}"
+    if isinstance(rule, ClockSum):
+        return f"{kind}: {_quoted(rule.total)} is {_quoted(rule.start)} and {_quoted(rule.minutes)} minutes"
     return f"{kind}: {body}"
 
 
@@ -199,13 +222,13 @@ def constraint_of(entry: Any, number: int) -> Constraint:
     place = f"Constraint {number}"
     kinds = [kind for kind in entry if kind != "provenance"] if isinstance(entry, Mapping) else []
     if len(kinds) != 1:
-        raise SchemaError(f"{place} must have one of the keys never, always, determines, parts.")
+        raise SchemaError(f"{place} must have one of the keys never, always, determines, parts, clock.")
     mark, body = as_text(entry.get("provenance", "public")), entry[kinds[0]]
     if mark not in PROVENANCES or mark == "open":
         raise SchemaError(f"{place} has provenance {mark!r}. Use public, assumed or measured.")
-    readers = {"never": _never, "always": _always, "determines": _determines, "parts": _parts}
+    readers = {"never": _never, "always": _always, "determines": _determines, "parts": _parts, "clock": _clock}
     if kinds[0] not in readers:
-        raise SchemaError(f"{place} has the key {kinds[0]!r}. Use never, always, determines or parts.")
+        raise SchemaError(f"{place} has the key {kinds[0]!r}. Use never, always, determines, parts or clock.")
     return replace(readers[kinds[0]](body, place), provenance=mark)
 
 
@@ -270,6 +293,15 @@ def _parts(body: Any, place: str) -> Constraint:
         )
     times.check_zone(time, zone)
     return Parts(time, tuple(found.items()), zone)
+
+
+def _clock(body: Any, place: str) -> Constraint:
+    found = {as_text(key): as_text(value) for key, value in body.items()} if isinstance(body, Mapping) else {}
+    if set(found) != {"of", "from", "minutes"} or len(set(found.values())) < len(found):
+        raise SchemaError(
+            f"{place} needs clock: {{of: column, from: column, minutes: column}}, three different columns."
+        )
+    return ClockSum(found["of"], found["from"], found["minutes"])
 
 
 def _quoted(name: str) -> str:

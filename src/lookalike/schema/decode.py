@@ -22,7 +22,7 @@ from lookalike.schema.binned import Continuous, Datetime
 from lookalike.schema.bins import Binned
 from lookalike.schema.codec import decode_categorical, marker_values, work_kind
 from lookalike.schema.columns import Categorical, Column, Identifier
-from lookalike.schema.constraints import AtLeast, Determines, Parts, Relation, Sum, holds, moved
+from lookalike.schema.constraints import AtLeast, ClockSum, Determines, Parts, Relation, Sum, holds, moved
 from lookalike.schema.domain import ColumnSet, cell_numbers
 from lookalike.schema.draw import Part, draw_identifiers, draw_numbers, places_within_bins
 from lookalike.schema.enforce import Numbers, Rows, ticks_of_one
@@ -161,6 +161,8 @@ class _Repair(Rows):
                 self._set_determined(rule)
             for rule in self.parts:
                 self._set_parts(rule)
+            for rule in self.clocks:
+                self._set_clock(rule)
             if not self.broken().any():
                 break
         return self.broken()
@@ -215,6 +217,16 @@ class _Repair(Rows):
             ticks = part_of(wall, part) * ticks_of_one(column)
             old = self.numbers[name]
             self._write(column, np.where(there, ticks, old), there if column.derived else self.present(name))
+
+    def _set_clock(self, rule: ClockSum) -> None:
+        """Give rows the time of day that follows from the others; midnight is 2400 where the column has no 0."""
+        total = cast(Binned, self.schema[rule.total])
+        wanted, known = self.clock_of(rule)
+        clock = 100 * (wanted // 60) + wanted % 60
+        clock[(clock == 0) & (total.internal(total.minimum) > 0)] = 2400
+        held = known if total.derived else self.present(rule.total)
+        numbers = np.where(known & held, clock * ticks_of_one(total), self.numbers[rule.total])
+        self._write(total, numbers, held)
 
     def _write(self, column: Binned, numbers: np.ndarray, known: np.ndarray) -> None:
         """Set numbers and codes of a column; rows that are not known are missing where the column can be."""

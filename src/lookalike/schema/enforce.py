@@ -20,6 +20,7 @@ from lookalike.schema.columns import Categorical, Column
 from lookalike.schema.conditions import cut_points, parse_question
 from lookalike.schema.constraints import (
     AtLeast,
+    ClockSum,
     Constraint,
     Determines,
     Never,
@@ -100,18 +101,19 @@ def check_rules(schema: Schema) -> None:
     if not schema.open_facts:
         structural_zeros(schema)
         for rule in schema.constraints:
-            if isinstance(rule, Parts):
-                _check_parts(schema, rule)
+            if isinstance(rule, Parts | ClockSum):
+                _check_numbers(schema, rule)
 
 
-def _check_parts(schema: Schema, rule: Parts) -> None:
-    """Refuse parts of a column that does not hold times, and parts that are not numbers with fixed decimals."""
-    wrong = [] if isinstance(schema[rule.time], Datetime) else [rule.time]
-    wrong += [name for _, name in rule.parts if isinstance(schema[name], Datetime) or _tick(schema[name]) is None]
+def _check_numbers(schema: Schema, rule: Parts | ClockSum) -> None:
+    """Refuse parts of a column that does not hold times, and parts or clocks that are not numbers of fixed decimals."""
+    time = rule.time if isinstance(rule, Parts) else None
+    wrong = [name for name in rule.columns if (name == time) != isinstance(schema[name], Datetime)]
+    wrong += [name for name in rule.columns if _tick(schema[name]) is None]
     if wrong:
         raise SchemaError(
-            f"The rule '{rule_text(rule)}' needs a time and whole numbers, but column {wrong[0]!r} is "
-            f"{type(schema[wrong[0]]).__name__}. Change the rule, or the type of the column."
+            f"The rule '{rule_text(rule)}' needs {'a time and ' if time else ''}whole numbers, but column {wrong[0]!r} "
+            f"is {type(schema[wrong[0]]).__name__}. Change the rule, or the type of the column."
         )
 
 
@@ -229,6 +231,7 @@ class Rows:
         self.relations = [relation_of(schema.columns, rule) for rule in rules if isinstance(rule, AtLeast | Sum)]
         self.tables = {rule: determined(schema, rule) for rule in rules if isinstance(rule, Determines)}
         self.parts = [rule for rule in rules if isinstance(rule, Parts)]
+        self.clocks = [rule for rule in rules if isinstance(rule, ClockSum)]
 
     def broken(self) -> np.ndarray:
         """Which rows break a rule."""
@@ -243,6 +246,8 @@ class Rows:
                 broken |= has_number & (number != self.numbers[rule.target])
         for rule in self.parts:
             broken |= self._other_parts(rule)
+        for rule in self.clocks:
+            broken |= self._other_clock(rule)
         for relation in self.relations:
             broken |= ~holds(relation, self.codes, self.numbers)
         return broken
@@ -276,6 +281,21 @@ class Rows:
                 broken |= there != known
         return broken
 
+    def _other_clock(self, rule: ClockSum) -> np.ndarray:
+        """Rows with another time of day than the rule gives; or with only one of both, where it is computed."""
+        wanted, known = self.clock_of(rule)
+        total, there = self.schema[rule.total], self.present(rule.total)
+        scale = ticks_of_one(cast(Binned, total))
+        other = (self.numbers[rule.total] % scale != 0) | (minutes_of(self.whole(rule.total)) != wanted)
+        return np.where(known, there & other, False) | ((there != known) & (total.derived and bool(total.missing)))
+
+    def clock_of(self, rule: ClockSum) -> tuple[np.ndarray, np.ndarray]:
+        """The minute of the day that the rule gives each row, and which rows have one."""
+        wanted = (minutes_of(self.whole(rule.start)) + self.whole(rule.minutes) % DAY) % DAY
+        scales = {name: ticks_of_one(cast(Binned, self.schema[name])) for name in (rule.start, rule.minutes)}
+        whole = np.all([self.numbers[name] % scale == 0 for name, scale in scales.items()], axis=0)
+        return np.where(whole, wanted, -1), self.present(rule.start) & self.present(rule.minutes)
+
     def present(self, name: str) -> np.ndarray:
         """Which rows have a value in the column."""
         return self.codes[:, self.place(name)] < self.schema[name].regular
@@ -285,6 +305,19 @@ class Rows:
         scale = ticks_of_one(cast(Binned, self.schema[name]))
         ticks = self.numbers[name]
         return ticks if scale == 1 else np.where(ticks % scale == 0, ticks // scale, -1)
+
+
+DAY = 24 * 60
+"""Minutes of a day."""
+
+
+def minutes_of(clock: np.ndarray) -> np.ndarray:
+    """The minute of the day of times written as 100*hour + minute.
+
+    >>> minutes_of(np.array([0, 1, 130, 2359, 2400])).tolist()
+    [0, 1, 90, 1439, 0]
+    """
+    return (clock // 100 % 24 * 60 + clock % 100) % DAY
 
 
 def ticks_of_one(column: Binned) -> int:

@@ -25,6 +25,7 @@ from lookalike.selection.steps import (
     contrasts_in_two,
     growth,
     scored_pairs,
+    support_of,
 )
 from lookalike.synthesizers.base import Method, Progress, check_positive, check_shares, choice, method, tuned
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, UNKNOWN, Kind, Split, Step, count_rows
@@ -66,7 +67,8 @@ class Mosaic(Method):
         small_rho: budgets below this (about epsilon 0.5) are small, except on tables of many rows. They skip larger
             sets, and pay for contrasts in place of counts: what sets add to columns, and these to the number of rows.
         fine: a budget from a tenth of `small_rho` on is not small if a set's typical noise is below this part of rows.
-        small_total_share, small_oneway_share: parts of a small budget for the number of rows, and at most for columns.
+        small_total_share: part of a small budget for the number of rows.
+        small_oneway_share: maximum part of a small budget for the one-way marginals.
         score_share: part of the budget for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more columns with large errors in the first model.
         larger_score_share: part of the whole budget for scoring those.
@@ -85,8 +87,9 @@ class Mosaic(Method):
         rank_penalty: strength of the absolute penalty on singular values of pairs, at budgets that are not small.
         small_single: factor on the penalty on single columns at small budgets, where it raises rare values too much.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
-        support: maximum number of weighted rows at a time. Both grow with the number of rows (`steps.growth`).
-        renewals, passes: Gibbs renewals of the weighted rows, and passes that exchange rows for better ones.
+        support: maximum number of weighted rows at a time. Both grow on tables of many rows; `selection/steps.py`.
+        renewals: Gibbs renewals of the weighted rows.
+        passes: passes over the rows that exchange them for better ones.
         target: a public name of a column to be predicted; sets that hold it are worth more. Others change nothing.
         target_worth: factor on the errors of sets that hold the target.
     """
@@ -209,10 +212,12 @@ class Mosaic(Method):
             rest = door.remaining / (self.scoring_rounds - number)
             sets.measure_larger(model, rest, score_rho / self.scoring_rounds, rng, step=later)
         progress("fitting", 0.5)
+        less_noise = max(1.0, math.sqrt(min(whole, MAX_FITTED_RHO) / 0.3))  # makes convergence slower
         settings = SupportSettings(
-            max_rows=int(growth(total) * self.support), renewals=self.renewals, ridge=self.penalty, single=single,
+            max_rows=support_of(self.support, total, len(oneways) + len(sets.chosen)),
+            renewals=self.renewals, ridge=self.penalty, single=single,
             l1=self.absolute_penalty, rank=0.0 if small else self.rank_penalty,
-            exchange=ExchangeSettings(passes=self.passes), iterations=_iterations(min(whole, MAX_FITTED_RHO)),
+            exchange=ExchangeSettings(passes=self.passes), iterations=int(60 * less_noise),
         )  # fmt: skip
         return self._model(sets, oneways, settings)
 
@@ -239,12 +244,3 @@ class Mosaic(Method):
         zeros, domain = {**sets.impossible(), **independent.zeros}, independent.domain
         network = fit(domain, kept, total=total, penalty=self.penalty, single=single, zeros=zeros)
         return ReweightedModel(network, measured, settings)
-
-
-def _iterations(rho: float) -> int:
-    """Return the number of steps of the fit of the weights: more for less noise, which makes convergence slower.
-
-    >>> [_iterations(rho) for rho in (0.03, 0.4, 0.5)]
-    [60, 69, 77]
-    """
-    return int(60 * max(1.0, math.sqrt(rho / 0.3)))

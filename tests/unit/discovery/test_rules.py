@@ -20,7 +20,7 @@ from lookalike.privacy.kernel.door import open_table
 from lookalike.privacy.ledger import REPRODUCIBLE, Ledger, RunSummary
 from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.columns import Categorical
-from lookalike.schema.constraints import AtLeast, Determines, Never, Parts, Sum, rule_text
+from lookalike.schema.constraints import AtLeast, ClockSum, Determines, Never, Parts, Sum, rule_text
 from lookalike.schema.schema import Schema
 
 ROWS = 20_000
@@ -289,6 +289,43 @@ def test_a_sum_of_a_copy_is_computed_from_the_original() -> None:
     assert [found.rule for found in chosen_rules(schema, likely)] == [copied, Sum("total", ("price", "fee"))]
     turned = [Likely(Sum("price", ("net", "fee")), ("price",), 100.0, -5.0), likely[1]]
     assert [found.rule for found in chosen_rules(schema, turned)] == [copied]
+
+
+def flights(rows: int = ROWS) -> pa.Table:
+    """A scheduled time that is written together from hour and minute, a delay, and the time that follows."""
+    rng = np.random.default_rng(8)
+    hour, minute = rng.integers(0, 24, rows), rng.integers(0, 60, rows)
+    delay = np.rint(rng.gamma(1.0, 60.0, rows) - 20).astype(int)
+    after = (60 * hour + minute + delay) % (24 * 60)
+    left = np.where(after == 0, 2400, 100 * (after // 60) + after % 60)
+    gone = rng.random(rows) < 0.1
+    late = {name: np.where(gone, "", values.astype(str)) for name, values in (("left", left), ("delay", delay))}
+    scheduled = {"hour": hour, "minute": minute, "scheduled": 100 * hour + minute}
+    return pa.table({name: values.astype(str) for name, values in scheduled.items()} | late)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_time_of_day_that_is_another_one_some_minutes_later_is_found(seed: int) -> None:
+    release = synthesize(
+        flights(), epsilon=2.0, method="independent", seed=seed, insecure_rng=np.random.default_rng(seed)
+    )
+    found = [rule for rule in release.schema.constraints if isinstance(rule, ClockSum)]
+    assert [(rule.total, rule.start, rule.minutes) for rule in found] == [("left", "scheduled", "delay")]
+    made = [row for row in release.rows.to_pylist() if row["left"] or row["delay"]]
+    assert 0.8 * release.rows.num_rows < len(made) < 0.98 * release.rows.num_rows
+    hour, minute, delay, left = (
+        np.array([int(row[name]) for row in made]) for name in ("hour", "minute", "delay", "left")
+    )
+    after = (60 * hour + minute + delay) % (24 * 60)
+    assert (left == np.where(after == 0, 2400, 100 * (after // 60) + after % 60)).all()
+
+
+def test_minutes_are_no_times_of_day_themselves() -> None:
+    hours = [Integer(name, minimum=0, maximum=2359, bins=24, **LISTED) for name in ("set off", "came", "stopped")]
+    minutes = Integer("minutes", minimum=-10, maximum=20, bins=10, **LISTED)
+    found = candidates.clock_sums(Schema((*hours, minutes)))
+    assert {rule.minutes for rule in found} == {"minutes"}
+    assert ClockSum("came", "set off", "minutes") in found
 
 
 def test_a_column_without_values_keeps_no_rule() -> None:

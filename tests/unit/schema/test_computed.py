@@ -15,7 +15,7 @@ from lookalike.schema.binned import Continuous, Datetime, Integer
 from lookalike.schema.codec import encode
 from lookalike.schema.columns import Categorical
 from lookalike.schema.conditions import parse_question
-from lookalike.schema.constraints import Determines, Parts, Sum, constraint_of, rule_text
+from lookalike.schema.constraints import ClockSum, Determines, Parts, Sum, constraint_of, rule_text
 from lookalike.schema.decode import decode
 from lookalike.schema.enforce import check_rules, structural_zeros
 from lookalike.schema.parts import FIRST, LAST, PARTS, from_zone, in_zone, part_of, with_parts
@@ -65,6 +65,35 @@ def test_a_sum_with_factors_is_computed_and_missing_where_a_term_is():
     assert rows[rows.hour.isna()].clock.isna().all()
 
 
+def test_a_time_of_day_is_computed_across_midnight_and_from_a_computed_one():
+    delay = Integer("delay", minimum=-200, maximum=1500, bins=17, missing=("",))
+    late = Integer("late", minimum=1, maximum=2400, bins=24, missing=("",), derived=True)
+    rules = (ClockSum("late", "clock", "delay"), Sum("clock", ("hour", "minute"), (100, 1)))
+    schema = Schema((*schema_of(derived=()).columns[:5], replace(COLUMNS[5], derived=True), delay, late), rules)
+    rows = made(schema)
+    known = rows[rows.hour.notna() & rows.delay.notna()]
+    assert rows.late.notna().tolist() == (rows.hour.notna() & rows.delay.notna()).tolist()
+    after = (60 * known.hour + known.minute + known.delay) % (24 * 60)
+    assert (known.late == np.where(after == 0, 2400, 100 * (after // 60) + after % 60)).all()
+    assert (60 * known.hour + known.minute + known.delay).between(0, 1439).mean() < 0.9
+
+
+def test_a_time_of_day_that_is_modelled_is_set_as_well():
+    rows = made(
+        schema_of(ClockSum("clock", "hour", "minute"))
+    )  # hours read as clocks: 3 is three minutes past midnight
+    both = rows[rows.clock.notna() & rows.hour.notna()]
+    after = both.hour + both.minute
+    assert (both.clock == 100 * (after // 60) + after % 60).all()
+    assert rows.clock.isna().any()
+
+
+@pytest.mark.parametrize("wrong", [("when", "clock", "minute"), ("clock", "from", "minute")])
+def test_times_of_day_are_whole_numbers(wrong):
+    with pytest.raises(SchemaError, match="needs whole numbers"):
+        check_rules(schema_of(ClockSum(*wrong)))
+
+
 def test_a_time_is_computed_from_its_parts_in_a_zone():
     rule = Parts("when", (*DATE, ("hour", "hour"), ("weekday", "weekday")), "America/New_York")
     schema = schema_of(rule, derived=("when", "weekday"))
@@ -112,12 +141,14 @@ def test_rules_survive_the_file(tmp_path):
         Sum("clock", ("hour", "minute"), (100, 1), provenance="measured"),
         Parts("when", DATE, "America/New_York", provenance="measured"),
         replace(MILES, provenance="measured"),
+        ClockSum("clock", "year", "minute"),
     )
     schema = schema_of(*rules, derived=("clock", "when", "miles"))
     schema.save(tmp_path / "s.yaml")
     assert Schema.load(tmp_path / "s.yaml") == schema
     assert rule_text(rules[0]) == "always: clock = 100*hour + minute"
     assert "America/New_York" in rule_text(rules[1])
+    assert rule_text(rules[3]) == "clock: clock is year and minute minutes"
     check_rules(schema)
 
 
@@ -128,6 +159,7 @@ def test_rules_survive_the_file(tmp_path):
         {"parts": {"of": "when", "zone": "Mars", "year": "year"}}, {"always": "a = 0*b"}, {"always": "2*a = b"},
         {"determines": {"from": ["a", "b"], "to": "c", "table": [["x", "y"]]}},
         {"determines": {"from": ["a"], "to": "c", "table": {"x": "y"}}},
+        {"clock": {"of": "a", "from": "b"}}, {"clock": {"of": "a", "from": "a", "minutes": "b"}}, {"clock": "a"},
         {"never": "a = 1", "provenance": "open"}, {"never": "a = 1", "always": "a = b"},
     ],
 )  # fmt: skip

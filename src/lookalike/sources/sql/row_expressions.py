@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from lookalike.schema.binned import Binned, Datetime, Integer
-from lookalike.schema.constraints import AtLeast, Constraint, Determines, Parts, Sum, relation_of
-from lookalike.schema.enforce import determined, structural_zeros
+from lookalike.schema.constraints import AtLeast, ClockSum, Constraint, Determines, Parts, Sum, relation_of
+from lookalike.schema.enforce import DAY, determined, structural_zeros, ticks_of_one
 from lookalike.schema.parts import FIRST, LAST
 from lookalike.schema.probes import Comparison, HourLate, RowProbe, RuleProbe, ValueAndMissing, as_ticks
 from lookalike.schema.times import TICKS
@@ -99,6 +99,8 @@ def _breaks(probe: RuleProbe, rule: Constraint) -> list[str]:
         return _not_determined(probe, rule)
     if isinstance(rule, Parts):
         return _other_parts(probe, rule)
+    if isinstance(rule, ClockSum):
+        return _other_clock(probe, rule)
     return [_not_related(probe, rule)] if isinstance(rule, AtLeast | Sum) else []
 
 
@@ -145,11 +147,30 @@ def _other_parts(probe: RuleProbe, rule: Parts) -> list[str]:
     for part, name in rule.parts:
         own = _place(probe, name)
         column, known = probe.schema[name], _present(probe, own)
-        scale = round(1 / float(column.tick or 1)) if isinstance(column, Binned) else 1
-        whole = f"r.n{own}" if scale == 1 else f"CASE WHEN r.n{own} % {scale} = 0 THEN r.n{own} / {scale} ELSE -1 END"
-        found.append(f"({there} AND {known} AND ({whole}) <> ({_PARTS[part].format(wall)}))")
+        found.append(f"({there} AND {known} AND ({_whole(probe, own)}) <> ({_PARTS[part].format(wall)}))")
         if (time.derived and time.missing) or (column.derived and column.missing):
             found.append(f"(({there}) <> ({known}))")
+    return found
+
+
+def _whole(probe: RuleProbe, place: int, otherwise: str = "-1") -> str:
+    """A column's number as a whole one, or something else where it has a fraction."""
+    column = probe.schema.columns[place]
+    scale = ticks_of_one(column) if isinstance(column, Binned) else 1
+    whole = f"CASE WHEN r.n{place} % {scale} = 0 THEN r.n{place} / {scale} ELSE {otherwise} END"
+    return f"r.n{place}" if scale == 1 else whole
+
+
+def _other_clock(probe: RuleProbe, rule: ClockSum) -> list[str]:
+    """Rows with another time of day than the rule gives, or with one of both where it is computed."""
+    places = [_place(probe, name) for name in rule.columns]
+    there, start, minutes = (_present(probe, place) for place in places)
+    total, first, later = (f"({_whole(probe, place, 'NULL')})::numeric" for place in places)
+    apart = f"({first} - FLOOR({first} / 100) * 40 + {later} - ({total} - FLOOR({total} / 100) * 40))"
+    found = [f"({there} AND {start} AND {minutes} AND COALESCE({apart} % {DAY} <> 0, TRUE))"]
+    column = probe.schema[rule.total]
+    if column.derived and column.missing:
+        found.append(f"(({there}) <> ({start} AND {minutes}))")
     return found
 
 
