@@ -41,8 +41,8 @@ _NEAR = 0.5
 """Level of the intervals of the estimates into which counts are raked."""
 _SWEEPS, _MOVED = 100, 1e-4
 """Rounds of raking at most, and the share of the rows that a column moves in the last one."""
-_EXCHANGED, _PART = 100_000, 250_000
-"""Rows that are exchanged where all cells are rows, and further rows that are drawn at a time."""
+_EXCHANGED, _MAX_EXCHANGED, _PART = 100_000, 150_000, 250_000
+"""Rows that are exchanged where all cells are rows, and at most, and further rows that are drawn at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class ReweightedModel:
         So many are chosen that the weighted rows offer a choice; the rest are `further_rows`.
         """
         source = self.rows
-        first = min(rows, max(_EXCHANGED if source.theta is None else source.drawn // 2, 1))
+        first = min(rows, _EXCHANGED if source.theta is None else max(min(source.drawn // 2, _MAX_EXCHANGED), 1))
         codes = np.empty((rows, len(self.domain)), np.int32, order="F")
         chosen = choose_rows(source.codes, source.weights, first, self.settings.exchange, self.domain, rng)
         codes[:first] = source.codes[chosen]

@@ -238,7 +238,7 @@ def more_for_budget(count: int, rho: float) -> int:
 
 MANY_ROWS, MAX_GROWTH = 100_000, 3.0
 """From so many rows on, networks are larger, up to by this factor; docs/laboratory/discovery.md#late-flights."""
-_PER_ROW, _MAX_SUPPORT, _MAX_NUMBERS = 3, 900_000, 100_000_000
+_PER_ROW, _MAX_SUPPORT, _MAX_NUMBERS = 3, 750_000, 100_000_000
 """Weighted rows for each row of a large table, at most, and cell numbers of all sets that are held in memory."""
 
 
@@ -258,7 +258,7 @@ def support_of(least: int, total: float, sets: int) -> int:
     weights left 34,000 effective ones, of 800,000 they left 320,000.
 
     >>> [support_of(150_000, total, 100) for total in (40_000, 200_000, 1e7)]
-    [150000, 600000, 900000]
+    [150000, 600000, 750000]
     """
     return int(max(least, min(_PER_ROW * total, _MAX_SUPPORT, _MAX_NUMBERS / max(sets, 1))))
 
