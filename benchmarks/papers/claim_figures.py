@@ -125,6 +125,11 @@ def folds(*methods: str, epsilon: float = 0.8) -> str:
     return "; ".join(text)
 
 
+def ahead(method: str, *rivals: str) -> str:
+    """In how many cells of folds below epsilon 3.2 a method has a smaller SVM error than every rival."""
+    return wins("svm_folds", "svm_error", method, rivals, tuple(e for e in svm_folds.EPSILONS if e < 3.2))
+
+
 def best_eta(method: str, epsilon: float) -> str:
     """The eta of the smallest workload error by table, and how far eta 0.7 is from it; nothing without runs."""
     cells, text = summary(lines("ppsyn"), "tvd.3"), []
