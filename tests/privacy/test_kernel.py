@@ -16,7 +16,7 @@ KERNEL = ROOT / "privacy" / "kernel"
 
 MAX_LINES = 1120
 """Lines of the kernel that are not blank: code, comments and proofs."""
-MAX_CLOSURE = 6800
+MAX_CLOSURE = 6850
 """The same, of all modules outside the kernel that it imports, directly or not; the test says what for."""
 
 
@@ -65,7 +65,7 @@ def test_what_the_kernel_imports_is_bounded() -> None:
 
     Most of it reads values, because every value of every format must have a code and none may raise an error: texts of
     numbers, money and times in their formats (about 800 lines), classes of values and of rows that discovery counts
-    (400), rules that rows may break (900), files of seven formats (1,100), engines and the source that counts over them
+    (400), rules that rows may break (980), files of seven formats (1,100), engines and the source that counts over them
     (900). A schema may hold noisy counts (80). Nothing that makes values is needed.
     """
     sizes = closure()
