@@ -213,7 +213,7 @@ def rule_text(rule: Constraint) -> str:
         listed = ", ".join(f"{name} is its {part}" for part, name in rule.parts)
         return f"{kind}: of {rule.time}{f' in {rule.zone}' if rule.zone else ''}, {listed}"
     if isinstance(rule, ClockSum):
-        return f"{kind}: {_quoted(rule.total)} is {_quoted(rule.start)} and {_quoted(rule.minutes)} minutes"
+        return f"{kind}: {_quoted(rule.total)} is {_quoted(rule.minutes)} minutes after {_quoted(rule.start)}"
     return f"{kind}: {body}"
 
 

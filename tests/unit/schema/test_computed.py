@@ -148,7 +148,7 @@ def test_rules_survive_the_file(tmp_path):
     assert Schema.load(tmp_path / "s.yaml") == schema
     assert rule_text(rules[0]) == "always: clock = 100*hour + minute"
     assert "America/New_York" in rule_text(rules[1])
-    assert rule_text(rules[3]) == "clock: clock is year and minute minutes"
+    assert rule_text(rules[3]) == "clock: clock is minute minutes after year"
     check_rules(schema)
 
 
