@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.common import Line, add_grid, parser_of, replace_parts, results_of
+from benchmarks.common import Line, parser_of, replace_parts, results_of
 from benchmarks.papers import ppsyn
-from benchmarks.papers.svm_folds import FOLDS, REAL, STORED_AS, figure_of, run_fold
-from benchmarks.runs import results_in, show_progress
-from lookalike.evaluate.compare import Job, Result, jobs_of, run_jobs
+from benchmarks.papers.svm_folds import figure_of, run_fold, run_folds
+from benchmarks.runs import results_in
+from lookalike.evaluate.compare import Job, Result
 
 RESULTS = results_of("ppsyn_folds")
 DOCUMENT = ppsyn.DOCUMENT
@@ -30,13 +30,6 @@ def run_one(job: Job) -> Result:
     return run_fold(job, rows, schema, targets, **{"method": method, **settings})
 
 
-def jobs(tables: Sequence[str], methods: Sequence[str], epsilons: Sequence[float], repeats: int = FOLDS) -> list[Job]:
-    """The folds of the classifier without privacy, then those of the methods."""
-    folds = min(repeats, FOLDS)
-    listed = jobs_of(tables, [REAL], [STORED_AS], folds, train_share=0.8)
-    return listed + jobs_of(tables, methods, epsilons, folds, train_share=0.8)
-
-
 def figure(results: list[Line]) -> list[str]:
     """Figure 6 by table."""
     text = list[str]()
@@ -47,12 +40,7 @@ def figure(results: list[Line]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
+    grid = {"tables": ppsyn.TABLES, "methods": ppsyn.COMPARED, "epsilons": ppsyn.EPSILONS}
     parser = parser_of(__name__, __doc__, "run", "document")
-    add_grid(parser, tables=ppsyn.TABLES, methods=ppsyn.COMPARED, epsilons=ppsyn.EPSILONS, repeats=FOLDS)
-    parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
-    given = parser.parse_args(arguments)
-    if given.action == "run":
-        listed = jobs(given.tables, given.methods, given.epsilons, given.repeats)
-        run_jobs(listed, run_one, RESULTS, progress=show_progress, isolated=not given.together)
-    else:
+    if run_folds(parser, arguments, run_one, RESULTS, **grid):
         replace_parts(DOCUMENT, {"folds": figure(results_in(RESULTS))})

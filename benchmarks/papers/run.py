@@ -198,7 +198,7 @@ def job_runs(repeats: int | None) -> Iterator[Run]:
     yield from runs_of("privmrf_svm", jobs, privmrf_svm.run_one, privmrf_svm.RESULTS)
     jobs = svm_folds.jobs(svm_folds.TABLES, svm_folds.METHODS, svm_folds.EPSILONS)
     yield from runs_of("svm_folds", jobs, svm_folds.run_one, svm_folds.RESULTS)
-    jobs = ppsyn_folds.jobs(ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS)
+    jobs = svm_folds.jobs(ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS)
     yield from runs_of("ppsyn_folds", jobs, ppsyn_folds.run_one, ppsyn_folds.RESULTS)
     jobs = ppsyn.jobs(ppsyn.PARTS, ppsyn.TABLES, ppsyn.COMPARED, ppsyn.EPSILONS, repeats or ppsyn.REPEATS)
     yield from runs_of("ppsyn", jobs, ppsyn.run_one, ppsyn.RESULTS)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +119,21 @@ def column_rows(results: list[Line]) -> list[str]:
     return markdown(["method", *PARTNERS, "mean of all others"], rows)
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = parser_of(__name__, __doc__, "run", "document")
-    add_grid(parser, tables=TABLES, methods=METHODS, epsilons=EPSILONS, repeats=FOLDS)
+def run_folds(
+    parser: ArgumentParser, arguments: Sequence[str], run_one: Callable[[Job], Result], results: Path, **grid: Any
+) -> bool:
+    """Make the runs of a grid that are not stored yet, if asked to run; return whether to write the page instead."""
+    add_grid(parser, **grid, repeats=FOLDS)
     parser.add_argument("--together", action="store_true", help="one process: quicker, but peak memory is that of all")
     given = parser.parse_args(arguments)
     if given.action == "run":
         listed = jobs(given.tables, given.methods, given.epsilons, given.repeats)
-        run_jobs(listed, run_one, RESULTS, progress=show_progress, isolated=not given.together)
-    else:
+        run_jobs(listed, run_one, results, progress=show_progress, isolated=not given.together)
+    return given.action == "document"
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = parser_of(__name__, __doc__, "run", "document")
+    if run_folds(parser, arguments, run_one, RESULTS, tables=TABLES, methods=METHODS, epsilons=EPSILONS):
         results = results_in(RESULTS)
         replace_parts(DOCUMENT, {"svm-folds": figure(results), "svm-columns": column_rows(results)})
