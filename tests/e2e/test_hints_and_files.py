@@ -82,12 +82,13 @@ def test_a_file_in_another_encoding_with_another_delimiter(call: Call, tmp_path:
     path, out = tmp_path / "t.txt", tmp_path / "o.jsonl.gz"
     rows = "".join(f"{'für' if i % 2 else 'nein'}^{i % 40}\n" for i in range(900))
     path.write_bytes(f"größe^n\n{rows}".encode("latin-1"))
-    how = ("--encoding", "latin-1", "--delimiter", "^")
+    # In one of a hundred runs noise shows decimals or a missing marker, which is not what is tested here.
+    how = ("--encoding", "latin-1", "--delimiter", "^", "--type", "n=integer")
     outcome = call("synth", path, "-o", out, "-e", 4, "-m", "independent", *how)
     assert outcome.code == 0, outcome.err
     made = [json.loads(line) for line in gzip.decompress(out.read_bytes()).splitlines()]
     assert {"für", "nein"} <= {row["größe"] for row in made} <= {"für", "nein", "other"}
-    assert all(isinstance(row["n"], int) for row in made)
+    assert {type(row["n"]) for row in made} <= {int, type(None)}
 
 
 def test_semicolons_are_kept_and_results_are_utf_8(call: Call, tmp_path: Path) -> None:
