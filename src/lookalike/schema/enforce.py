@@ -100,9 +100,6 @@ def check_rules(schema: Schema) -> None:
     """Refuse rules that cannot be read or forbid every row, before anything is spent; not while facts are open."""
     if not schema.open_facts:
         structural_zeros(schema)
-        for rule in schema.constraints:
-            if isinstance(rule, Parts | ClockSum):
-                _check_numbers(schema, rule)
 
 
 def _check_numbers(schema: Schema, rule: Parts | ClockSum) -> None:
@@ -123,6 +120,8 @@ def _tick(column: Column) -> float | None:
 
 def _zeros_of(schema: Schema, rule: Constraint) -> tuple[ColumnSet, np.ndarray] | None:
     """The impossible cells of one rule; None where it has none, or concerns columns that are computed."""
+    if isinstance(rule, Parts | ClockSum):
+        _check_numbers(schema, rule)
     if isinstance(rule, Parts):
         return _impossible_days(schema, rule)
     if any(schema[name].derived for name in rule.columns):
