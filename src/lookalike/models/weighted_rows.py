@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtri
 
-from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights
+from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights, row_potentials
 from lookalike.measurements import NoisyMarginal, group_means
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.intervals import measured_interval
@@ -30,10 +30,12 @@ from lookalike.stored import Stored
 
 _ROWS_PER_COUNT = 5
 _MIN_ROWS = 20_000
-_RENEWAL_ITERATIONS = 60
+_RENEWAL_ITERATIONS = 40
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
+_EFFECTIVE = 0.4
+"""Least share of effective rows in a step from one distribution to the next; docs/laboratory/mosaic.md#step-by-step."""
 _MAX_MISFIT = 3.0
-"""Misfit up to which redrawn rows are used even if the network's rows have less; see `MeasuredCells.misfit`."""
+"""Misfit up to which redrawn rows are used even if earlier rows have less; see `MeasuredCells.misfit`."""
 _NOISE = 0.997
 """Probability that noise explains the differences of a column's counts from their estimates, and each of them; beyond
 that, the weights are raked to the estimates. Nearer counts are left alone: the model may be closer than its noise."""
@@ -52,14 +54,14 @@ class SupportSettings:
     Attributes:
         max_rows: maximum number of weighted rows at a time; five per row of the table are enough.
         whole_domain: of a domain of at most so many cells all cells become rows, and the weights are then exact.
-        renewals: how often rows are redrawn by weight and changed by a Gibbs sweep.
+        renewals: how often at most rows are redrawn by weight and changed by a Gibbs sweep; as often as it takes.
         iterations: maximum number of steps of the last fit of weights; earlier fits take no more.
         ridge, l1, single, rank: see `WeightPenalty`.
     """
 
     max_rows: int = 150_000
     whole_domain: int = 100_000
-    renewals: int = 1
+    renewals: int = 6
     iterations: int = 60
     ridge: float = 0.5
     l1: float = 0.3
@@ -132,31 +134,47 @@ class ReweightedModel:
         return self.weighted_rows(seed=0)
 
     def weighted_rows(self, seed: int) -> WeightedRows:
-        """Return weighted rows drawn with this seed.
-
-        Parameters fitted to the rows need not be good elsewhere: nothing determines them in cells without rows, which a
-        Gibbs sweep can reach. So redrawn rows that explain the measurements worse are not used.
-        """
+        """Return weighted rows drawn with this seed."""
         rng = np.random.default_rng([20, seed])
         measured = MeasuredCells(self.domain, self.measurements)
-        network = self._network_parameters()
         if self.domain.cells() <= self.settings.whole_domain:
             grid = np.indices(self.domain.sizes, dtype=np.int32).reshape(len(self.domain), -1)
-            return self._weighted_domain(measured, np.asfortranarray(self._possible(grid.T)), network)
+            return self._weighted_domain(measured, np.asfortranarray(self._possible(grid.T)))
         size = int(np.clip(_ROWS_PER_COUNT * self.total, _MIN_ROWS, max(self.settings.max_rows, _MIN_ROWS)))
-        drawn, base = self.network.sample(size, rng), network
-        early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
-        for _ in range(self.settings.renewals):
-            codes, shares = distinct_rows(self.domain, drawn)
-            theta, weights = self._fit(measured, codes, shares, base, early, grain=self.total / size)
-            renewed = np.asfortranarray(codes[draw_by_weight(weights, size, rng)])
-            gibbs_sweep(self.domain, renewed, *self._factors(measured, theta), rng)
-            if measured.misfit(renewed, self.total) > max(measured.misfit(drawn, self.total), _MAX_MISFIT):
-                break
-            drawn, base = renewed, theta
+        drawn, base = self._renewed(measured, self.network.sample(size, rng), rng)
         codes, shares = distinct_rows(self.domain, drawn)
         theta, weights = self._fit(measured, codes, shares, base, self.settings.iterations)
         return self._with_columns(WeightedRows(codes, weights, theta, drawn=size))
+
+    def _renewed(
+        self, measured: MeasuredCells, drawn: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of about the distribution that fits all measurements, and its parameters.
+
+        From the network's rows it is reached in steps, each no further than leaves enough effective rows: weights that
+        rest on few rows fit the accidents of these, and a Gibbs sweep then walks away from all. As parameters fitted to
+        some rows need not be good elsewhere (nothing determines them in cells without rows), the rows of the step that
+        explains the measurements best are returned, or the last ones if they explain them well.
+        """
+        base, reached = self._network_parameters(), False
+        found, least = (drawn, base), measured.misfit(drawn, self.total)
+        for _ in range(self.settings.renewals):
+            codes, shares = distinct_rows(self.domain, drawn)
+            theta, _ = self._fit(measured, codes, shares, base, self._early, grain=self.total / len(drawn))
+            step, weights = furthest_step(row_potentials(measured.cells(codes), theta - base), shares, _EFFECTIVE)
+            base, reached = base + step * (theta - base), step == 1
+            drawn = np.asfortranarray(codes[draw_by_weight(weights, len(drawn), rng)])
+            gibbs_sweep(self.domain, drawn, *self._factors(measured, base), rng)
+            misfit = measured.misfit(drawn, self.total)
+            if misfit <= max(least, _MAX_MISFIT):
+                found, least = (drawn, base), misfit
+            if reached:
+                break
+        return found
+
+    @property
+    def _early(self) -> int:
+        return min(self.settings.iterations, _RENEWAL_ITERATIONS)
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Return expected counts from the weighted rows, axes in domain order; they sum to `total`."""
@@ -271,36 +289,60 @@ class ReweightedModel:
         cells, which cannot be negative as their noise can, pull it away. The best linear estimates of its counts suffer
         from neither.
         """
-        wanted: dict[int, np.ndarray] = {}
         codes, weights = rows.codes, rows.weights
         estimates = LinearEstimates(self.domain, self.measurements)
-        for column, name in enumerate(self.domain.names):
-            found = estimates.linear_marginal((name,))
-            if np.isnan(found[0]).any():  # not measured
-                continue
-            held = self.total * np.bincount(codes[:, column], weights, minlength=found[0].size)
-            if _beyond_noise(held, *found):
-                near = _nearest(held, *measured_interval(*found, 1.0, _NEAR))
-                wanted[column] = near / near.sum()
+        known = {i: estimates.linear_marginal((name,)) for i, name in enumerate(self.domain.names)}
+        measured = {column: found for column, found in known.items() if not np.isnan(found[0]).any()}
         # Columns of few values, whose shares are the most precise, come last and hold exactly.
-        in_order = sorted(wanted.items(), key=lambda item: -item[1].size)
+        in_order = sorted(measured, key=lambda column: -measured[column][0].size)
+        wanted: dict[int, np.ndarray] = {}
         for _ in range(_SWEEPS):
             moved = 0.0
-            for column, shares in in_order:
-                held = np.bincount(codes[:, column], weights, minlength=shares.size)
+            for column in in_order:
+                found = measured[column]
+                held = np.bincount(codes[:, column], weights, minlength=found[0].size) / weights.sum()
+                # Raking one column moves others, too.
+                if column not in wanted and _beyond_noise(self.total * held, *found):
+                    near = _nearest(self.total * held, *measured_interval(*found, 1.0, _NEAR))
+                    wanted[column] = near / near.sum()
+                shares = wanted.get(column, held)
                 factors = np.divide(shares, held, out=np.ones(shares.size), where=held > 0)
-                weights = weights * factors[codes[:, column]]
+                weights = weights * factors[codes[:, column]] if column in wanted else weights
                 moved = max(moved, float(np.abs(held - shares).sum()) / 2)
             if moved < _MOVED:
                 break
         return replace(rows, weights=weights / weights.sum(), raked=frozenset(wanted))
 
-    def _weighted_domain(self, measured: MeasuredCells, codes: np.ndarray, start: np.ndarray) -> WeightedRows:
+    def _weighted_domain(self, measured: MeasuredCells, codes: np.ndarray) -> WeightedRows:
         """All cells of the domain with their probabilities, fitted with the network's penalty, so that few steps do."""
+        start = self._network_parameters()
         penalty = WeightPenalty(self.settings.ridge, l1=0.0, trust=np.inf, single=self.settings.single)
         uniform, steps, cells = np.zeros(start.size), 2 * self.settings.iterations, measured.cells(codes)
         fitted = fit_weights(measured, cells, self.total, uniform, penalty, start=start, iterations=steps)
         return WeightedRows(codes, fitted[1])
+
+
+def furthest_step(potentials: np.ndarray, shares: np.ndarray, least: float) -> tuple[float, np.ndarray]:
+    """Return the largest step t up to 1, and weights proportional to shares * exp(t * potentials), in sum 1.
+
+    The effective rows 1 / (sum of weights^2 / shares) are at least the part `least` of all. 1 is even weights.
+
+    >>> furthest_step(np.array([0.0, 1.0]), np.array([0.5, 0.5]), 0.5)[0]
+    1
+    >>> step, weights = furthest_step(np.array([0.0, 9.0]), np.array([0.5, 0.5]), 0.8)
+    >>> round(step, 3), weights.round(3).tolist()
+    (0.122, [0.25, 0.75])
+    """
+
+    def weights(step: float) -> np.ndarray:
+        found = shares * np.exp(step * (potentials - potentials.max()))
+        return found / found.sum()
+
+    def spare(step: float) -> float:
+        return 1 / float((weights(step) ** 2 / shares).sum()) - least
+
+    step: Any = 1 if spare(1.0) >= 0 else brentq(spare, 0.0, 1.0, xtol=1e-4)
+    return step, weights(step)
 
 
 def distinct_rows(domain: Domain, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -88,7 +88,7 @@ class Mosaic(Method):
         small_single: factor on the penalty on single columns at small budgets, where it raises rare values too much.
         network_ms: size of the network that draws the rows, in predicted milliseconds per evaluation.
         support: maximum number of weighted rows at a time. Both grow on tables of many rows; `selection/steps.py`.
-        renewals: Gibbs renewals of the weighted rows.
+        renewals: maximum number of Gibbs renewals of the weighted rows.
         passes: passes over the rows that exchange them for better ones.
         target: a public name of a column to be predicted; sets that hold it are worth more. Others change nothing.
         target_worth: factor on the errors of sets that hold the target.
@@ -119,7 +119,7 @@ class Mosaic(Method):
     small_single: float = tuned(0.1)
     network_ms: float = tuned(2.0)
     support: int = tuned(150_000)
-    renewals: int = tuned(1)
+    renewals: int = tuned(6)
     passes: int = tuned(3)
     target: str | None = choice(None)
     target_worth: float = tuned(3.0, "docs/target.md")

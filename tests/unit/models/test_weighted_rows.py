@@ -401,7 +401,7 @@ def test_columns_lie_in_the_intervals_that_reports_show_whatever_the_fit() -> No
     """The rows of a network of columns alone cannot carry the pairs; the columns are right all the same."""
     domain, measured = measured_survey(6.0)
     network = fit(domain, [m for m in measured if len(m.attrs) == 1])
-    model = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=20))
+    model = ReweightedModel(network, measured, SupportSettings(max_rows=20_000, iterations=20, renewals=0))
     bars = ErrorBars(domain, measured)
     for name in domain.names:
         counts = model.marginal((name,))
