@@ -30,7 +30,7 @@ from lookalike.stored import Stored
 
 _ROWS_PER_COUNT = 5
 _MIN_ROWS = 20_000
-_RENEWAL_ITERATIONS = 40
+_RENEWAL_ITERATIONS = 20
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
 _EFFECTIVE = 0.4
 """Least share of effective rows in a step from one distribution to the next; docs/laboratory/mosaic.md#step-by-step."""
@@ -156,19 +156,19 @@ class ReweightedModel:
         some rows need not be good elsewhere (nothing determines them in cells without rows), the rows of the step that
         explains the measurements best are returned, or the last ones if they explain them well.
         """
-        base, reached = self._network_parameters(), False
+        base, theta = self._network_parameters(), None
         found, least = (drawn, base), measured.misfit(drawn, self.total)
         for _ in range(self.settings.renewals):
             codes, shares = distinct_rows(self.domain, drawn)
-            theta, _ = self._fit(measured, codes, shares, base, self._early, grain=self.total / len(drawn))
+            theta, _ = self._fit(measured, codes, shares, base, self._early, start=theta, grain=self.total / len(drawn))
             step, weights = furthest_step(row_potentials(measured.cells(codes), theta - base), shares, _EFFECTIVE)
-            base, reached = base + step * (theta - base), step == 1
+            base = base + step * (theta - base)
             drawn = np.asfortranarray(codes[draw_by_weight(weights, len(drawn), rng)])
             gibbs_sweep(self.domain, drawn, *self._factors(measured, base), rng)
             misfit = measured.misfit(drawn, self.total)
             if misfit <= max(least, _MAX_MISFIT):
                 found, least = (drawn, base), misfit
-            if reached:
+            if step == 1:
                 break
         return found
 
@@ -275,12 +275,15 @@ class ReweightedModel:
         shares: np.ndarray,
         base: np.ndarray,
         iterations: int,
+        *,
+        start: np.ndarray | None = None,
         grain: float = 0.0,
     ) -> tuple[np.ndarray, np.ndarray]:
         given = self.settings
         penalty = WeightPenalty(given.ridge, given.l1, grain=grain, single=given.single, rank=given.rank)
         cells = measured.cells(codes)
-        return fit_weights(measured, cells, self.total, base, penalty, shares=shares, iterations=iterations)
+        given_rows = {"shares": shares, "start": start, "iterations": iterations}
+        return fit_weights(measured, cells, self.total, base, penalty, **given_rows)
 
     def _with_columns(self, rows: WeightedRows) -> WeightedRows:
         """The rows, raked to estimates of single columns whose counts are further from these than noise explains.
