@@ -33,8 +33,8 @@ from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, U
 SETS, LARGER = "chosen sets", "larger sets and their choice"
 
 # Found on the development tables; docs/mosaic.md has the experiments.
-MAX_FITTED_RHO, MAX_FITTED_ROWS = 0.5, 10_000
-"""About epsilon 4.5. Counts of larger budgets are fitted as if they had the noise of this one, or the weights do not
+MAX_FITTED_RHO, MAX_FITTED_ROWS = 2.5, 10_000
+"""About epsilon 11. Counts of larger budgets are fitted as if they had the noise of this one, or the weights do not
 converge; those of tables of fewer rows to the same part of their rows."""
 TYPICAL_CONTRASTS = 6
 """Typical number of contrasts of a set that is worth measuring at a small budget."""
