@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from lookalike.fitting.row_weights import (
     MeasuredCells,
@@ -24,7 +27,7 @@ from lookalike.models.archive import stored_model
 from lookalike.models.graphical import fit
 from lookalike.models.intervals import ErrorBars
 from lookalike.models.model import RowParts
-from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows, distinct_rows
+from lookalike.models.weighted_rows import ReweightedModel, SupportSettings, WeightedRows, distinct_rows, furthest_step
 from lookalike.sampling.draws import draw_by_weight, gibbs_sweep, systematic
 from lookalike.sampling.exchange import (
     ExchangeSettings,
@@ -438,6 +441,33 @@ def test_a_column_that_the_network_misses_follows_its_own_noisy_counts() -> None
     weights = made._with_columns(WeightedRows(codes, np.full(len(codes), 1 / len(codes)), np.empty(0))).weights
     held = 30_000 * np.bincount(codes[:, 0], weights, minlength=3)
     assert np.abs(held - 10_000).max() < 10.0
+
+
+def test_rows_reach_a_distant_distribution_in_steps_that_keep_enough_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two pairs, and weights for all 55: in one step the weights rest on a few hundred rows, which fail."""
+    domain, measured = measured_survey(6.0)
+    pairs = (("a", "b"), ("d", "e"))
+    network = fit(domain, [m for m in measured if len(m.attrs) == 1 or m.attrs in pairs])
+    settings = SupportSettings(max_rows=40_000)
+    in_steps = off(ReweightedModel(network, measured, settings), 2)
+    monkeypatch.setattr("lookalike.models.weighted_rows._EFFECTIVE", 1e-4)
+    at_once = off(ReweightedModel(network, measured, settings), 2)
+    assert in_steps < 0.03 < 0.06 < at_once
+
+
+@given(
+    potentials=arrays(float, 20, elements=st.floats(-50, 50)),
+    draws=arrays(float, 20, elements=st.floats(0.01, 1)),
+    least=st.floats(0.05, 0.95),
+)
+def test_a_step_is_as_long_as_the_effective_rows_allow(potentials: Any, draws: Any, least: float) -> None:
+    shares = draws / draws.sum()
+    step, weights = furthest_step(potentials, shares, least)
+    effective = 1 / float((weights**2 / shares).sum())
+    assert 0 < step <= 1
+    assert weights.sum() == pytest.approx(1)
+    assert effective >= least - 0.01
+    assert step == 1 or effective == pytest.approx(least, abs=0.01)
 
 
 def test_rows_whose_renewal_explains_less_are_kept_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
