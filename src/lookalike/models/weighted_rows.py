@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtri
 
-from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights, row_potentials
+from lookalike.fitting.row_weights import MeasuredCells, WeightPenalty, fit_weights
 from lookalike.measurements import NoisyMarginal, group_means
 from lookalike.models.graphical import GraphicalModel
 from lookalike.models.intervals import measured_interval
@@ -160,8 +160,9 @@ class ReweightedModel:
         found, least = (drawn, base), measured.misfit(drawn, self.total)
         for _ in range(self.settings.renewals):
             codes, shares = distinct_rows(self.domain, drawn)
-            theta, _ = self._fit(measured, codes, shares, base, self._early, start=theta, grain=self.total / len(drawn))
-            step, weights = furthest_step(row_potentials(measured.cells(codes), theta - base), shares, _EFFECTIVE)
+            grain = self.total / len(drawn)
+            theta, weights = self._fit(measured, codes, shares, base, self._early, start=theta, grain=grain)
+            step, weights = furthest_step(np.log(np.maximum(weights, 1e-300) / shares), shares, _EFFECTIVE)
             base = base + step * (theta - base)
             drawn = np.asfortranarray(codes[draw_by_weight(weights, len(drawn), rng)])
             gibbs_sweep(self.domain, drawn, *self._factors(measured, base), rng)
