@@ -72,6 +72,7 @@ class Mosaic(Method):
         score_share: part of the budget for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more columns with large errors in the first model.
         larger_score_share: part of the whole budget for scoring those.
+        parity_share: part of the whole budget for parities of three and more columns, which show what pairs do not.
         order: maximum number of columns of a set that covers pairs.
         cells: its maximum number of cells if it has three and more.
         scoring_rounds: how often larger sets are scored, each time against the model of what was measured before.
@@ -103,6 +104,7 @@ class Mosaic(Method):
     score_share: float = tuned(0.04)
     larger_share: float = tuned(0.4)
     larger_score_share: float = tuned(0.03)
+    parity_share: float = tuned(0.02)
     order: int = tuned(4)
     cells: int = tuned(256)
     scoring_rounds: int = tuned(2)
@@ -127,7 +129,7 @@ class Mosaic(Method):
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share, self.larger_score_share)
         check_shares(self.small_total_share, self.small_oneway_share, self.score_share)
-        check_shares(self.larger_share)
+        check_shares(self.larger_share, self.parity_share)
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
             larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
@@ -206,6 +208,7 @@ class Mosaic(Method):
         pricing = replace(SetPricing(**given), network_ms=growth(total) * self.network_ms)
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
+        sets.measure_parities(whole * self.parity_share if larger else 0.0, step=later)
         for number in range(self.scoring_rounds if larger else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
