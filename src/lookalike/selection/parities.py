@@ -18,8 +18,9 @@ correlation of `LEAST` would not show. They are compared anew with every model, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, combinations
 from typing import Self
 
@@ -35,10 +36,10 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.grouping import halved_boxes
 from lookalike.selection.steps import active_columns
 
-LEAST, ENOUGH = 0.25, 0.05
+LEAST, ENOUGH = 0.35, 0.05
 """Parities are measured where one of LEAST times the rows shows, with no less noise than shows one of ENOUGH times."""
-ORDERS, MAX_SETS = (3, 4, 5, 6), 5000
-"""Columns of a set, and number of sets, a bound on the time: parities of as many columns as leave LEAST visible."""
+ORDERS, MAX_SETS = (3, 4, 5, 6), 4000
+"""Columns of a set, up to as many as leave LEAST visible, and number of all sets, a bound on the time."""
 CHANCE = 0.05
 """Probability with which noise alone makes the parity of any set stand out."""
 MAX_FOUND, MAX_CELLS = 20, 200_000
@@ -56,33 +57,33 @@ class Parities:
         halves: 0 or 1 for every code of the columns of two and more values.
         order: maximum number of columns of a set.
         values: parity of every set, triples first, in the order of `combinations`.
-        stddev: their noise.
+        stddevs: their noise.
     """
 
     domain: Domain
     halves: Mapping[str, np.ndarray]
     order: int
     values: np.ndarray
-    stddev: float
+    stddevs: np.ndarray
 
     @classmethod
     def of(cls, door: GuardedTable, independent: GraphicalModel, rho: float, *, step: str) -> Self | None:
         """Measure parities for at most rho; None, and nothing is spent, where they would not show a correlation."""
         names = active_columns(door.domain)
         for order in sorted(ORDERS, reverse=True):
-            tables = [CellTable(attrs, (2,), _groups(len(attrs))) for attrs in _sets(names, order, MAX_SETS)]
-            if not tables or order > len(names):
+            sets = _sets(names, order, MAX_SETS)
+            if not sets or order > len(names):
                 continue
-            noise = door.stddev_for(rho / len(tables), table=tables[0])
-            shown = smallest_shown(len(tables), math.sqrt(2) * noise, independent.total)
-            if shown <= LEAST:
-                noise *= max(1.0, ENOUGH / shown)
+            stddevs = _noise(door, sets, rho)
+            shown = smallest_shown(stddevs, independent.total)
+            if shown.max() <= LEAST:
+                stddevs = stddevs * np.maximum(1.0, ENOUGH / shown)
                 halves = {name: halved_boxes(independent.marginal((name,)), 2) for name in names}
                 # Error bars have no use for parities: the recording of the run does not keep them.
-                view = door.coarsened(halves).recorded_by(Recording())
-                answers = view.measure_contrasts(tables, [noise] * len(tables), step=step)
+                tables, view = [_table(attrs) for attrs in sets], door.coarsened(halves).recorded_by(Recording())
+                answers = view.measure_contrasts(tables, (stddevs / math.sqrt(2)).tolist(), step=step)
                 values = np.array([answer.values[0] - answer.values[1] for answer in answers])
-                return cls(door.domain, halves, order, values, math.sqrt(2) * noise)
+                return cls(door.domain, halves, order, values, stddevs)
         return None
 
     def unexplained(self, model: ReweightedModel) -> list[ColumnSet]:
@@ -106,10 +107,10 @@ class Parities:
         """
         rows, total = model.rows, model.total
         columns = [self.halves[name][rows.codes[:, self.domain.position(name)]] for name in self.halves]
-        signs = 1.0 - 2.0 * np.stack(columns).T
-        expected = [mean_products(signs, rows.weights / rows.weights.sum(), k) for k in ORDERS if k <= self.order]
+        signs, weights = (1.0 - 2.0 * np.stack(columns).T).astype(np.float32), rows.weights.astype(np.float32)
+        expected = [mean_products(signs, weights / weights.sum(), k) for k in ORDERS if k <= self.order]
         sampled = 0.0 if rows.theta is None else total**2 / (_EFFECTIVE * rows.drawn)
-        return (self.values - total * np.concatenate(expected)) / math.sqrt(self.stddev**2 + total + sampled)
+        return (self.values - total * np.concatenate(expected)) / np.sqrt(self.stddevs**2 + total + sampled)
 
     def table(self, attrs: ColumnSet) -> CellTable:
         """Return the table of the halves of these columns."""
@@ -122,8 +123,8 @@ def mean_products(signs: np.ndarray, weights: np.ndarray, order: int) -> np.ndar
     >>> mean_products(np.array([[1.0, 1.0, -1.0], [1.0, -1.0, -1.0]]), np.array([0.75, 0.25]), 2)
     array([ 0.5, -1. , -0.5])
     """
-    if order == 1:
-        return weights @ signs
+    if order == 2:
+        return ((weights[:, None] * signs).T @ signs)[np.triu_indices(signs.shape[1], 1)]
     firsts = range(signs.shape[1] - order + 1)
     return np.concatenate([mean_products(signs[:, i + 1 :], weights * signs[:, i], order - 1) for i in firsts])
 
@@ -137,16 +138,28 @@ def least_ratio(sets: int) -> float:
     return float(-ndtri(CHANCE / (2 * sets)))
 
 
-def smallest_shown(sets: int, stddev: float, total: float) -> float:
-    """Return the least correlation that stands out of so many parities with this noise, five times out of six.
+def smallest_shown(stddevs: np.ndarray, total: float) -> np.ndarray:
+    """Return the correlation that stands out of so many parities with this noise five times out of six.
 
-    >>> round(smallest_shown(1000, 500.0, 20_000.0), 3)
-    0.126
+    >>> smallest_shown(np.full(1000, 500.0), 20_000.0)[0].round(3)
+    np.float64(0.126)
     """
-    return (least_ratio(sets) + 1) * stddev / total
+    return (least_ratio(len(stddevs)) + 1) * stddevs / total
 
 
-def _sets(names: list[str], order: int, at_most: float = math.inf) -> list[ColumnSet]:
+def _noise(door: GuardedTable, sets: Sequence[ColumnSet], rho: float) -> np.ndarray:
+    """Return the noise of each parity for rho in all: less for sets of few columns, of which there are fewer.
+
+    With K_k sets of k columns these have sqrt(K_k) parts, which has the least sum of the noise of all orders.
+    """
+    orders = np.array([len(attrs) for attrs in sets])
+    counts = np.bincount(orders)
+    shares = rho * np.sqrt(counts) / np.sqrt(counts).sum() / np.maximum(counts, 1)
+    noise = {k: math.sqrt(2) * door.stddev_for(shares[k], table=_table(("",) * k)) for k in set(orders.tolist())}
+    return np.array([noise[k] for k in orders.tolist()])
+
+
+def _sets(names: Sequence[str], order: int, at_most: float = math.inf) -> list[ColumnSet]:
     """Return all sets of three to `order` columns, as `mean_products` orders them; none if they are too many."""
     orders = [k for k in ORDERS if k <= order]
     if sum(math.comb(len(names), k) for k in orders) > at_most:
@@ -154,6 +167,12 @@ def _sets(names: list[str], order: int, at_most: float = math.inf) -> list[Colum
     return list(chain.from_iterable(combinations(names, k) for k in orders))
 
 
-def _groups(order: int) -> np.ndarray:
-    """Return 0 for the cells of a table of halves with an even number of upper ones, and 1 for the others."""
+def _table(attrs: ColumnSet) -> CellTable:
+    """Return the table of two cells: an even number of upper halves, and an odd one."""
+    return CellTable(attrs, (2,), _odd(len(attrs)))
+
+
+@cache
+def _odd(order: int) -> np.ndarray:
+    """Return 1 for the cells of a table of halves with an odd number of upper ones, and 0 for the others."""
     return np.indices((2,) * order).sum(axis=0) % 2
