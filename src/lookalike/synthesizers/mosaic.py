@@ -163,7 +163,8 @@ class Mosaic(Method):
         if rho < self.small_rho or not self._has_larger(domain):
             return Split.of(rho, *steps, rest=priced)
         priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
-        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
+        shares = f"(at most {self.larger_score_share:.0%} of the budget) and parities ({self.parity_share:.0%})"
+        note = f"errors of larger sets {shares}, counts of those worth it"
         return Split.of(rho, *steps, priced, rest=Step.sets(LARGER, UNKNOWN, note))
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
