@@ -115,6 +115,7 @@ class PricedSets:
         chosen: noisy counts or contrasts of the sets.
         measured: the sets, with their weights and what was spent on each.
         inside: the sets that fit together into one network.
+        parities: those that name candidates for larger sets, where they were measured.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class PricedSets:
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass, door.schema.bins)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
         self._coarse = max(2, int(useful_cells(independent.total, self._cells.stddev, COARSE_THETA)))
-        self._parities: Parities | None = None
+        self.parities: Parities | None = None
 
     def measure_first(self, rho: float, *, by_contrasts: bool, step: str) -> None:
         """Measure the sets that remove more error of pairs than their noise adds; spends rho."""
@@ -188,10 +189,6 @@ class PricedSets:
             return sets, rho * (weights / weights.sum())
         pairs = scored_pairs(domain)
         return pairs, allocate([domain.cells(pair) for pair in pairs], rho)
-
-    def measure_parities(self, rho: float, *, step: str) -> None:
-        """Measure parities for at most rho; the sets that they show are candidates for larger sets."""
-        self._parities = Parities.of(self.door, self.independent, rho, step=step) if rho else None
 
     def measure_larger(
         self, model: ReweightedModel, rho: float, score_rho: float, rng: np.random.Generator, *, step: str
@@ -245,12 +242,12 @@ class PricedSets:
     def _unexplained(self, model: ReweightedModel) -> list[ColumnSet]:
         """Return the sets that parities show and no measured set holds."""
         known = [set(clique) for clique in self.measured.cliques]
-        found = [] if self._parities is None else self._parities.unexplained(model)
+        found = [] if self.parities is None else self.parities.unexplained(model)
         return [attrs for attrs in found if not any(clique.issuperset(attrs) for clique in known)]
 
     def _in_halves(self, attrs: ColumnSet, table: np.ndarray) -> list[_Form]:
         """Return the way to count only the halves of all columns of a set, which is what showed it; none if binary."""
-        halves = None if self._parities is None else self._parities.table(attrs).groups
+        halves = None if self.parities is None else self.parities.table(attrs).groups
         return [] if halves is None else [_Form(attrs, table, halves, 2.0 ** len(attrs), fixed=True)]
 
     def _counted_groups(self, form: _Form, stddev: float) -> np.ndarray | None:

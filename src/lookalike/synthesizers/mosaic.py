@@ -17,6 +17,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.sampling.exchange import ExchangeSettings
 from lookalike.schema.domain import Domain
 from lookalike.selection.halves import measure_halves
+from lookalike.selection.parities import Parities
 from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
@@ -163,8 +164,7 @@ class Mosaic(Method):
         if rho < self.small_rho or not self._has_larger(domain):
             return Split.of(rho, *steps, rest=priced)
         priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
-        shares = f"(at most {self.larger_score_share:.0%} of the budget) and parities ({self.parity_share:.0%})"
-        note = f"errors of larger sets {shares}, counts of those worth it"
+        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of rho) and parities, counts of the best"
         return Split.of(rho, *steps, priced, rest=Step.sets(LARGER, UNKNOWN, note))
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
@@ -209,7 +209,7 @@ class Mosaic(Method):
         pricing = replace(SetPricing(**given), network_ms=growth(total) * self.network_ms)
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
-        sets.measure_parities(whole * self.parity_share if larger else 0.0, step=later)
+        sets.parities = Parities.of(door, independent, whole * self.parity_share, step=later) if larger else None
         for number in range(self.scoring_rounds if larger else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share
