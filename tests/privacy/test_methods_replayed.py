@@ -37,6 +37,7 @@ QUICK: dict[str, dict[str, Any]] = {
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{method: (method, QUICK.get(method, {})) for method in METHODS},
     "mosaic, small budget": ("mosaic", {"epsilon": 0.1}),
+    "mosaic, parities": ("mosaic", {"epsilon": 20.0, "parity_share": 0.2}),
     "mst, gum": ("mst", {"generator": "gum"}),
     "mst, mcf": ("mst", {"generator": "mcf"}),
 }

@@ -96,6 +96,9 @@ MEASURES: dict[str, Act] = {
     "grouped contrasts": lambda door: door.measure_contrasts(
         [CellTable(("a", "b"), (2, 2), np.array([[0, 1, 1], [2, 3, 3]]))], [40.0], step="m"
     ),
+    "parity of halves": lambda door: door.coarsened({"b": np.array([0, 1, 1])}).measure_contrasts(
+        [CellTable(("a", "b"), (2,), np.array([[0, 1], [1, 0]]))], [40.0], step="m"
+    ),
     "several contrasts": lambda door: door.measure_contrasts(
         [CellTable(("a", "b"), (2, 3)), CellTable(("a",), (2,))], [40.0, 20.0], step="m"
     ),

@@ -29,7 +29,7 @@ PAGES = [
 ]
 PAGES += ["papers.svm_folds", "papers.ppsyn_folds", "scale.document"]
 PAGES += [f"accuracy.{name}" for name in ("papers_tables", "held_out", "sweep", "error_bars")]
-PAGES += ["accuracy.public_tables", "accuracy.references"]
+PAGES += ["accuracy.public_tables", "accuracy.references", "accuracy.parities"]
 
 IMPORT_ALL = """
 import ast, importlib, json, sys

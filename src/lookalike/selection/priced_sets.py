@@ -28,6 +28,7 @@ from lookalike.selection.grouping import effective_cells, halved_axis, halved_bo
 from lookalike.selection.halves import Related
 from lookalike.selection.model_size import FittingSets, sets_that_fit, tree_first
 from lookalike.selection.pair_selection import pair_matrix
+from lookalike.selection.parities import Parities
 from lookalike.selection.pricing import EffectiveCells, group_sums, useful_cells
 from lookalike.selection.steps import EXPECTED_ABS, allocate, cell_groups, growth, measure_set_contrasts, scored_pairs
 
@@ -95,6 +96,7 @@ class _Form:
         cells: effective cells, or groups, which are what it costs.
         boxed: whether it is counted in no more boxes of equal mass than useful cells.
         halved: the axis of which only two halves are told apart; None for none.
+        fixed: whether it is counted in the groups in which it is scored.
     """
 
     attrs: ColumnSet
@@ -103,6 +105,7 @@ class _Form:
     cells: float
     boxed: bool = False
     halved: int | None = None
+    fixed: bool = False
 
 
 class PricedSets:
@@ -112,6 +115,7 @@ class PricedSets:
         chosen: noisy counts or contrasts of the sets.
         measured: the sets, with their weights and what was spent on each.
         inside: the sets that fit together into one network.
+        parities: those that name candidates for larger sets, where they were measured.
     """
 
     def __init__(
@@ -135,6 +139,7 @@ class PricedSets:
         self._cells = EffectiveCells(columns, independent.total, typical, pricing.value_mass, door.schema.bins)
         self._useful = useful_cells(independent.total, self._cells.stddev, pricing.theta)
         self._coarse = max(2, int(useful_cells(independent.total, self._cells.stddev, COARSE_THETA)))
+        self.parities: Parities | None = None
 
     def measure_first(self, rho: float, *, by_contrasts: bool, step: str) -> None:
         """Measure the sets that remove more error of pairs than their noise adds; spends rho."""
@@ -194,8 +199,11 @@ class PricedSets:
         """
         door, measured = self.door, self.measured
         kept, known = door.remaining - rho, len(measured.cliques)
-        sets = self._larger_candidates(score_rho, rng)
-        forms = list(chain.from_iterable(map(self._forms, sets, model.marginals(sets))))
+        unexplained = self._unexplained(model)
+        sets = [*unexplained, *self._larger_candidates(score_rho, rng, unexplained)]
+        tables = model.marginals(sets)
+        forms = list(chain.from_iterable(map(self._forms, sets, tables)))
+        forms += chain.from_iterable(map(self._in_halves, unexplained, tables))
         prices, worth, offered = np.zeros(0), list[int](), [form.attrs for form in forms]
         if forms:
             found, precision = self._scored(forms, score_rho, step=step), self._precision(offered)
@@ -231,9 +239,22 @@ class PricedSets:
                 forms.append(_Form(attrs, table, np.take(groups, halves, axis=axis), cells, halved=axis))
         return forms
 
+    def _unexplained(self, model: ReweightedModel) -> list[ColumnSet]:
+        """Return the sets that parities show and no measured set holds."""
+        known = [set(clique) for clique in self.measured.cliques]
+        found = [] if self.parities is None else self.parities.unexplained(model)
+        return [attrs for attrs in found if not any(clique.issuperset(attrs) for clique in known)]
+
+    def _in_halves(self, attrs: ColumnSet, table: np.ndarray) -> list[_Form]:
+        """Return the way to count only the halves of all columns of a set, which is what showed it; none if binary."""
+        halves = None if self.parities is None else self.parities.table(attrs).groups
+        return [] if halves is None else [_Form(attrs, table, halves, 2.0 ** len(attrs), fixed=True)]
+
     def _counted_groups(self, form: _Form, stddev: float) -> np.ndarray | None:
         """Return the groups of cells in which a set is counted with this noise; None for every cell by itself."""
         mass = self.pricing.group_mass
+        if form.fixed:
+            return form.groups
         if form.halved is not None:
             counts, halves = halved_axis(form.table, form.halved)
             groups = cell_groups([counts], [stddev], mass)[0]
@@ -252,11 +273,14 @@ class PricedSets:
         """Return whether a set has too many cells to be measured one by one."""
         return self.door.domain.cells(attrs) > self.pricing.larger_cells or self._cells(attrs) > self._useful
 
-    def _larger_candidates(self, score_rho: float, rng: np.random.Generator) -> list[ColumnSet]:
-        """Return sets of three and more columns that no measured set holds, none of which determines another.
+    def _larger_candidates(
+        self, score_rho: float, rng: np.random.Generator, offered: Sequence[ColumnSet]
+    ) -> list[ColumnSet]:
+        """Return sets of three and more columns that no measured or offered set holds.
 
-        Some are random, grown along large errors of pairs. Triples of too many cells are candidates, too, to be
-        measured in boxes, as far as the noise of so many scores allows; of columns that no other determines.
+        None of their columns determines another. Some are random, grown along large errors of pairs. Triples of too
+        many cells are candidates, too, to be measured in boxes, as far as the noise of so many scores allows; of
+        columns that no other determines.
         """
         pricing, domain, follows = self.pricing, self.door.domain, determined(self._left)
         apart = ~(follows | follows.T)
@@ -266,11 +290,12 @@ class PricedSets:
             return not self._is_coarse(clique) and bool(apart[np.ix_(places, places)].all())
 
         errors = np.where(apart, self.errors * self._worth, 0.0)
-        limits = {"max_attrs": pricing.larger_order, "max_sets": pricing.larger_candidates}
-        grown = random_larger_sets(domain, errors, self.measured.cliques, fits, rng, **limits)
+        covered = [*self.measured.cliques, *offered]
+        limits = {"max_attrs": pricing.larger_order, "max_sets": max(0, pricing.larger_candidates - len(offered))}
+        grown = random_larger_sets(domain, errors, covered, fits, rng, **limits)
         if not pricing.group_mass:  # every cell is counted
             return grown
-        known = [*self.measured.cliques, *grown]
+        known = [*covered, *grown]
         noise_of_one = self.door.stddev_for(score_rho) / max(self.independent.total, 1.0)
         room = int(min((MAX_SCORE_NOISE / noise_of_one) ** 2, MAX_SCORED)) - len(grown)
         room //= _FORMS if self._growth > 1 else 1

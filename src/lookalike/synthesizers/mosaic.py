@@ -17,6 +17,7 @@ from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.sampling.exchange import ExchangeSettings
 from lookalike.schema.domain import Domain
 from lookalike.selection.halves import measure_halves
+from lookalike.selection.parities import Parities
 from lookalike.selection.priced_sets import PairScores, PricedSets, SetPricing
 from lookalike.selection.steps import (
     TYPICAL_SETS,
@@ -72,6 +73,7 @@ class Mosaic(Method):
         score_share: part of the budget for the errors of all pairs against independence.
         larger_share: part of the rest for sets of three and more columns with large errors in the first model.
         larger_score_share: part of the whole budget for scoring those.
+        parity_share: part of the whole budget for parities of three and more columns, which show what pairs do not.
         order: maximum number of columns of a set that covers pairs.
         cells: its maximum number of cells if it has three and more.
         scoring_rounds: how often larger sets are scored, each time against the model of what was measured before.
@@ -103,6 +105,7 @@ class Mosaic(Method):
     score_share: float = tuned(0.04)
     larger_share: float = tuned(0.4)
     larger_score_share: float = tuned(0.03)
+    parity_share: float = tuned(0.02)
     order: int = tuned(4)
     cells: int = tuned(256)
     scoring_rounds: int = tuned(2)
@@ -127,7 +130,7 @@ class Mosaic(Method):
     def __post_init__(self) -> None:
         check_shares(self.oneway_share, self.score_share, self.larger_score_share)
         check_shares(self.small_total_share, self.small_oneway_share, self.score_share)
-        check_shares(self.larger_share)
+        check_shares(self.larger_share, self.parity_share)
         check_positive(
             caution=self.caution, penalty=self.penalty, network_ms=self.network_ms, support=self.support,
             larger_candidates=self.larger_candidates, scoring_rounds=self.scoring_rounds, theta=self.theta,
@@ -161,7 +164,7 @@ class Mosaic(Method):
         if rho < self.small_rho or not self._has_larger(domain):
             return Split.of(rho, *steps, rest=priced)
         priced = replace(priced, rho=(rho - total - oneways - scores) * (1 - self.larger_share))
-        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of the budget), counts of those worth it"
+        note = f"errors of larger sets (at most {self.larger_score_share:.0%} of rho) and parities, counts of the best"
         return Split.of(rho, *steps, priced, rest=Step.sets(LARGER, UNKNOWN, note))
 
     def _oneway_share(self, domain: Domain, rho: float) -> float:
@@ -206,6 +209,7 @@ class Mosaic(Method):
         pricing = replace(SetPricing(**given), network_ms=growth(total) * self.network_ms)
         sets = PricedSets(pricing, door, independent, found, typical, related)
         sets.measure_first(door.remaining - larger, by_contrasts=small, step=SETS)
+        sets.parities = Parities.of(door, independent, whole * self.parity_share, step=later) if larger else None
         for number in range(self.scoring_rounds if larger else 0):
             progress("scoring larger sets", 0.2 + 0.3 * number / self.scoring_rounds)
             model, score_rho = self._model(sets, oneways, FIRST_MODELS), whole * self.larger_score_share

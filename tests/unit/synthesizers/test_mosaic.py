@@ -19,6 +19,9 @@ from lookalike.selection.model_size import FittingSets, tree_first
 from lookalike.selection.steps import scored_pairs, wanted_precision
 from lookalike.synthesizers.mosaic import LARGER, SETS, Mosaic
 from lookalike.synthesizers.split import NUMBER_OF_ROWS, ONEWAYS, PAIR_SCORES, Step
+from tests.made_tables import parity_table
+
+SLOW = pytest.mark.slow
 
 
 def planned(domain: Domain, epsilon: float) -> tuple[Step, ...]:
@@ -344,3 +347,49 @@ def test_a_triple_of_too_many_cells_is_measured_in_boxes() -> None:
     assert all(m.groups is not None and m.values.size < size**3 / 10 for m in found)
     rows = {name: made.rows[name].to_numpy() >= 10 for name in "abc"}
     assert np.mean(rows["a"] ^ rows["b"] == rows["c"]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("columns", "order", "values", "lucky"),
+    [
+        (10, 2, 2, True),
+        (10, 3, 2, True),
+        (10, 4, 2, True),
+        (10, 4, 4, True),
+        pytest.param(10, 4, 4, False, marks=SLOW),
+        pytest.param(16, 3, 2, False, marks=SLOW),
+    ],
+)
+def test_a_column_that_follows_from_others_and_from_none_of_them_alone_is_right(
+    columns: int, order: int, values: int, lucky: bool
+) -> None:
+    """Their parity shows them. Without it random larger sets hold them together by luck, among few binary columns."""
+    import pyarrow as pa
+
+    codes, sizes = parity_table(20_000, columns, order=order, values=values)
+    table, halves = pa.table({name: codes[:, i] for i, name in enumerate(sizes)}), list[np.ndarray]()
+    for share in (0.02,) if lucky else (0.02, 1e-9):
+        rng = np.random.default_rng(0)
+        made = synthesize(table, schema=sizes, method="mosaic", seed=0, insecure_rng=rng, parity_share=share)
+        rows = np.column_stack([made.rows[name].to_numpy() for name in sizes])
+        upper = [own[:, [*range(order), columns - 1]] * 2 >= values for own in (codes, rows)]
+        tables = [np.bincount(own @ 2 ** np.arange(order + 1), minlength=2 ** (order + 1)) / len(own) for own in upper]
+        halves.append(np.abs(tables[0] - tables[1]))
+        assert float(made.spent.rho) == pytest.approx(float(Budget(1.0, 1e-5, "gdp").rho), rel=1e-9)
+    assert halves[0].sum() / 2 < 0.03
+    assert lucky or halves[1].sum() / 2 > 0.4
+
+
+def test_parities_are_charged_to_the_larger_sets_and_not_recorded() -> None:
+    import pyarrow as pa
+
+    codes, sizes = parity_table(20_000, 8, order=2)
+    table = pa.table({name: codes[:, i] for i, name in enumerate(sizes)})
+    noise = np.random.default_rng(0)
+    made = synthesize(table, schema=sizes, method="mosaic", seed=0, insecure_rng=noise)
+    parities = [c for c in made.spent.charges if c.step == LARGER and c.detail.startswith("contrasts")]
+    assert [c.releases for c in parities] == [56 + 70 + 56 + 28]
+    assert sum(float(c.rho) for c in parities) == pytest.approx(0.02 * float(made.spent.rho), rel=1e-6)
+    assert all(m.contrasts is None for m in made.fitted.measurements if len(m.attrs) > 2)
+    small = synthesize(table.slice(0, 1500), schema=sizes, method="mosaic", seed=0, insecure_rng=noise)
+    assert not [c for c in small.spent.charges if c.step == LARGER and c.detail.startswith("contrasts")]
