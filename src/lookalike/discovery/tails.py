@@ -3,9 +3,9 @@
 Several explanations of the noisy counts are compared. A density may fall by a constant factor per cell (cells grow with
 the size of numbers, so that this is a power law) and end somewhere, or fall as that of a log-normal. Beside a single
 value that stands out there may be the next one, values that become rarer and rarer, amounts of any size, or what the
-table's other columns have there (`peers.py`). Each is weighted by its likelihood given the counts and the number of rows
-that are left over, and by a prior by which a range rarely goes on for many times its size. Of all of them those are
-taken that agree best on where the range ends, within a factor of three; their mean is what is expected of the cells
+table's other columns have there (`peers.py`). Each is weighted by its likelihood given the counts and the number of
+rows that are left over, and by a prior by which a range rarely goes on for many times its size. Of all of them those
+are taken that agree best on where the range ends, within a factor of three; their mean is what is expected of the cells
 beyond. Post-processing.
 """
 
