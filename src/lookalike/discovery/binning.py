@@ -92,9 +92,16 @@ def listed_values(grid: Grid, rows: Rows) -> np.ndarray | None:
     left, noise = rows.left(grid, values)
     others = ~values & visible(np.where(values, 0.0, grid.counts), np.where(values, 0.0, grid.stddevs), LIKELY)
     share = _ALL_BUT[1] if _sparse(grid, values) else _ALL_BUT[0]
-    hidden = float(grid.counts[others].sum()) > share * rows.number
+    apart, rarer = float(grid.counts[others].sum()), _rarer(grid.counts[values])
+    # The smallest of many rare values are no list: more rows hold others than hold them.
+    hidden = apart > share * rows.number or apart > rarer > 0
     few = left < max(LEFT_OVER * noise, share * rows.number)
     return values if values.any() and few and not hidden else None
+
+
+def _rarer(counts: np.ndarray) -> float:
+    """The rows of all values but the most frequent one."""
+    return float(counts.sum() - counts.max(initial=0.0))
 
 
 def _sparse(grid: Grid, values: np.ndarray) -> bool:

@@ -5,6 +5,7 @@ Cells that stand out are taken; what lies beyond them is modelled (`tails.py`). 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from lookalike.discovery.grids import (
     plausible,
     visible,
 )
+from lookalike.discovery.peers import Peer, peer_of, weighed
 
 _NEAR = 2
 """Blocks are beside each other with at most this many cells between them."""
@@ -161,15 +163,33 @@ def _vacant(grid: Grid, direction: int) -> int:
     return int(vacant[-1]) + 1 if vacant.size else 0
 
 
-def with_ends(fine: Grid, rows: Rows) -> Grid:
+def all_with_ends(fine: Mapping[str, Grid], rows: Mapping[str, Rows]) -> dict[str, Grid]:
+    """What `with_ends` makes of columns of one kind, given in the order of the table.
+
+    Where one value alone stands out, the columns in which others do tell what may lie beside it.
+    """
+    whole = {name: joined(grid) for name, grid in fine.items()}
+    single = {name for name, grid in whole.items() if _is_single(grid)}
+    ended = {name: with_ends(grid, rows[name]) for name, grid in fine.items() if name not in single}
+    found = {place: peer_of(joined(ended[name])) for place, name in enumerate(fine) if name in ended}
+    peers = {place: peer for place, peer in found.items() if peer is not None}
+    for place, name in enumerate(fine):
+        if name in single:
+            value = float(whole[name].edges[held_surely(whole[name])[0]] * whole[name].tick)
+            ended[name] = with_ends(fine[name], rows[name], weighed(peers, value, place))
+    return ended
+
+
+def with_ends(fine: Grid, rows: Rows, peers: Sequence[Peer] = ()) -> Grid:
     """The cells that hold rows, and those beyond them that are likely to, with as many as expected.
 
-    Which cells hold rows is seen before they are cut up: there are fewer of them, and each holds more rows.
+    Which cells hold rows is seen before they are cut up: there are fewer of them, and each holds more rows. `peers`
+    are other columns that tell what may lie beside a single value.
     """
     whole = joined(fine)
     first, last = held_surely(whole)
-    if first == last and not divisible(whole)[first]:
-        beyond = dict([tails.beside_one(whole, first, rows)])
+    if _is_single(whole):
+        beyond = dict([tails.beside_one(whole, first, rows, peers)])
     else:
         beyond = {way: tails.beyond(whole, first, last, way, rows) for way in (-1, 1)}
     low, high = (len(beyond.get(way, ())) for way in (-1, 1))
@@ -179,6 +199,12 @@ def with_ends(fine: Grid, rows: Rows) -> Grid:
         counts[places], variances[places] = expected, (np.maximum(expected, 1e-3) / _UNSURE) ** 2
     ended = replace(whole, counts=counts, variances=variances, parent_variances=variances)
     return _with_parts(ended.part(first - low, last + high), fine, (first, last), trim=(not low, not high))
+
+
+def _is_single(grid: Grid) -> bool:
+    """Whether one value alone stands out."""
+    first, last = held_surely(grid)
+    return first == last and not bool(divisible(grid)[first])
 
 
 def _with_parts(grid: Grid, fine: Grid, held: tuple[int, int], trim: tuple[bool, bool]) -> Grid:

@@ -10,7 +10,7 @@ post-processing of what the door returns (`found_columns.py`, `ranges.py`, `binn
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -25,7 +25,7 @@ from lookalike.measurements import NoisyMarginal, estimated_total
 from lookalike.privacy.kernel.door import GuardedTable
 from lookalike.privacy.kernel.thresholds import threshold_probability
 from lookalike.schema import times
-from lookalike.schema.binned import Binned, Datetime
+from lookalike.schema.binned import Binned, Continuous, Datetime, Integer
 from lookalike.schema.classes import class_probe
 from lookalike.schema.columns import Categorical, Column, Identifier, measured
 from lookalike.schema.enforce import aligned
@@ -153,9 +153,8 @@ class Search:
                 histogram.stddev,
             )
             if isinstance(column, Binned) and {"bounds", "bins"} & set(column.open_facts):
-                grid = self.answers.classes[name] = class_grids.class_grid(column, histogram)
-                bounded = "bounds" not in column.open_facts
-                self.answers.grids[name] = _within_bounds(column, grid) if bounded else self._ended(name, grid)
+                self.answers.classes[name] = class_grids.class_grid(column, histogram)
+        self._end({name: self._bounded(name, grid) for name, grid in self.answers.classes.items()})
 
     def _find_details(self, histograms: Sequence[Histogram]) -> dict[str, dict[str, Any]]:
         """What stands around the numbers, and the offsets of the times, of columns whose forms leave that open."""
@@ -230,9 +229,8 @@ class Search:
         cells = int(np.clip(told.rows / (_CELL_ROWS * stddev), *_CELLS))
         whole = {name: self._whole(name) for name in names}
         finer = {name: _cut_up(whole[name], self.answers.rows_of(name), cells) for name in names}
-        for name, counts, noise in self._cell_counts(finer, rho * first):
-            grid = grids.refined(whole[name], finer[name], counts, noise)
-            told.grids[name] = self._ended(name, grid)
+        counted = self._cell_counts(finer, rho * first)
+        self._end({name: grids.refined(whole[name], finer[name], counts, noise) for name, counts, noise in counted})
         if not second:
             return
         most = {name: _MAX_PARTS if grid.unit else _FLOAT_PARTS for name, grid in told.grids.items()}
@@ -247,11 +245,24 @@ class Search:
         lacks = "bounds" in self.columns[name].open_facts
         return self.answers.classes[name] if lacks else self.answers.grids[name]
 
-    def _ended(self, name: str, grid: Grid) -> Grid:
-        """The cells of a column that hold rows, and those beyond in which more are likely."""
-        if "bounds" not in self.columns[name].open_facts:
-            return grid
-        return ranges.with_ends(grid, self.answers.rows_of(name))
+    def _bounded(self, name: str, grid: Grid) -> Grid:
+        """The cells of a column, between its bounds if these are declared."""
+        lacks = "bounds" in self.columns[name].open_facts
+        return grid if lacks else _within_bounds(cast(Binned, self.columns[name]), grid)
+
+    def _end(self, found: Mapping[str, Grid]) -> None:
+        """Keep the cells that hold rows, and those beyond in which more are likely, unless bounds are declared.
+
+        Whole numbers are compared with each other, and others with each other.
+        """
+        self.answers.grids |= found
+        for kind in (Integer, Continuous, Datetime):
+            alike = {name: grid for name, grid in found.items() if self._is_open(name, kind)}
+            self.answers.grids |= ranges.all_with_ends(alike, {name: self.answers.rows_of(name) for name in alike})
+
+    def _is_open(self, name: str, kind: type[Column]) -> bool:
+        """Whether a column of a kind lacks bounds."""
+        return isinstance(self.columns[name], kind) and "bounds" in self.columns[name].open_facts
 
     def _cell_counts(self, finer: dict[str, Grid], rho: float) -> list[tuple[str, np.ndarray, float]]:
         """Name, noisy counts and standard deviation of each column's cells."""

@@ -2,21 +2,24 @@
 
 Several explanations of the noisy counts are compared. A density may fall by a constant factor per cell (cells grow with
 the size of numbers, so that this is a power law) and end somewhere, or fall as that of a log-normal. Beside a single
-value that stands out there may be the next one, values that become rarer and rarer, or amounts of any size. Each is
-weighted by its likelihood given the counts and the number of rows that are left over, and by a prior by which a range
-rarely goes on for many times its size. Of all of them those are taken that agree best on where the range ends, within a
-factor of three; their mean is what is expected of the cells beyond. Post-processing.
+value that stands out there may be the next one, values that become rarer and rarer, amounts of any size, or what the
+table's other columns have there (`peers.py`). Each is weighted by its likelihood given the counts and the number of
+rows that are left over, and by a prior by which a range rarely goes on for many times its size. Of all of them those
+are taken that agree best on where the range ends, within a factor of three; their mean is what is expected of the cells
+beyond. Post-processing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri  # pyright: ignore[reportMissingTypeStubs]
 
 from lookalike.discovery.grids import Grid, Rows, divisible, extent_of, gaps_between
+from lookalike.discovery.peers import Peer
 
 _POWERS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0])
 """Powers by which rows fall with the size of numbers, in cells that grow with it: from an even density over
@@ -32,7 +35,7 @@ _ENDING = 0.7
 """Prior chance that a tail is a power law that ends, rather than log-normal."""
 _NARROW, _NARROW_ONE = 0.4, 0.25
 """Explanations by which a range becomes w times as wide count for w to the power of minus this: beside a range, and
-beside a single value, of which the width says little."""
+beside a single value, of which the width says little. What other columns show counts as it is."""
 _TAIL_ROWS, _TAIL_SHARE, _TAIL_STEPS = 6.0, 0.03, 4.0
 """A tail begins where the rows from there on are this many standard deviations, and this share of all; or this many
 cells within the range."""
@@ -51,6 +54,8 @@ _SHARES = np.geomspace(0.002, 0.4, 10)
 """Shares of the rows that may differ from a single value that stands out, each as likely as the others."""
 _BESIDE = {"next": 0.5, "falling": 0.25, "amounts": 0.25}
 """Prior chances of what lies beside a single value: the next value alone, values that fall from there on, amounts."""
+_FEW = 2.0
+"""These chances together count as so many columns of the table with the same most frequent value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,14 +97,17 @@ class _Explanations:
     Attributes:
         scores: logarithms of their likelihoods and prior chances.
         rows: expected rows of each cell beyond, a row of numbers for each explanation.
+        narrow: those by which a range becomes w times as wide count for w to the power of minus this.
     """
 
     scores: np.ndarray
     rows: np.ndarray
+    narrow: np.ndarray
 
     @staticmethod
     def joined(parts: list[_Explanations]) -> _Explanations:
-        return _Explanations(np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts]))
+        scores, narrow = (np.concatenate(some) for some in ([p.scores for p in parts], [p.narrow for p in parts]))
+        return _Explanations(scores, np.concatenate([p.rows for p in parts]), narrow)
 
 
 def beyond(grid: Grid, first: int, last: int, way: int, rows: Rows) -> np.ndarray:
@@ -111,7 +119,7 @@ def beyond(grid: Grid, first: int, last: int, way: int, rows: Rows) -> np.ndarra
     found = [_explained(side, *_ending(side, _POWERS[_POWERS > 0] if inward else _POWERS), _ENDING)]
     if grid.has_zero:
         found.append(_explained(side, *_log_normal(side), 1 - _ENDING))
-    return _agreed(_Explanations.joined(found), side, _NARROW)
+    return _agreed(_Explanations.joined(found), side)
 
 
 def _ending(side: _Side, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -157,10 +165,11 @@ def _explained(side: _Side, masses: np.ndarray, chances: np.ndarray, prior: floa
     agree, size = np.maximum(agree, 0.0), np.maximum(size, 1e-300)
     with np.errstate(divide="ignore"):
         scores = agree**2 / (2 * size) + np.log(prior * chances)
-    return _Explanations(scores, (agree / size)[:, None] * masses[:, side.known :])
+    rows = (agree / size)[:, None] * masses[:, side.known :]
+    return _Explanations(scores, rows, np.full(len(scores), _NARROW))
 
 
-def _agreed(found: _Explanations, side: _Side, narrow: float) -> np.ndarray:
+def _agreed(found: _Explanations, side: _Side) -> np.ndarray:
     """Expected rows by the explanations that agree best on the width of the range, up to where few rows are left.
 
     Single values beyond the range are made only where more than half of the explanations have them: a flag has no 2.
@@ -168,7 +177,7 @@ def _agreed(found: _Explanations, side: _Side, narrow: float) -> np.ndarray:
     left = np.cumsum(found.rows[:, ::-1], axis=1)[:, ::-1]
     cells = (left > _RARE * side.rows).sum(axis=1)
     widths = np.log(np.concatenate([[1.0], np.maximum.accumulate(side.widths)]))
-    scores = found.scores - narrow * widths[cells]
+    scores = found.scores - found.narrow * widths[cells]
     weights = np.exp(scores - scores.max())
     mass = np.bincount(cells, weights, len(widths))
     near = np.abs(widths[:, None] - widths[None, :]) <= _AGREE
@@ -243,49 +252,57 @@ def _reachable(grid: Grid, first: int, last: int, way: int) -> np.ndarray:
     return cells[: int(np.argmin(np.append(near, False)))]
 
 
-def beside_one(grid: Grid, place: int, rows: Rows) -> tuple[int, np.ndarray]:
+def beside_one(grid: Grid, place: int, rows: Rows, peers: Sequence[Peer] = ()) -> tuple[int, np.ndarray]:
     """On which side of the only value that stands out there are more, and their expected rows; none if it is constant.
 
     They may be one value next to it, as 1 beside 0; more and more rarely the values from there on; or amounts, which
-    are log-normal and lie anywhere beyond.
+    are log-normal and lie anywhere beyond; or what the table's other columns with this value have beside it.
     """
     value = grid.edges[place] * grid.tick if grid.has_zero else math.nan
     constant = _CONSTANT.get(float(value), _CONSTANT_OTHER)
     best, way, expected = math.log(constant / (1 - constant)), 1, np.zeros(0)
+    seen = np.array([peer.on(grid) for peer in peers]).reshape(-1, len(grid.edges))
     for direction in (-1, 1):
         cells = _reachable(grid, place, place, direction)
         cells = cells if direction > 0 else cells[:1]
         if not cells.size:
             continue
         side = _of_cells(grid, cells[:0], cells, np.array([place]), rows, (place, place))
-        found = _beside(side)
+        found = _beside(side, seen[:, cells])
         evidence = float(np.logaddexp.reduce(found.scores))
         if evidence > best:
-            best, way, expected = evidence, direction, _agreed(found, side, _NARROW_ONE)
+            best, way, expected = evidence, direction, _agreed(found, side)
     return way, expected
 
 
-def _beside(side: _Side) -> _Explanations:
-    """What may lie beside a single value, each with the logarithm of how much better than nothing it explains."""
+def _beside(side: _Side, seen: np.ndarray) -> _Explanations:
+    """What may lie beside a single value, each with the logarithm of how much better than nothing it explains.
+
+    What peers have there is a row of numbers for each. The fixed kinds together count as a few of them.
+    """
     falling = np.array([_falling(side.depth, power) for power in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)])
     amounts, _ = _amounts(side)
     shapes = {"next": np.eye(1, len(side.places)), "falling": falling, "amounts": amounts}
-    found: list[_Explanations] = []
+    columns = _FEW + len(seen)
+    found = [_any_number(side, seen, seen.sum(axis=1) / columns, 0.0)]
     for kind, masses in shapes.items():
-        masses = masses / np.maximum(masses.sum(axis=1), 1e-300)[:, None]
-        found.append(_any_number(side, masses, np.full(len(masses), 1 / len(masses)), _BESIDE[kind]))
+        chances = np.full(len(masses), _BESIDE[kind] / len(masses) * _FEW / columns)
+        found.append(_any_number(side, masses, chances, _NARROW_ONE))
     return _Explanations.joined(found)
 
 
-def _any_number(side: _Side, masses: np.ndarray, chances: np.ndarray, prior: float) -> _Explanations:
+def _any_number(side: _Side, masses: np.ndarray, chances: np.ndarray, narrow: float) -> _Explanations:
     """Shapes with every number of rows that is likely before any count is seen, each an explanation of its own.
 
     Against no rows at all, r rows in the shape m change the logarithm of the likelihood by
-    r (sum w y m + left M) - r^2 (sum w m^2 + M^2) / 2, with the names of `_explained`.
+    r (sum w y m + left) - r^2 (sum w m^2 + 1) / 2, with the names of `_explained` and masses that add up to 1.
     """
-    sums, numbers = masses.sum(axis=1), _SHARES * side.rows
-    agree = masses @ (side.weights * side.counts) + side.left_weight * side.left * sums
-    size = (masses**2) @ side.weights + side.left_weight * sums**2
+    numbers = _SHARES * side.rows
+    masses = masses / np.maximum(masses.sum(axis=1), 1e-300)[:, None]
+    agree = masses @ (side.weights * side.counts) + side.left_weight * side.left
+    size = (masses**2) @ side.weights + side.left_weight
     scores = agree[:, None] * numbers - size[:, None] * numbers**2 / 2
-    scores += np.log(prior * chances / len(numbers))[:, None]
-    return _Explanations(scores.ravel(), (numbers[None, :, None] * masses[:, None, :]).reshape(-1, masses.shape[1]))
+    with np.errstate(divide="ignore"):
+        scores += np.log(chances / len(numbers))[:, None]
+    rows = (numbers[None, :, None] * masses[:, None, :]).reshape(-1, masses.shape[1])
+    return _Explanations(scores.ravel(), rows, np.full(len(rows), narrow))

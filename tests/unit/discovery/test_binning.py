@@ -166,6 +166,18 @@ def test_a_flag_that_is_seen_has_no_third_value(seed):
     assert ranges.with_ends(grid, Rows(3000.0, 225.0)).high == 1
 
 
+def test_few_amounts_beside_zeros_are_no_list_of_the_smallest():
+    edges = np.array([0, 1, 2, 3, 4, 30, 100, 300])
+    counts = np.array([5960.0, 2, 1, 1, 3, 8, 15, 10])
+    modelled = np.append(30.0, counts[1:] / 4) ** 2
+    amounts = Grid.of(edges, 999, counts, modelled, 1)
+    assert binning.listed_values(amounts, Rows(6000.0, 900.0)) is None
+    small = Grid.of(edges, 999, counts[[0, 6, 5, 7, 1, 2, 3, 4]], modelled[[0, 6, 5, 7, 1, 2, 3, 4]], 1)
+    values = binning.listed_values(small, Rows(6000.0, 900.0))
+    assert values is not None
+    assert values.tolist() == [True] * 4 + [False] * 4
+
+
 def test_where_nothing_can_be_seen_numbers_are_small_and_plausible():
     edges = np.array([-(10**6), -1, 0, 1, 100, 2000, 10**9])
     grid = exact_grid(np.array([90.0, 80.0, 5.0, 10.0, 30.0, 60.0, 95.0]), 50.0, edges, 10**12)
