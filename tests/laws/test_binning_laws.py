@@ -164,3 +164,21 @@ def test_trimmed_and_occupied_are_parts_of_the_grid(grids: tuple[Grid, Grid, Gri
     whole = (0, len(grid.edges) - 1)
     for first, last in (ranges.trimmed(grid, *whole, low=True, high=True), ranges.occupied(grid, rows)):
         assert 0 <= first <= last < len(grid.edges)
+
+
+@given(
+    edges=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=8, unique=True),
+    further=st.floats(0, 1e300),
+    beside=st.booleans(),
+    rows=st.integers(0, 2**32),
+)
+def test_pieces_of_any_floats_can_be_cut_up(edges: list[float], further: float, beside: bool, rows: int) -> None:
+    """Also neighbouring floats and the smallest ones: parts rise, hold the edges of all pieces, and all of the rows."""
+    starts = np.unique(np.append(edges, np.nextafter(edges[0], np.inf)) if beside else np.array(edges))
+    high = max(float(starts[-1] + further), float(np.nextafter(starts[-1], np.inf)))
+    weights = np.maximum(np.random.default_rng(rows).normal(20, 30, len(starts)), 0.0)
+    cut, parts = binning.smoothed(starts, weights, high, 0)
+    assert (np.diff(cut) > 0).all()
+    assert np.isin(starts, cut).all()
+    assert (parts >= 0).all()
+    assert parts.sum() == pytest.approx(weights.sum())

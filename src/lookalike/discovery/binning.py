@@ -162,30 +162,44 @@ def smoothed(edges: np.ndarray, weights: np.ndarray, high: float, unit: int) -> 
     ends = np.append(edges[1:], high + unit).astype(float)
     density = weights / np.maximum(ends - edges, 1e-300)
     parts_edges, parts_weights = list[Any](), list[float]()
-    for i, (low, end, weight) in enumerate(zip(edges.tolist(), ends.tolist(), weights.tolist(), strict=True)):
-        scale = _steep(ends - edges, density, i, unit)
-        if scale:
-            outward = 1 if i else -1
-            cuts = low + (end - low) * (_STEEP_CUTS if i else 1 - _STEEP_CUTS[::-1])
-            cuts = np.unique(np.round(cuts)) if unit else cuts
-            mass = np.abs(np.diff(np.exp(-outward * (cuts - (low if i else end)) / scale)))
-            parts_edges += [type(low)(cut) for cut in [low, *cuts[1:-1].tolist()]]
-            parts_weights += (weight * mass / mass.sum()).tolist()
-            continue
-        near, far = (low, end) if low > 0 else (-end, -low)
-        if weight <= 0 or near <= 0 or far < _WIDE * near or (unit and end - low < _PARTS):
-            parts_edges.append(low)
-            parts_weights.append(weight)
-            continue
-        slope = _slope(edges, ends, density, i, outward=1 if low > 0 else -1)
+    for i, (low, weight) in enumerate(zip(edges.tolist(), weights.tolist(), strict=True)):
+        with np.errstate(all="ignore"):
+            cuts, mass = _parts(edges, ends, density, i, unit) if weight > 0 else _WHOLE
+            shares = mass / mass.sum()
+        # Between neighbouring floats there is no room for parts, and masses of the smallest ones are no numbers.
+        if len(cuts) < 3 or not (np.diff(cuts) > 0).all() or not (shares >= 0).all():
+            cuts, shares = _WHOLE
+        parts_edges += [low, *(type(low)(cut) for cut in cuts[1:-1].tolist())]
+        parts_weights += (weight * shares).tolist()
+    return np.array(parts_edges, dtype=edges.dtype), np.array(parts_weights)
+
+
+_WHOLE = (np.zeros(0), np.ones(1))
+"""No ends of parts, and their masses: a piece that is not cut."""
+
+
+def _parts(
+    edges: np.ndarray, ends: np.ndarray, density: np.ndarray, place: int, unit: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the parts of a piece, from its own low end to its high one, and their masses."""
+    low, end = float(edges[place]), float(ends[place])
+    scale = _steep(ends - edges, density, place, unit)
+    near, far = (low, end) if low > 0 else (-end, -low)
+    if scale:
+        outward = 1 if place else -1
+        cuts = low + (end - low) * (_STEEP_CUTS if place else 1 - _STEEP_CUTS[::-1])
+        cuts = np.unique(np.round(cuts)) if unit else cuts
+        mass = np.abs(np.diff(np.exp(-outward * (cuts - (low if place else end)) / scale)))
+    elif near <= 0 or far < _WIDE * near or (unit and end - low < _PARTS):
+        return _WHOLE
+    else:
+        slope = _slope(edges, ends, density, place, outward=1 if low > 0 else -1)
         cuts = np.geomspace(near, far, _PARTS + 1)
         cuts = np.unique(np.round(cuts)) if unit else cuts
         mass = np.diff(cuts ** (1.0 - slope + 1e-9)) / (1.0 - slope + 1e-9)
-        if low <= 0:
-            cuts, mass = -cuts[::-1], mass[::-1]
-        parts_edges += [type(low)(cut) for cut in [low, *cuts[1:-1].tolist()]]
-        parts_weights += (weight * mass / mass.sum()).tolist()
-    return np.array(parts_edges, dtype=edges.dtype), np.array(parts_weights)
+        cuts, mass = (-cuts[::-1], mass[::-1]) if low <= 0 else (cuts, mass)
+    cuts[[0, -1]] = low, end
+    return cuts, mass
 
 
 def _steep(widths: np.ndarray, density: np.ndarray, place: int, unit: int) -> float:

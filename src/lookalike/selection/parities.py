@@ -36,7 +36,7 @@ from lookalike.schema.domain import ColumnSet, Domain
 from lookalike.selection.grouping import halved_boxes
 from lookalike.selection.steps import active_columns
 
-LEAST, ENOUGH = 0.4, 0.05
+LEAST, ENOUGH = 0.4, 0.1
 """Parities are measured where one of LEAST times the rows shows, with no less noise than shows one of ENOUGH times."""
 ORDERS, MAX_SETS = (3, 4, 5, 6), 4000
 """Columns of a set, up to as many as leave LEAST visible, and number of all sets, a bound on the time."""
