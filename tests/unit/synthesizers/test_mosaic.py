@@ -260,7 +260,7 @@ def test_the_network_takes_columns_that_determine_each_other_before_dearer_sets(
 
 
 def test_large_budgets_are_not_drowned_by_the_noise_of_the_fit_on_small_tables() -> None:
-    """Pairs of a chain of four columns of 20 values: fitted with the noise of epsilon 4.5 on a large table, 0.17 is left."""
+    """Pairs of a chain of four columns of 20 values: with the noise that was fitted before, 0.17 is left."""
     import pyarrow as pa
 
     rng = np.random.default_rng(0)
