@@ -32,8 +32,9 @@ _ROWS_PER_COUNT = 5
 _MIN_ROWS = 20_000
 _RENEWAL_ITERATIONS = 20
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
-_EFFECTIVE = 0.4
-"""Least share of effective rows in a step from one distribution to the next; docs/laboratory/mosaic.md#step-by-step."""
+_EFFECTIVE, _NEARLY = 0.4, 0.9
+"""Least share of effective rows in a step from one distribution to the next, and what counts as a whole step;
+docs/laboratory/mosaic.md#step-by-step."""
 _MAX_MISFIT = 3.0
 """Misfit up to which redrawn rows are used even if earlier rows have less; see `MeasuredCells.misfit`."""
 _NOISE = 0.997
@@ -169,7 +170,7 @@ class ReweightedModel:
             misfit = measured.misfit(drawn, self.total)
             if misfit <= max(least, _MAX_MISFIT):
                 found, least = (drawn, base), misfit
-            if step == 1:
+            if step > _NEARLY:
                 break
         return found
 
