@@ -58,7 +58,7 @@ def test_parities_have_the_stated_noise_and_cost_no_more_than_they_may(neighbour
     codes, sizes = parity_table(20_000, 9, order=3, values=3)
     door = door_on(codes, sizes, 0, neighbours)
     network, _ = independent_of(door)
-    before, rho = door.remaining, 4 * RHO * neighbours.squared_l2
+    before, rho = door.remaining, RHO * neighbours.squared_l2
     parities = Parities.of(door, network, rho, step="parities")
     assert parities is not None
     assert 0.99 * rho < before - door.remaining <= rho * (1 + 1e-9)

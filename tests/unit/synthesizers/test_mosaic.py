@@ -383,7 +383,7 @@ def test_a_column_that_follows_from_others_and_from_none_of_them_alone_is_right(
 def test_parities_are_charged_to_the_larger_sets_and_not_recorded() -> None:
     import pyarrow as pa
 
-    codes, sizes = parity_table(20_000, 8, order=2)
+    codes, sizes = parity_table(12_000, 8, order=2)
     table = pa.table({name: codes[:, i] for i, name in enumerate(sizes)})
     noise = np.random.default_rng(0)
     made = synthesize(table, schema=sizes, method="mosaic", seed=0, insecure_rng=noise)
