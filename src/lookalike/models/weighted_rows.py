@@ -30,7 +30,7 @@ from lookalike.stored import Stored
 
 _ROWS_PER_COUNT = 5
 _MIN_ROWS = 20_000
-_RENEWAL_ITERATIONS = 20
+_RENEWAL_ITERATIONS = 60
 """Before rows are redrawn the weights need not have converged, since they are fitted again afterwards."""
 _EFFECTIVE, _NEARLY = 0.4, 0.9
 """Least share of effective rows in a step from one distribution to the next, and what counts as a whole step;
