@@ -158,11 +158,12 @@ class ReweightedModel:
         explains the measurements best are returned, or the last ones if they explain them well.
         """
         base, theta = self._network_parameters(), None
+        early = min(self.settings.iterations, _RENEWAL_ITERATIONS)
         found, least = (drawn, base), measured.misfit(drawn, self.total)
         for _ in range(self.settings.renewals):
             codes, shares = distinct_rows(self.domain, drawn)
             grain = self.total / len(drawn)
-            theta, weights = self._fit(measured, codes, shares, base, self._early, start=theta, grain=grain)
+            theta, weights = self._fit(measured, codes, shares, base, early, start=theta, grain=grain)
             step, weights = furthest_step(np.log(np.maximum(weights, 1e-300) / shares), shares, _EFFECTIVE)
             base = base + step * (theta - base)
             drawn = np.asfortranarray(codes[draw_by_weight(weights, len(drawn), rng)])
@@ -173,10 +174,6 @@ class ReweightedModel:
             if step > _NEARLY:
                 break
         return found
-
-    @property
-    def _early(self) -> int:
-        return min(self.settings.iterations, _RENEWAL_ITERATIONS)
 
     def marginal(self, attrs: Iterable[str]) -> np.ndarray:
         """Return expected counts from the weighted rows, axes in domain order; they sum to `total`."""
